@@ -1,0 +1,45 @@
+# Every target makes its own environment in .venv; nothing needs to be installed before.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= out
+
+.PHONY: run test test-slow check bench docs clean
+
+run: .venv/.base
+	$(BIN)/coopbandits simulate --graph cycle:100 --policy dducb --policy independent-ucb \
+	  --horizon 1000 --runs 2 --out $(OUT)
+
+test: check
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/coverage report --include='*/coopbandits/core/*' --fail-under=100
+	$(BIN)/coverage report --fail-under=90
+
+test-slow: .venv/.dev
+	$(BIN)/python -m pytest -m slow -s
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.base
+	$(BIN)/coopbandits bench
+
+docs: .venv/.dev
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf .venv $(OUT) docs/_build
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coopbandits needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+
+.venv/.base: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/.dev: .venv/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

@@ -1,0 +1,142 @@
+"""The command line: argument parsing only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from coopbandits.core.errors import InputError
+from coopbandits.core.registry import parse_policy
+from coopbandits.network import GraphReport, Network, describe
+from coopbandits.problems import GaussianBandit, parse_means
+from coopbandits.results import Result, Summary
+from coopbandits.results.statistics import DIFFERENCE_HEADER, HEADER, difference_row, mean_row
+from coopbandits.sim import SimulationInterrupted, simulate
+
+PAPER_MEANS = "1,0.8x16"
+
+app = typer.Typer(
+    help="Decentralised cooperative bandits: simulate, compare, reproduce.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10, …, or a file")]
+
+
+@app.callback()
+def commands() -> None:
+    """Decentralised cooperative bandits: simulate, compare, reproduce."""
+
+
+@app.command("graph")
+def graph_command(
+    spec: Annotated[str, typer.Argument(help="cycle:100, grid:10x10, complete:8, …, or a file")],
+    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    arms: Annotated[int, typer.Option(help="number of arms K")] = 17,
+    horizon: Annotated[int, typer.Option(help="rounds T, for the warnings")] = 10_000,
+) -> None:
+    """Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage."""
+    report = describe(Network.from_spec(spec, weights=weights), num_arms=arms, horizon=horizon)
+    console = Console()
+    table = Table("quantity", "value", title=spec)
+    for name, value in _graph_rows(report):
+        table.add_row(name, value)
+    console.print(table)
+    for warning in report.warnings:
+        console.print(f"[yellow]warning:[/yellow] {warning}")
+
+
+def _graph_rows(report: GraphReport) -> list[tuple[str, str]]:
+    exact = "" if report.diameter_is_exact else "at least "
+    return [
+        ("agents N", f"{report.num_agents}"),
+        ("edges", f"{report.num_edges}"),
+        ("degrees", f"{report.min_degree} to {report.max_degree}"),
+        ("diameter", f"{exact}{report.diameter}"),
+        ("weights", report.weights),
+        ("λ", f"{report.lambda2:.8f}"),
+        ("gap 1 − λ", f"{report.spectral_gap:.6g}"),
+        ("C accelerated", f"{report.rounds_accelerated} rounds"),
+        ("C unaccelerated", f"{report.rounds_unaccelerated} rounds"),
+        ("messages per stage", f"{report.messages_per_stage:,}"),
+        ("values per stage", f"{report.values_per_stage:,}"),
+    ]
+
+
+@app.command("simulate")
+def simulate_command(
+    graph: GraphOption,
+    policy: Annotated[list[str], typer.Option(help="dducb, dducb:eta=3, …; repeat for more")],
+    out: Annotated[Path, typer.Option(help="folder for result, figure and report")],
+    means: Annotated[str, typer.Option(help="means of Gaussian arms")] = PAPER_MEANS,
+    sigma: Annotated[float, typer.Option(help="their standard deviation")] = 1.0,
+    horizon: Annotated[int, typer.Option(help="rounds T")] = 10_000,
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    engine: Annotated[str, typer.Option(help="auto or reference")] = "auto",
+) -> None:
+    """Simulate policies on the same tapes; print the table, write result, figure and report."""
+    problem = GaussianBandit(parse_means(means), sigma)
+    network = Network.from_spec(graph, weights=weights)
+    policies = [parse_policy(text) for text in policy]
+    try:
+        result = simulate(problem, network, policies, horizon, runs, seed, engine)
+    except SimulationInterrupted as stop:
+        kept = _deliver(stop.result, out) if stop.result else "nothing was kept"
+        raise typer.Exit(_say(f"{stop}; {kept}", 130)) from None
+    Console().print(_deliver(result, out))
+
+
+def _deliver(result: Result, out: Path) -> str:
+    """Save and print a result; return where it went."""
+    result.save(out)
+    result.plot(path=out / "regret.svg")
+    result.plot(path=out / "regret.png")
+    result.report(out / "report.html")
+    print_summary(result.summary())
+    return f"written to {out}: result.nc, meta.json, regret.svg, regret.png, report.html"
+
+
+def print_summary(summary: Summary) -> None:
+    """Print the tables of a summary."""
+    console = Console()
+    title = f"regret after {summary.horizon} rounds, {summary.runs} runs, 95 % intervals"
+    _print_table(console, title, HEADER, [mean_row(row) for row in summary.policies])
+    if summary.differences:
+        title = "paired differences on the same tapes, p after Holm's correction"
+        rows = [difference_row(row) for row in summary.differences]
+        _print_table(console, title, DIFFERENCE_HEADER, rows)
+    console.print(summary.advice)
+
+
+def _print_table(
+    console: Console, title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]
+) -> None:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left", overflow="fold", no_wrap=i > 0)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _say(text: str, status: int) -> int:
+    Console(stderr=True).print(text, style="bold red", highlight=False)
+    return status
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit status 2."""
+    try:
+        app()
+    except InputError as error:
+        sys.exit(_say(f"error: {error}", 2))

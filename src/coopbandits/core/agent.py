@@ -1,0 +1,308 @@
+"""The agent contract: what one agent is told, and what it can be asked to do.
+
+An agent is a state machine that owns no clock, socket, file or random source. A driver (a simulator
+or a network process) calls four methods, in rounds::
+
+    arm = agent.choose(word)          any number of times; `word` is 64 random bits
+    agent.observe(arm, reward)        any number of times, in any order, late or never
+    agent.outgoing(neighbor)          once per neighbour and round: a vector of values, or None
+    agent.receive({neighbor: vector}) once per round, with whatever arrived: this ends the round
+
+`choose` changes nothing but the count of open pulls (chosen, not yet observed). Everything an agent
+may know stands in its `LocalView`; everything it remembers can be exported as plain data.
+
+Most agents are an *aggregation* (how statistics travel, `core/aggregate`) times an *index* (what is
+played on them, `core/index`): `CooperativeAgent` puts the two together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.errors import InputError
+
+Vector = NDArray[np.float64]
+"""A one-dimensional float64 array; every message is one."""
+
+State = dict[str, Any]
+"""Exported state: numbers, strings, lists and dicts only, so that JSON carries it exactly."""
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class LocalView:
+    """All that an agent is allowed to know.
+
+    Attributes
+    ----------
+    agent_id : int
+        Own number, 0 … N−1.
+    own_weight : float
+        P_ii, the weight of the own value in one mixing step.
+    neighbor_weights : dict of int to float
+        P_ij for every neighbour j, in ascending order of j.
+    num_arms : int
+        K.
+    sigma : float
+        σ, the square root of the rewards' variance proxy.
+    num_agents : int or None
+        N, where the policy declares that it needs it.
+    lambda_bound : float or None
+        An upper bound on λ, where the policy declares that it needs it.
+    global_knowledge : dict of str to float
+        Numbers of this agent that only somebody who sees the whole network can compute, where the
+        policy declares that it needs them.
+    """
+
+    agent_id: int
+    own_weight: float
+    neighbor_weights: Mapping[int, float]
+    num_arms: int
+    sigma: float = 1.0
+    num_agents: int | None = None
+    lambda_bound: float | None = None
+    global_knowledge: Mapping[str, float] = field(default_factory=dict)
+
+
+class Estimate(NamedTuple):
+    """Network totals as one agent sees them.
+
+    Attributes
+    ----------
+    sums, counts : array of shape (K,)
+        Reward sum and number of pulls per arm, over the whole network.
+    time : float
+        Number of pulls behind these totals, at least 2 (the s of ln s).
+    num_agents : float
+        Number of agents behind these totals.
+    """
+
+    sums: Vector
+    counts: Vector
+    time: float
+    num_agents: float
+
+
+Index = Callable[[Estimate, int], Vector]
+"""What is played on an Estimate: (estimate, 64 random bits) to one number per arm, largest wins."""
+
+
+class Agent(ABC):
+    """The contract every agent fulfils, a user's own included."""
+
+    def __init__(self, view: LocalView) -> None:
+        self.view = view
+        self.open_pulls = np.zeros(view.num_arms, dtype=np.int64)
+
+    @abstractmethod
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+        """Return the arm to pull now; counts it as open and changes nothing else."""
+
+    @abstractmethod
+    def observe(self, arm: int, reward: float) -> None:
+        """Take in one reward."""
+
+    @abstractmethod
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message to a neighbour, or None for silence; changes nothing."""
+
+    @abstractmethod
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Take in what arrived from the neighbours and end the round."""
+
+    @abstractmethod
+    def export_state(self) -> State:
+        """Return everything remembered, as plain data."""
+
+    @abstractmethod
+    def restore_state(self, state: State) -> None:
+        """Continue exactly where the exporting agent stood."""
+
+
+class Aggregation(ABC):
+    """How statistics travel between agents: one half of a `CooperativeAgent`.
+
+    State lives in the attributes named by `fields`: numpy arrays, ints and floats.
+    """
+
+    fields: tuple[str, ...] = ()
+
+    @abstractmethod
+    def estimate(self) -> Estimate:
+        """Return the network totals as seen now."""
+
+    @abstractmethod
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull."""
+
+    @abstractmethod
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message to a neighbour, or None."""
+
+    @abstractmethod
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Mix in what arrived and end the round."""
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(getattr(self, name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Set the fields from plain data, or change nothing if they do not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but this aggregation keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {name: _like(getattr(self, name), state[name], name) for name in self.fields}
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+class CooperativeAgent(Agent):
+    """An aggregation times an index.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know.
+    aggregation : Aggregation
+        How statistics travel.
+    index : callable
+        What is played on them.
+    policy : str
+        The policy's spelling; a state is only restored into an agent of the same policy.
+    """
+
+    def __init__(
+        self, view: LocalView, aggregation: Aggregation, index: Index, policy: str
+    ) -> None:
+        super().__init__(view)
+        self.aggregation = aggregation
+        self.index = index
+        self.policy = policy
+
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+        """Play the largest index; open pulls count as pulls without a reward."""
+        estimate = with_open_pulls(self.aggregation.estimate(), self.open_pulls)
+        arm = best_arm(self.index(estimate, word), allowed)
+        self.open_pulls[arm] += 1
+        return arm
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one reward to the own statistics."""
+        if not 0 <= arm < self.view.num_arms:
+            raise InputError(
+                f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
+            )
+        if not np.isfinite(reward):
+            raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
+        self.aggregation.observe(arm, reward)
+        self.open_pulls[arm] = max(0, self.open_pulls[arm] - 1)
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return the aggregation's message of this round."""
+        self._check_neighbors([neighbor])
+        return self.aggregation.outgoing(neighbor)
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Hand the messages to the aggregation, in ascending order of neighbours."""
+        self._check_neighbors(messages)
+        self.aggregation.receive({j: messages[j] for j in sorted(messages)})
+
+    def _check_neighbors(self, others: Iterable[int]) -> None:
+        strangers = sorted(set(others) - set(self.view.neighbor_weights))
+        if strangers:
+            raise InputError(
+                f"{strangers} are no neighbours of agent {self.view.agent_id}; "
+                f"its neighbours are {list(self.view.neighbor_weights)}"
+            )
+
+    def export_state(self) -> State:
+        """Return version, policy, K, open pulls and the aggregation's fields."""
+        return {
+            "version": STATE_VERSION,
+            "policy": self.policy,
+            "num_arms": self.view.num_arms,
+            "open_pulls": self.open_pulls.tolist(),
+            "aggregation": self.aggregation.export_state(),
+        }
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        expected = {"version": STATE_VERSION, "policy": self.policy, "num_arms": self.view.num_arms}
+        for key, value in expected.items():
+            if state.get(key) != value:
+                raise InputError(
+                    f"state has {key} {state.get(key)!r}, but this agent has {value!r}; "
+                    "restore it into an agent of the same version, policy and number of arms"
+                )
+        open_pulls: NDArray[np.int64] = _like(self.open_pulls, state["open_pulls"], "open_pulls")
+        self.aggregation.restore_state(state["aggregation"])
+        self.open_pulls = open_pulls
+
+
+def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estimate:
+    """Count open pulls as pulls that showed exactly what was expected.
+
+    The mean of an arm stays, its uncertainty shrinks, so that a burst of choices before the first
+    reward spreads over the arms. An arm never seen is expected to be average.
+    """
+    if not open_pulls.any():
+        return estimate
+    seen = estimate.counts > NO_INFORMATION * estimate.num_agents
+    total = estimate.counts[seen].sum()
+    average = estimate.sums[seen].sum() / total if total > 0 else 0.0
+    means = np.full(estimate.counts.size, average)
+    means[seen] = estimate.sums[seen] / estimate.counts[seen]
+    return estimate._replace(
+        sums=np.where(seen, estimate.sums, 0.0) + open_pulls * means,
+        counts=np.where(seen, estimate.counts, 0.0) + open_pulls,
+    )
+
+
+NO_INFORMATION = 1e-12
+"""A count per agent up to this carries no information: the index is +∞, never a NaN."""
+
+
+def best_arm(values: Vector, allowed: Sequence[int] | None = None) -> int:
+    """Return the lowest arm whose index is within rounding of the largest.
+
+    One rule in every engine, since rounding differs between them: the lowest k with
+    index_k ≥ m − 1e-9·max(1, |m|), m the largest index.
+    """
+    arms = range(values.size) if allowed is None else sorted(allowed)
+    if not arms:
+        raise InputError("no arm is allowed; allow at least one")
+    if arms[0] < 0 or arms[-1] >= values.size:
+        raise InputError(f"allowed arms {list(arms)} must lie in 0 to {values.size - 1}")
+    largest = max(values[k] for k in arms)
+    if np.isfinite(largest):
+        largest -= 1e-9 * max(1.0, abs(largest))
+    return int(next(k for k in arms if values[k] >= largest))
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _like(present: Any, value: Any, name: str) -> Any:
+    """Turn plain data into what `present` is, refusing another shape or kind."""
+    if not isinstance(present, np.ndarray):
+        if type(value) is not type(present):
+            raise InputError(f"state field {name} is {value!r}; expected {type(present).__name__}")
+        return value
+    array = np.asarray(value, dtype=present.dtype)
+    if array.shape != present.shape:
+        raise InputError(
+            f"state field {name} has shape {array.shape}, but this agent keeps {present.shape}; "
+            "restore it into an agent of the same policy, arms and neighbours"
+        )
+    return array

@@ -1,0 +1,6 @@
+"""How statistics travel between agents: one scheme per file."""
+
+from coopbandits.core.aggregate.local import LocalSums
+from coopbandits.core.aggregate.staged import StagedMixing
+
+__all__ = ["LocalSums", "StagedMixing"]

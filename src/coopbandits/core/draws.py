@@ -1,0 +1,112 @@
+"""Variates from 64-bit words: the only source of chance there is.
+
+A word is a pure function of a key and a counter, so any driver can make any part of a tape in any
+order and gets the same numbers. The generator is SplitMix64 (Steele, Lea, Flood 2014): a counter in
+steps of the golden ratio, then a mixing function. A word becomes a uniform by its upper 53 bits,
+and a normal by the quantile function, tabulated as cubics where it is smooth.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.agent import Vector
+
+Words = NDArray[np.uint64]
+
+GOLDEN = 0x9E3779B97F4A7C15
+MIX_1 = 0xBF58476D1CE4E5B9
+MIX_2 = 0x94D049BB133111EB
+
+CELL_BITS = 11
+"""The unit interval is cut into 2^11 cells, each with its own cubic."""
+
+TAIL_CELLS = 16
+"""In so many cells at either end the quantile function is computed, not tabulated."""
+
+
+def words(key: int, counters: Words) -> Words:
+    """Return the words of one key at some counters."""
+    return mix(np.uint64(key) + (counters + np.uint64(1)) * np.uint64(GOLDEN))
+
+
+def mix(x: Words) -> Words:
+    """Return SplitMix64's mixing function of every entry: a bijection on 64 bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(MIX_1)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(MIX_2)
+    return x ^ (x >> np.uint64(31))
+
+
+def uniforms(words: Words) -> Vector:
+    """Return uniforms strictly between 0 and 1, multiples of 2^-53 shifted by half of one."""
+    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def normals(words: Words) -> Vector:
+    """Return standard normals: the normal quantile of the uniform, within 1e-9."""
+    cell = (words >> np.uint64(64 - CELL_BITS)).astype(np.int64)
+    inside = ((words >> np.uint64(11)) & np.uint64((1 << (53 - CELL_BITS)) - 1)).astype(np.float64)
+    x = (inside + 0.5) * 2.0 ** (CELL_BITS - 53)
+    c = normal_cubics()[cell]
+    values = c[..., 0] + x * (c[..., 1] + x * (c[..., 2] + x * c[..., 3]))
+    tail = (cell < TAIL_CELLS) | (cell >= (1 << CELL_BITS) - TAIL_CELLS)
+    values[tail] = [normal_quantile(u) for u in uniforms(words[tail])]
+    return values
+
+
+@cache
+def normal_cubics() -> NDArray[np.float64]:
+    """Return the cubic of every cell (shape cells × 4) through four Chebyshev nodes."""
+    cells = 1 << CELL_BITS
+    nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(4) + 0.5) / 4)
+    smooth = range(TAIL_CELLS, cells - TAIL_CELLS)
+    values = np.zeros((cells, 4))
+    for cell in smooth:
+        values[cell] = [normal_quantile((cell + x) / cells) for x in nodes]
+    cubics = np.linalg.solve(np.vander(nodes, increasing=True), values.T).T
+    return np.ascontiguousarray(cubics, dtype=np.float64)
+
+
+# Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.
+CENTRE = (
+    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.3871328727963666080),
+    (5226.4952788528545610, 28729.085735721942674, 39307.895800092710610, 21213.794301586595867,
+     5394.1960214247511077, 687.18700749205790830, 42.313330701600911252, 1.0),
+)  # fmt: skip
+TAIL = (
+    (7.74545014278341407640e-4, 0.0227238449892691845833, 0.241780725177450611770,
+     1.27045825245236838258, 3.64784832476320460504, 5.76949722146069140550,
+     4.63033784615654529590, 1.42343711074968357734),
+    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 0.0151986665636164571966,
+     0.148103976427480074590, 0.689767334985100004550, 1.67638483018380384940,
+     2.05319162663775882187, 1.0),
+)  # fmt: skip
+FAR_TAIL = (
+    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3,
+     0.0265321895265761230930, 0.296560571828504891230, 1.78482653991729133580,
+     5.46378491116411436990, 6.65790464350110377720),
+    (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5,
+     7.86869131145613259100e-4, 0.0148753612908506148525, 0.136929880922735805310,
+     0.599832206555887937690, 1.0),
+)  # fmt: skip
+
+
+def normal_quantile(p: float) -> float:
+    """Return Φ⁻¹(p) to about 1e-15 (algorithm AS 241 of Wichura, 1988); a compilable leaf."""
+    q = p - 0.5
+    central = abs(q) <= 0.425
+    r = 0.180625 - q * q if central else math.sqrt(-math.log(min(p, 1.0 - p)))
+    coefficients = CENTRE
+    if not central:
+        coefficients = TAIL if r <= 5.0 else FAR_TAIL
+        r -= 1.6 if r <= 5.0 else 5.0
+    top, bottom = 0.0, 0.0
+    for i in range(8):
+        top = top * r + coefficients[0][i]
+        bottom = bottom * r + coefficients[1][i]
+    return q * top / bottom if central else math.copysign(top / bottom, q)

@@ -1,0 +1,66 @@
+"""Gossip steps and how many of them are needed.
+
+One step is one message of a vector to every neighbour. Plain mixing is y ← P y. Accelerated mixing
+applies the Chebyshev polynomial q_r(P), q_r(x) = T_r(x/λ)/T_r(1/λ), by the recursion ::
+
+    y_1     = P y_0                                    ρ_1     = λ
+    y_{r+1} = ρ_{r+1} [ (2/λ) P y_r − ρ_r y_{r−1} ]    ρ_{r+1} = 1 / (2/λ − ρ_r)
+
+which never overflows, since ρ_r = T_{r−1}(1/λ)/T_r(1/λ) stays below 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coopbandits.core.agent import Vector
+
+LAMBDA_ZERO = 1e-9
+"""A λ below this counts as 0: one plain step averages exactly."""
+
+
+def weighted_sum(
+    own_weight: float, own: Vector, weights: Mapping[int, float], messages: Mapping[int, Vector]
+) -> Vector:
+    """Return (P y)_i = P_ii y_i + Σ_j P_ij y_j, the neighbours in the order of `messages`."""
+    total = own_weight * own
+    for neighbor, values in messages.items():
+        total = total + weights[neighbor] * values
+    return total
+
+
+def next_rho(rho: Vector, lambda_bound: float) -> Vector:
+    """Return ρ_{r+1} = 1 / (2/λ − ρ_r); ρ_0 = 0 stands for "no step made", and gives ρ_1 = λ."""
+    return 1.0 / ((1.0 + (rho > 0)) / lambda_bound - rho)
+
+
+def chebyshev_step(
+    mixed: Vector, previous: Vector, rho: Vector, rho_next: Vector, lambda_bound: float
+) -> Vector:
+    """Return y_{r+1} from P y_r (`mixed`) and y_{r−1} (`previous`); with ρ_r = 0 it is P y_0."""
+    return rho_next * ((1.0 + (rho > 0)) / lambda_bound * mixed - rho * previous)
+
+
+def mixing_rounds(
+    num_agents: int, lambda_bound: float, epsilon: float, *, accelerated: bool = True
+) -> int:
+    """Return C, the steps after which every weight lies within (1 ± ε)/N.
+
+    Accelerated max(1, ⌈ln(2N/ε)/√(2 ln(1/λ))⌉), plain max(1, ⌈ln(N/ε)/ln(1/λ)⌉).
+    """
+    if not 0.0 <= lambda_bound < 1.0:
+        raise InputError(f"lambda_bound is {lambda_bound}; it must lie in [0, 1)")
+    if not epsilon > 0.0:
+        raise InputError(f"epsilon is {epsilon}; it must be positive")
+    if lambda_bound < LAMBDA_ZERO:
+        return 1
+    log_inverse = -math.log(lambda_bound)
+    if accelerated:
+        return max(1, math.ceil(math.log(2 * num_agents / epsilon) / math.sqrt(2 * log_inverse)))
+    return max(1, math.ceil(math.log(num_agents / epsilon) / log_inverse))

@@ -1,0 +1,52 @@
+"""What a policy is: settings that make one agent per LocalView."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from coopbandits.core.agent import Agent, LocalView
+
+
+class Policy(ABC):
+    """Settings of an algorithm; immutable, compared by value.
+
+    A policy of one's own sets `name` and writes `make_agent`. As a frozen dataclass its fields are
+    its settings, and the spelling (``name:setting=value,…``, settings at their default left out)
+    follows from them.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the agents must be told beyond their row of P: "num_agents", "lambda_bound"."""
+        return frozenset()
+
+    @abstractmethod
+    def make_agent(self, view: LocalView) -> Agent:
+        """Return a fresh agent that knows `view` and nothing else."""
+
+    @property
+    def spelling(self) -> str:
+        """The policy as one word, as on the command line."""
+        settings: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        changed = [
+            f"{setting.name}={spell(getattr(self, setting.name))}"
+            for setting in settings
+            if getattr(self, setting.name) != setting.default
+        ]
+        return self.name + (":" + ",".join(changed) if changed else "")
+
+
+def spell(value: Any) -> str:
+    """Spell a setting as the command line reads it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "..".join(spell(part) for part in value)
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value)

@@ -1,0 +1,49 @@
+"""Name → policy, used by the command line, the documentation and the contract tests."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any
+
+from coopbandits.core.baselines import IndependentUCB
+from coopbandits.core.dducb import DDUCB
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.policy import Policy
+
+POLICIES: dict[str, type[Policy]] = {cls.name: cls for cls in (DDUCB, IndependentUCB)}
+
+
+def parse_policy(text: str) -> Policy:
+    """Read a spelling such as ``dducb:eta=3,own_pulls=false`` or ``dducb:num_agents=90..120``."""
+    name, _, rest = text.strip().partition(":")
+    if name not in POLICIES:
+        raise unknown_name("policy", name, POLICIES)
+    settings = dict(_setting(name, part) for part in rest.split(",") if part.strip())
+    return POLICIES[name](**settings)
+
+
+def _setting(policy: str, text: str) -> tuple[str, Any]:
+    known = [field.name for field in fields(POLICIES[policy])]  # type: ignore[arg-type]  # all are dataclasses
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not value:
+        raise InputError(f"setting {text!r} of policy {policy} has no value; write name=value")
+    if key not in known:
+        raise unknown_name(f"setting of policy {policy}", key, known)
+    return key, parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """Read true, false, none, 3, 0.5, 1/22, 90..120, or leave a word as it is."""
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    if ".." in text:
+        return tuple(parse_value(part) for part in text.split(".."))
+    for kind in (int, float, Fraction):
+        try:
+            number = kind(text)
+        except (ValueError, ZeroDivisionError):
+            continue
+        return float(number) if kind is Fraction else number
+    return text

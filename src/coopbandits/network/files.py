@@ -1,0 +1,100 @@
+"""Graphs from files: edge lists and GraphML."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from coopbandits.core.errors import InputError
+from coopbandits.network.adjacency import ordered_labels
+
+SUFFIXES = (".txt", ".edges", ".edgelist", ".csv", ".graphml")
+
+_HEADERS = {("source", "target"), ("from", "to"), ("u", "v"), ("node1", "node2")}
+
+Row = tuple[int, list[str]]
+
+
+def read_graph_file(path: Path) -> Any:
+    """Return the networkx graph in a file.
+
+    ``.txt``, ``.edges`` and ``.edgelist`` hold one edge per line, two labels separated by blanks;
+    ``.csv`` separates them by commas and may start with a header such as ``source,target``. What
+    follows the two labels is ignored, and so are empty lines and lines starting with ``#``. Labels
+    are whole numbers where all of them are. ``.graphml`` is GraphML.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"graph file {str(path)!r} has an unknown ending; write an edge list "
+            "(.txt, .edges, .edgelist, .csv) or GraphML (.graphml)"
+        )
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}; give the path of an existing graph file")
+    try:
+        return _read_graphml(path) if path.suffix.lower() == ".graphml" else _read_edges(path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"graph file {str(path)!r} cannot be read ({error}); give a readable text file"
+        ) from None
+
+
+def _read_graphml(path: Path) -> Any:
+    try:
+        return nx.read_graphml(path)
+    # The XML parser's own error is a SyntaxError; the others come from odd but well-formed files.
+    except (nx.NetworkXError, SyntaxError, ValueError, KeyError) as error:
+        raise InputError(
+            f"graph file {str(path)!r} is no GraphML ({error}); write it with "
+            "networkx.write_graphml, or give an edge list"
+        ) from None
+
+
+def _read_edges(path: Path) -> Any:
+    pairs = [_labels(row, path) for row in _rows(path)]
+    if not pairs:
+        raise InputError(
+            f"graph file {str(path)!r} holds no edges; write one edge per line, such as '0 1'"
+        )
+    edges = _as_numbers(pairs)
+    graph: Any = nx.Graph()
+    graph.add_nodes_from(ordered_labels(edges))
+    graph.add_edges_from(edges)
+    return graph
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    """Yield line number and columns of every line that is no comment, blank or header."""
+    commas = path.suffix.lower() == ".csv"
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file) if commas else (line.split() for line in file)
+        first = True
+        for number, columns in enumerate(lines, start=1):
+            cells = [cell.strip() for cell in columns]
+            if not any(cells) or cells[0].startswith("#"):
+                continue
+            header = commas and first and tuple(cell.lower() for cell in cells[:2]) in _HEADERS
+            first = False
+            if not header:
+                yield number, cells
+
+
+def _labels(row: Row, path: Path) -> tuple[str, str]:
+    number, cells = row
+    if len(cells) < 2 or not cells[0] or not cells[1]:
+        raise InputError(
+            f"line {number} of graph file {str(path)!r} names {sum(map(bool, cells))} node; every "
+            "line must name the two ends of an edge, such as "
+            + ("'0,1'" if path.suffix.lower() == ".csv" else "'0 1'")
+        )
+    return cells[0], cells[1]
+
+
+def _as_numbers(pairs: list[tuple[str, str]]) -> list[tuple[Any, Any]]:
+    try:
+        return [(int(u), int(v)) for u, v in pairs]
+    except ValueError:
+        return list(pairs)

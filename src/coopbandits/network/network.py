@@ -1,0 +1,201 @@
+"""The network: who talks to whom, with which weights, and how fast that mixes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from coopbandits.core.agent import LocalView
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
+from coopbandits.network.adjacency import GraphLike, Labels, breadth_first_depths, read_adjacency
+from coopbandits.network.specs import parse_graph
+from coopbandits.network.spectrum import Spectrum, spectrum
+from coopbandits.network.weights import BUILDERS, own_matrix
+
+EXACT_DIAMETER_LIMIT = 50_000_000
+"""Up to this product of agents and entries of P the diameter is searched for from every agent."""
+
+
+class Network:
+    """A connected graph of agents with its gossip matrix P; not to be changed once made.
+
+    Parameters
+    ----------
+    graph : networkx.Graph, scipy sparse array, numpy array or iterable of pairs
+        Who talks to whom. Agent i is the i-th node of a networkx graph, row i of an adjacency, or
+        the i-th label of an edge list (sorted where labels can be, else as first seen). Weights are
+        ignored: a nonzero adjacency entry is an edge, and so is every edge of a networkx graph.
+    weights : {"max-degree", "metropolis"} or matrix
+        P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can find from
+        their neighbours' degrees alone; or a caller's own matrix, dense or sparse, which must be
+        symmetric, doubly stochastic, zero where there is no edge, and have λ < 1.
+
+    Attributes
+    ----------
+    num_agents, num_edges : int
+        N and the number of edges.
+    labels : tuple
+        The caller's name of every agent.
+    adjacency, matrix : scipy.sparse.csr_array
+        A (zeros and ones) and P, canonical, float64 and read-only.
+    degrees : array of int
+        Number of neighbours of every agent.
+    weights : str
+        "max-degree", "metropolis" or "own".
+    description : str
+        The graph in a few words, the shorthand where it was made from one.
+
+    Examples
+    --------
+    >>> network = Network([(0, 1), (1, 2)])
+    >>> network.neighbors(1)
+    (0, 2)
+    >>> network.mixing_rounds()
+    6
+    """
+
+    def __init__(self, graph: GraphLike, weights: Any = "max-degree") -> None:
+        adjacency, labels = read_adjacency(graph)
+        if isinstance(weights, str):
+            if weights not in BUILDERS:
+                raise unknown_name("weights", weights, BUILDERS)
+            matrix, name = BUILDERS[weights](adjacency), weights
+        else:
+            matrix, name = own_matrix(weights, adjacency), "own"
+        degrees = np.diff(adjacency.indptr).astype(np.int64)
+        degrees.setflags(write=False)
+        self.num_agents: Final[int] = len(labels)
+        self.num_edges: Final[int] = adjacency.nnz // 2
+        self.labels: Final[Labels] = labels
+        self.adjacency: Final[sparse.csr_array] = adjacency
+        self.matrix: Final[sparse.csr_array] = matrix
+        self.degrees: Final[NDArray[np.int64]] = degrees
+        self.weights: Final[str] = name
+        self.description = f"graph of {self.num_agents} agents, {self.num_edges} edges"
+
+    @classmethod
+    def from_spec(cls, text: str, weights: Any = "max-degree") -> Network:
+        """Make a network from a shorthand such as ``cycle:100`` or from a file's name."""
+        network = cls(parse_graph(text), weights)
+        network.description = text
+        return network
+
+    def __repr__(self) -> str:
+        return f"<Network {self.description}, {self.weights} weights>"
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Distances of the eigenvalues of P from 1 and from −1."""
+        return spectrum(self.matrix)
+
+    @cached_property
+    def lambda2(self) -> float:
+        """Largest |λ_j| over j ≥ 2, by which disagreement shrinks in a step; 0 if below 1e-9."""
+        value = 1.0 - min(self.spectrum)
+        if value >= 1.0:
+            raise InputError(
+                f"λ of this network of {self.num_agents} agents cannot be told from 1 in double "
+                "precision; add edges or give its agents more weight on each other"
+            )
+        return value if value >= LAMBDA_ZERO else 0.0
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 − λ, with more digits than the difference of the floats where it is tiny."""
+        return min(self.spectrum) if self.lambda2 > 0.0 else 1.0
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """The most negative eigenvalue λ_N; where it leaves λ alone, to 1 % of 1 + λ_N."""
+        return self.spectrum.lower_gap - 1.0
+
+    @cached_property
+    def diameter(self) -> int:
+        """Longest distance between two agents; a lower bound unless `diameter_is_exact`."""
+        if self._can_search_all:
+            return max(self._farthest(i)[1] for i in range(self.num_agents))
+        # Sweeps from end to end: exact on trees and complete graphs, seldom short elsewhere.
+        start, best = 0, 0
+        for _ in range(4):
+            start, distance = self._farthest(start)
+            best = max(best, distance)
+        return best
+
+    @property
+    def diameter_is_exact(self) -> bool:
+        """Whether `diameter` is the diameter, and not just a lower bound on it."""
+        most_edges = self.num_agents * (self.num_agents - 1) // 2
+        return self._can_search_all or self.num_edges in (self.num_agents - 1, most_edges)
+
+    @property
+    def _can_search_all(self) -> bool:
+        return self.num_agents * int(self.matrix.nnz) <= EXACT_DIAMETER_LIMIT
+
+    def _farthest(self, start: int) -> tuple[int, int]:
+        depths = breadth_first_depths(self.adjacency, start)
+        end = int(depths.argmax())
+        return end, int(depths[end])
+
+    def neighbors(self, agent_id: int) -> tuple[int, ...]:
+        """Return the neighbours of an agent, ascending."""
+        self._check_agent(agent_id)
+        start, stop = self.adjacency.indptr[agent_id : agent_id + 2]
+        return tuple(self.adjacency.indices[start:stop].tolist())
+
+    def mixing_rounds(self, epsilon: float = 1 / 22, accelerated: bool = True) -> int:
+        """Return C, the steps after which every weight lies within (1 ± ε)/N."""
+        return mixing_rounds(self.num_agents, self.lambda2, epsilon, accelerated=accelerated)
+
+    def local_view(
+        self,
+        agent_id: int,
+        *,
+        num_arms: int,
+        sigma: float,
+        needs: frozenset[str],
+        global_knowledge: Mapping[str, float] | None = None,
+    ) -> LocalView:
+        """Return what one agent is allowed to know.
+
+        Parameters
+        ----------
+        agent_id : int
+            Which agent.
+        num_arms, sigma : int, float
+            K and σ of the problem.
+        needs : frozenset of str
+            What the policy declares: N is handed out only with "num_agents" in it, λ only with
+            "lambda_bound".
+        global_knowledge : mapping, optional
+            Numbers of this agent that take the whole network to compute.
+        """
+        own_weight, neighbor_weights = self._row(agent_id)
+        return LocalView(
+            agent_id=int(agent_id),
+            own_weight=own_weight,
+            neighbor_weights=neighbor_weights,
+            num_arms=num_arms,
+            sigma=sigma,
+            num_agents=self.num_agents if "num_agents" in needs else None,
+            lambda_bound=self.lambda2 if "lambda_bound" in needs else None,
+            global_knowledge=dict(global_knowledge or {}),
+        )
+
+    def _row(self, agent_id: int) -> tuple[float, dict[int, float]]:
+        neighbors = self.neighbors(agent_id)
+        start, stop = self.matrix.indptr[agent_id : agent_id + 2]
+        columns = self.matrix.indices[start:stop].tolist()
+        row = dict(zip(columns, self.matrix.data[start:stop].tolist(), strict=True))
+        return row.get(int(agent_id), 0.0), {j: row.get(j, 0.0) for j in neighbors}
+
+    def _check_agent(self, agent_id: int) -> None:
+        if not 0 <= agent_id < self.num_agents:
+            raise InputError(
+                f"agent {agent_id} does not exist; agents are numbered 0 to {self.num_agents - 1}"
+            )

@@ -1,0 +1,120 @@
+"""The shorthand for graphs: ``cycle:100``, ``grid:10x10``, ``regular:3,50,seed=7``, or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.network import generators
+from coopbandits.network.files import SUFFIXES, read_graph_file
+
+
+@dataclass(frozen=True)
+class _Family:
+    """One name of the shorthand: how it is written, and what builds it."""
+
+    form: str
+    example: str
+    build: Callable[..., Any]
+    types: tuple[type[int] | type[float], ...]
+    separator: str = ","
+    random: bool = False
+
+
+FAMILIES = {
+    "cycle": _Family("cycle:N", "cycle:100", generators.cycle, (int,)),
+    "path": _Family("path:N", "path:10", generators.path, (int,)),
+    "grid": _Family("grid:ROWSxCOLUMNS", "grid:10x10", generators.grid, (int, int), "x"),
+    "complete": _Family("complete:N", "complete:8", generators.complete, (int,)),
+    "star": _Family("star:N", "star:20", generators.star, (int,)),
+    "barbell": _Family("barbell:CLIQUE,BRIDGE", "barbell:10,5", generators.barbell, (int, int)),
+    "regular": _Family(
+        "regular:DEGREE,N[,seed=S]",
+        "regular:3,50,seed=7",
+        generators.regular,
+        (int, int),
+        random=True,
+    ),
+    "erdos-renyi": _Family(
+        "erdos-renyi:N,PROBABILITY[,seed=S]",
+        "erdos-renyi:100,0.1",
+        generators.erdos_renyi,
+        (int, float),
+        random=True,
+    ),
+    "small-world": _Family(
+        "small-world:N,DEGREE,PROBABILITY[,seed=S]",
+        "small-world:100,4,0.1",
+        generators.small_world,
+        (int, int, float),
+        random=True,
+    ),
+}
+
+
+def parse_graph(text: str) -> Any:
+    """Return the graph that a shorthand or a file name stands for, as `Network` takes it.
+
+    Parameters
+    ----------
+    text : str
+        ``cycle:N``, ``path:N``, ``grid:ROWSxCOLUMNS``, ``complete:N``, ``star:N`` (N agents in
+        all), ``barbell:CLIQUE,BRIDGE``, ``regular:DEGREE,N``, ``erdos-renyi:N,PROBABILITY``,
+        ``small-world:N,DEGREE,PROBABILITY``, the last three with an optional ``,seed=S`` (0 unless
+        told); or the path of an edge list or GraphML file.
+
+    Returns
+    -------
+    scipy.sparse.csr_array or networkx.Graph
+        An adjacency, or a graph with labels where a file has them.
+    """
+    name, colon, arguments = text.strip().partition(":")
+    if name in FAMILIES:
+        return _build(name, arguments, text)
+    path = Path(text)
+    if path.suffix.lower() in SUFFIXES or "/" in text or path.exists():
+        return read_graph_file(path)
+    if not colon and not name:
+        raise InputError("graph is empty; write one such as cycle:100, or a file's path")
+    raise unknown_name("graph", name, FAMILIES)
+
+
+def _build(name: str, arguments: str, text: str) -> Any:
+    family = FAMILIES[name]
+    try:
+        values, seed = _numbers(arguments, family)
+    except ValueError:
+        raise InputError(
+            f"graph {text!r} is malformed; write {family.form}, for instance {family.example}"
+        ) from None
+    if not family.random:
+        return family.build(*values)
+    graph = family.build(*values, seed)
+    _require_connected(graph, text, seed)
+    return graph
+
+
+def _numbers(arguments: str, family: _Family) -> tuple[list[int | float], int]:
+    """Return the arguments and the seed; a ValueError says that they do not fit the form."""
+    parts = [part.strip() for part in arguments.split(family.separator)]
+    seed = 0
+    if family.random and parts[-1].startswith("seed="):
+        seed = int(parts.pop().removeprefix("seed="))
+    if len(parts) != len(family.types) or seed < 0:
+        raise ValueError
+    return [kind(part) for kind, part in zip(family.types, parts, strict=True)], seed
+
+
+def _require_connected(graph: sparse.csr_array, text: str, seed: int) -> None:
+    count, _ = csgraph.connected_components(graph, directed=False)
+    if count > 1:
+        raise InputError(
+            f"graph {text!r} came out disconnected, in {count} components; take another seed, for "
+            f"instance seed={seed + 1}, or a larger degree or probability"
+        )

@@ -1,0 +1,6 @@
+"""One function per figure, from arrays; the HTML report."""
+
+from coopbandits.plots.regret import Curve, draw_regret, regret_figure
+from coopbandits.plots.report import html_report
+
+__all__ = ["Curve", "draw_regret", "html_report", "regret_figure"]

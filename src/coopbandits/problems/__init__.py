@@ -1,0 +1,23 @@
+"""Arms and reward sources: the world beyond the agents."""
+
+from __future__ import annotations
+
+from coopbandits.problems.bernoulli import BernoulliBandit
+from coopbandits.problems.bounded import BetaBandit, BoundedBandit
+from coopbandits.problems.gaussian import GaussianBandit
+from coopbandits.problems.logged import LoggedBandit
+from coopbandits.problems.parse import parse_means
+from coopbandits.problems.problem import Problem
+from coopbandits.problems.rewards import RewardForm, reward_from_variate
+
+__all__ = [
+    "BernoulliBandit",
+    "BetaBandit",
+    "BoundedBandit",
+    "GaussianBandit",
+    "LoggedBandit",
+    "Problem",
+    "RewardForm",
+    "parse_means",
+    "reward_from_variate",
+]

@@ -1,0 +1,111 @@
+"""The contract of a problem: K arms, the same for every agent.
+
+A problem owns no randomness. The driver's tape holds one variate per pull, and the pulled arm turns
+it into a reward, so that every policy meets the same luck and every engine the same rewards.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coopbandits.core.errors import InputError
+from coopbandits.problems.checks import arm_values, frozen, positive_number
+from coopbandits.problems.parse import format_means
+from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm, rewards_from_variates
+
+Variate = Literal["normal", "uniform"]
+
+
+class Problem(ABC):
+    """K arms whose reward is a deterministic function of (arm, variate).
+
+    A subclass hands its means, σ and reward form to this class and says in `describe` which
+    settings identify it. Problems do not change once made; equal settings make equal problems.
+
+    Parameters
+    ----------
+    means : sequence of float
+        Expected reward of each arm, exactly the one that the form yields.
+    sigma : float
+        σ, the square root of the rewards' variance proxy: E exp(x(X − μ)) ≤ exp(x²σ²/2) for every
+        arm and every real x.
+    form : RewardForm
+        How a variate becomes a reward.
+
+    Attributes
+    ----------
+    num_arms : int
+        K.
+    means, gaps : array of shape (K,)
+        Expected rewards, and their distances Δ from the largest one; not writeable.
+    best_arm : int
+        The lowest arm with the largest mean.
+    sigma : float
+        σ as above.
+    """
+
+    def __init__(self, means: ArrayLike, sigma: float, form: RewardForm) -> None:
+        self.means = arm_values("means", means)
+        self.sigma = positive_number("sigma", sigma)
+        self.num_arms = self.means.size
+        self.best_arm = int(np.argmax(self.means))
+        self.gaps = frozen(self.means[self.best_arm] - self.means)
+        self._form = RewardForm(form.kind, frozen(form.table))
+
+    @property
+    def variate(self) -> Variate:
+        """What the tape must hold: standard normals, or uniforms in (0, 1)."""
+        return "normal" if self._form.kind == LOCATION_SCALE else "uniform"
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that identify this problem, as plain data for JSON."""
+
+    def rewards(self, arms: ArrayLike, variates: ArrayLike) -> NDArray[np.float64]:
+        """Return the reward of every pull.
+
+        Parameters
+        ----------
+        arms : array of int
+            Pulled arms, 0 … K−1.
+        variates : array of float, same shape
+            One number of the tape per pull, of the kind `variate` names.
+        """
+        pulled = np.asarray(arms)
+        drawn = np.asarray(variates, dtype=np.float64)
+        self._check_pulls(pulled, drawn)
+        return rewards_from_variates(self._form, pulled, drawn)
+
+    def kernel_form(self) -> RewardForm:
+        """Return the rewards as plain data, for `reward_from_variate` in a compiled kernel."""
+        return self._form
+
+    def _check_pulls(self, arms: NDArray[Any], variates: NDArray[np.float64]) -> None:
+        if arms.shape != variates.shape:
+            raise InputError(
+                f"arms have shape {arms.shape} but variates {variates.shape}; "
+                "pass one variate per pull"
+            )
+        if arms.dtype.kind not in "iu":
+            raise InputError(f"arms have type {arms.dtype}; pass whole numbers as an integer array")
+        if arms.size and not (arms.min() >= 0 and arms.max() < self.num_arms):
+            wrong = arms[(arms < 0) | (arms >= self.num_arms)].flat[0]
+            raise InputError(
+                f"arm {wrong} does not exist; arms are numbered 0 to {self.num_arms - 1}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.describe() == other.describe()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.sigma, self.means.tobytes()))
+
+    def __repr__(self) -> str:
+        means = format_means(self.means, most=8)
+        return f"{type(self).__name__}(means=[{means}], sigma={self.sigma})"

@@ -1,0 +1,177 @@
+"""`Result`: labelled numbers of some runs, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.plots.regret import Curve, regret_figure
+from coopbandits.plots.report import html_report
+from coopbandits.results import statistics, storage
+
+AXES = {"rounds": "round", "values": "values sent by all agents"}
+
+
+class Result:
+    """What `simulate` returns.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        `regret`, `realized_regret`, `values_sent` (policy, run, round), `messages_sent`
+        (policy, run), `pulls` (policy, run, arm); `agent_pulls` (policy, run, agent, arm) and
+        `arms` (policy, run, agent, pull) where they were kept.
+    meta : dict
+        Settings, seed, versions, platform, engine, wall time.
+    """
+
+    def __init__(self, dataset: xr.Dataset, meta: Mapping[str, Any]) -> None:
+        self.dataset = dataset
+        self.meta = dict(meta)
+
+    def __repr__(self) -> str:
+        policies = ", ".join(self.policies)
+        return f"Result({policies}; {self.dataset.sizes['run']} runs, {self.horizon} rounds)"
+
+    @property
+    def policies(self) -> list[str]:
+        """The policies' spellings, in the order given."""
+        return [str(name) for name in self.dataset["policy"].values]
+
+    @property
+    def horizon(self) -> int:
+        """The last round."""
+        return int(self.dataset["round"].values[-1])
+
+    @property
+    def regret(self) -> xr.DataArray:
+        """Cumulative pseudo-regret of the network (policy, run, round)."""
+        return self.dataset["regret"]
+
+    @property
+    def realized_regret(self) -> xr.DataArray:
+        """Best mean times pulls, minus the rewards that really came (policy, run, round)."""
+        return self.dataset["realized_regret"]
+
+    @property
+    def pulls(self) -> xr.DataArray:
+        """Pulls of each arm (policy, run, arm); with keep="agents" (policy, run, agent, arm)."""
+        return self.dataset["agent_pulls" if "agent_pulls" in self.dataset else "pulls"]
+
+    @property
+    def arms(self) -> xr.DataArray:
+        """Every arm played (policy, run, agent, pull); needs keep="arms"."""
+        if "arms" not in self.dataset:
+            raise InputError('single arms were not kept; simulate with keep="arms"')
+        return self.dataset["arms"]
+
+    @property
+    def messages(self) -> xr.DataArray:
+        """Values sent (policy, run)."""
+        return self.dataset["values_sent"].isel(round=-1, drop=True)
+
+    @property
+    def bytes_sent(self) -> xr.DataArray:
+        """Payload bytes sent (policy, run): 8 per value."""
+        return 8 * self.messages
+
+    def summary(self) -> statistics.Summary:
+        """Return mean, intervals, quantiles and paired comparisons of the final regret."""
+        return statistics.summarise(
+            self.policies,
+            self.regret.isel(round=-1).values,
+            self.messages.mean("run").values,
+            self.horizon,
+        )
+
+    def plot(
+        self,
+        against: str = "rounds",
+        *,
+        bounds: Mapping[str, Vector] | None = None,
+        log: str = "",
+        path: str | Path | None = None,
+    ) -> Figure:
+        """Draw mean regret with its 95 % band.
+
+        Parameters
+        ----------
+        against : {"rounds", "values"}
+            The horizontal axis: rounds, or values sent.
+        bounds : dict of str to array, optional
+            Further lines over the recorded rounds, drawn dashed.
+        log : {"", "x", "y", "xy"}
+            Which axes are logarithmic.
+        path : path, optional
+            Where to save it too; the ending tells the format.
+        """
+        if against not in AXES:
+            raise unknown_name("horizontal axis", against, AXES)
+        if log not in ("", "x", "y", "xy"):
+            raise InputError(f"log is {log!r}; give 'x', 'y', 'xy' or nothing")
+        if bounds and against != "rounds":
+            raise InputError("bounds are functions of the round; plot against='rounds'")
+        curves = [self._curve(policy, against) for policy in self.policies]
+        rounds = self.dataset["round"].values
+        dashed = [Curve(name, rounds, values) for name, values in (bounds or {}).items()]
+        figure = regret_figure(curves, dashed, xlabel=AXES[against], log=log)
+        if path is not None:
+            storage.write_whole(Path(path), figure.savefig)
+        return figure
+
+    def _curve(self, policy: str, against: str) -> Curve:
+        regret = self.regret.sel(policy=policy)
+        if against == "rounds":
+            x = self.dataset["round"].values
+        else:
+            x = self.dataset["values_sent"].sel(policy=policy).mean("run").values
+        runs = regret.sizes["run"]
+        spans = [statistics.t_interval(column) for column in regret.values.T] if runs > 1 else []
+        low = [span[0] for span in spans] or None
+        high = [span[1] for span in spans] or None
+        return Curve(policy, x, regret.mean("run").values, low, high)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one self-contained HTML page: settings, figures, tables."""
+        summary = self.summary()
+        tables = [
+            (
+                "Regret after the last round",
+                [statistics.HEADER, *map(statistics.mean_row, summary.policies)],
+            )
+        ]
+        if summary.differences:
+            rows = [
+                statistics.DIFFERENCE_HEADER,
+                *map(statistics.difference_row, summary.differences),
+            ]
+            tables.append(("Paired differences, p after Holm's correction", rows))
+        page = html_report(
+            title="Regret of cooperative bandits",
+            lead=summary.advice,
+            figures=[
+                ("Regret against rounds", self.plot()),
+                ("Regret against values sent", self.plot("values")),
+            ],
+            tables=tables,
+            settings=self.meta,
+        )
+        target = Path(path)
+        storage.write_text(target, page)
+        return target
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result into a folder: `result.nc` and `meta.json`."""
+        storage.save(Path(folder), self.dataset, self.meta)
+        return Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """Read a saved result."""
+        return cls(*storage.load(Path(folder)))

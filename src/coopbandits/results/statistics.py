@@ -1,0 +1,211 @@
+"""What some runs say about a mean, and about the difference of two.
+
+Policies of one call share their reward tapes, so differences are taken run by run: they vary far
+less than the regrets themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.draws import uniforms, words
+
+LEVEL = 0.95
+RESAMPLES = 2000
+QUANTILES = (0.05, 0.5, 0.95)
+WANTED_PRECISION = 0.05
+"""An interval of ± 5 % of the mean is called precise enough."""
+
+
+@dataclass(frozen=True)
+class MeanSummary:
+    """The mean of one policy's runs and how sure it is."""
+
+    policy: str
+    mean: float
+    t_interval: tuple[float, float]
+    bootstrap_interval: tuple[float, float]
+    quantiles: tuple[float, ...]
+    values_sent: float
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """How two policies differ on the same tapes; `p_value` is Holm-corrected."""
+
+    first: str
+    second: str
+    mean: float
+    t_interval: tuple[float, float]
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means, paired differences, and whether more runs are needed."""
+
+    runs: int
+    horizon: int
+    policies: tuple[MeanSummary, ...]
+    differences: tuple[PairedDifference, ...]
+    advice: str
+
+    def __str__(self) -> str:
+        lines = [f"regret after {self.horizon} rounds, {self.runs} runs, 95 % intervals", ""]
+        lines += columns([HEADER, *(mean_row(p) for p in self.policies)])
+        if self.differences:
+            lines += ["", "paired differences on the same tapes, p after Holm's correction", ""]
+            lines += columns([DIFFERENCE_HEADER, *(difference_row(d) for d in self.differences)])
+        return "\n".join([*lines, "", self.advice])
+
+
+HEADER = ("policy", "mean, t interval", "bootstrap", "5 / 50 / 95 %", "values sent")
+DIFFERENCE_HEADER = ("first − second", "mean, t interval", "p")
+
+
+def mean_row(row: MeanSummary) -> tuple[str, ...]:
+    """Return the cells of one line of the table of means."""
+    low, high = row.bootstrap_interval
+    bootstrap = "–" if math.isnan(low) else f"{number(low)} … {number(high)}"
+    quantiles = " / ".join(number(q) for q in row.quantiles)
+    return (row.policy, _plus_minus(row), bootstrap, quantiles, f"{row.values_sent:.4g}")
+
+
+def difference_row(row: PairedDifference) -> tuple[str, ...]:
+    """Return the cells of one line of the table of differences."""
+    p_value = "–" if math.isnan(row.p_value) else f"{row.p_value:.2g}"
+    return (f"{row.first} − {row.second}", _plus_minus(row), p_value)
+
+
+def number(value: float) -> str:
+    """Write a regret: whole above a thousand, three digits below a hundred."""
+    return (
+        f"{value:.0f}"
+        if abs(value) >= 1000
+        else f"{value:.1f}"
+        if abs(value) >= 1
+        else f"{value:.3g}"
+    )
+
+
+def _plus_minus(row: MeanSummary | PairedDifference) -> str:
+    low, high = row.t_interval
+    return (
+        number(row.mean) if math.isnan(low) else f"{number(row.mean)} ± {number((high - low) / 2)}"
+    )
+
+
+def columns(rows: list[tuple[str, ...]]) -> list[str]:
+    """Align cells: the first column left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]
+
+
+def summarise(
+    policies: list[str], regret: NDArray[np.float64], values: Vector, horizon: int
+) -> Summary:
+    """Summarise final regrets (policy, run) and mean values sent (policy)."""
+    means = tuple(
+        MeanSummary(
+            policy=policy,
+            mean=float(row.mean()),
+            t_interval=t_interval(row),
+            bootstrap_interval=bootstrap_interval(row),
+            quantiles=tuple(float(q) for q in np.quantile(row, QUANTILES)),
+            values_sent=float(sent),
+        )
+        for policy, row, sent in zip(policies, regret, values, strict=True)
+    )
+    differences = paired_differences(policies, regret)
+    runs = regret.shape[1]
+    return Summary(runs, horizon, means, differences, _advice(means, differences, runs))
+
+
+def t_interval(sample: Vector) -> tuple[float, float]:
+    """Return Student's interval of the mean; not-a-number for a single run."""
+    if sample.size < 2:
+        return (math.nan, math.nan)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, sample.size - 1) * standard_error(sample))
+    return (float(sample.mean()) - half, float(sample.mean()) + half)
+
+
+def standard_error(sample: Vector) -> float:
+    """Return the standard error of the mean."""
+    return float(sample.std(ddof=1) / math.sqrt(sample.size))
+
+
+def bootstrap_interval(sample: Vector) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean; always the same resamples."""
+    if sample.size < 2:
+        return (math.nan, math.nan)
+    draws = uniforms(words(0, np.arange(RESAMPLES * sample.size, dtype=np.uint64)))
+    picks = (draws * sample.size).astype(np.int64).reshape(RESAMPLES, sample.size)
+    low, high = np.quantile(sample[picks].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return (float(low), float(high))
+
+
+def paired_differences(
+    policies: list[str], regret: NDArray[np.float64]
+) -> tuple[PairedDifference, ...]:
+    """Return the difference of every two policies, with p-values corrected by Holm's method."""
+    pairs = list(combinations(range(len(policies)), 2))
+    samples = [regret[i] - regret[j] for i, j in pairs]
+    corrected = holm([_p_value(sample) for sample in samples])
+    return tuple(
+        PairedDifference(policies[i], policies[j], float(sample.mean()), t_interval(sample), p)
+        for (i, j), sample, p in zip(pairs, samples, corrected, strict=True)
+    )
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Return Holm's step-down correction of some p-values, in their order."""
+    order = np.argsort(p_values)
+    corrected = np.empty(len(p_values))
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = largest if not math.isnan(p_values[i]) else math.nan
+    return [float(p) for p in corrected]
+
+
+def _p_value(sample: Vector) -> float:
+    if sample.size < 2:
+        return math.nan
+    if float(np.ptp(sample)) == 0.0:
+        return 1.0 if sample[0] == 0.0 else 0.0
+    return float(stats.ttest_1samp(sample, 0.0).pvalue)
+
+
+def _advice(
+    means: tuple[MeanSummary, ...], differences: tuple[PairedDifference, ...], runs: int
+) -> str:
+    if runs < 2:
+        return "One run tells nothing about its own error: use at least 10 runs."
+    widest = max(means, key=_relative_half_width)
+    open_pairs = [d for d in differences if d.p_value > 1 - LEVEL]
+    if (width := _relative_half_width(widest)) > WANTED_PRECISION:
+        needed = math.ceil(runs * (width / WANTED_PRECISION) ** 2)
+        advice = (
+            f"More runs needed: {widest.policy} is known to ±{100 * width:.0f} %; about {needed} "
+            f"runs would give ±{100 * WANTED_PRECISION:.0f} %."
+        )
+    else:
+        advice = f"Enough runs for means within ±{100 * WANTED_PRECISION:.0f} %."
+    if open_pairs:
+        names = "; ".join(f"{d.first} and {d.second}" for d in open_pairs)
+        advice += f" Not told apart at 5 %: {names}."
+    return advice
+
+
+def _relative_half_width(row: MeanSummary) -> float:
+    low, high = row.t_interval
+    return 0.0 if high == low else (high - low) / 2 / max(abs(row.mean), 1e-300)

@@ -1,0 +1,78 @@
+"""Compiled leaves: small scalar functions that every kernel is made of.
+
+Where the source elsewhere is scalar (`ucb`, `reward_from_variate`, `normal_quantile`) numba
+compiles that very source. The generators of `core.draws` work on arrays; they are restated here for
+one word, and a test holds the two together bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from coopbandits.core import draws
+from coopbandits.core.agent import Vector
+from coopbandits.core.index import ucb as ucb_source
+from coopbandits.problems import rewards
+
+ucb = njit()(ucb_source)
+reward_from_variate = njit(inline="always")(rewards.reward_from_variate)
+normal_quantile = njit()(draws.normal_quantile)
+
+_GOLDEN = np.uint64(draws.GOLDEN)
+_MIX_1 = np.uint64(draws.MIX_1)
+_MIX_2 = np.uint64(draws.MIX_2)
+_CELL_SHIFT = np.uint64(64 - draws.CELL_BITS)
+_INSIDE_MASK = np.uint64((1 << (53 - draws.CELL_BITS)) - 1)
+_INSIDE_UNIT = 2.0 ** (draws.CELL_BITS - 53)
+_FIRST_CELL = draws.TAIL_CELLS
+_END_CELL = (1 << draws.CELL_BITS) - draws.TAIL_CELLS
+_ELEVEN, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+
+
+@njit(inline="always")
+def word_at(key: Any, pull: int) -> Any:
+    """Return one word of a tape."""
+    x = key + np.uint64(pull + 1) * _GOLDEN
+    x = (x ^ (x >> _30)) * _MIX_1
+    x = (x ^ (x >> _27)) * _MIX_2
+    return x ^ (x >> _31)
+
+
+@njit(inline="always")
+def uniform(word: Any) -> float:
+    """Return one uniform."""
+    return (np.float64(word >> _ELEVEN) + 0.5) * 2.0**-53
+
+
+@njit(inline="always")
+def normal(word: Any, cubics: Any) -> float:
+    """Return one standard normal."""
+    cell = np.int64(word >> _CELL_SHIFT)
+    if cell < _FIRST_CELL or cell >= _END_CELL:
+        return normal_quantile(uniform(word))
+    x = (np.float64((word >> _ELEVEN) & _INSIDE_MASK) + 0.5) * _INSIDE_UNIT
+    c = cubics[cell]
+    return c[0] + x * (c[1] + x * (c[2] + x * c[3]))
+
+
+@njit(inline="always")
+def variate(is_normal: bool, word: Any, cubics: Any) -> float:
+    """Return what the problem declares: a normal or a uniform."""
+    return normal(word, cubics) if is_normal else uniform(word)
+
+
+@njit
+def best_arm(values: Vector) -> int:
+    """Return the lowest arm within rounding of the largest value; see `core.agent.best_arm`."""
+    largest = values[0]
+    for k in range(1, values.size):
+        largest = max(largest, values[k])
+    if np.isfinite(largest):
+        largest -= 1e-9 * max(1.0, abs(largest))
+    for k in range(values.size):
+        if values[k] >= largest:
+            return k
+    return 0  # unreachable: the largest value passes its own test

@@ -1,0 +1,154 @@
+"""A whole stage of mixing at once: y ← q_C(P) y, or y ← P^C y.
+
+Nobody reads the values being mixed before the stage ends, so the steps need not be made round by
+round. Two ways, and a rule which of them is cheaper:
+
+*dense*: q_C(P) is computed once as an N × N matrix. An arm's totals after the stage are then the
+sum of the matrix's rows of those agents that pulled it, which are few: most agents play one or two
+arms in a stage. Costs N² multiplications per value pulled everywhere, and once C · nnz(P) · N.
+
+*sparse*: C steps with the sparse P, for all 2K values of all agents. Costs C · (nnz(P) + N) each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+from scipy import sparse
+
+from coopbandits.core.mixing import LAMBDA_ZERO
+
+DENSE_LIMIT = 4000
+"""Up to so many agents the dense matrix (128 MB then) is considered."""
+
+
+class StageOperator:
+    """C mixing steps with P as one linear map on arrays (run, agent, 2K).
+
+    Parameters
+    ----------
+    matrix : csr_array
+        P.
+    steps : int
+        C.
+    lambda_bound : float
+        λ of the accelerated recursion; 0 mixes plainly.
+    uses : int
+        How often it will be applied to one run's values; decides between dense and sparse.
+    """
+
+    def __init__(
+        self, matrix: sparse.csr_array, steps: int, lambda_bound: float, uses: int
+    ) -> None:
+        self.matrix = matrix
+        self.steps = steps
+        self.lambda_bound = lambda_bound if lambda_bound >= LAMBDA_ZERO else 0.0
+        self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses) else None
+
+    def _dense(self) -> NDArray[np.float64]:
+        identity = np.eye(self.matrix.shape[0])[None]
+        return np.ascontiguousarray(self._steps(identity)[0])
+
+    def _steps(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        before = np.zeros_like(values)
+        rho = 0.0
+        for _ in range(self.steps):
+            if self.lambda_bound:
+                lead = (2.0 if rho else 1.0) / self.lambda_bound
+                rho, old = 1.0 / (lead - rho), rho
+                mix_step(self.matrix.indptr, self.matrix.indices, self.matrix.data, values, before,
+                         rho * lead, rho * old)  # fmt: skip
+            else:
+                mix_step(self.matrix.indptr, self.matrix.indices, self.matrix.data, values, before,
+                         1.0, 0.0)  # fmt: skip
+            values, before = before, values
+        return values
+
+    def add_to(self, accumulated: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        """Add the mixed values to `accumulated`; `values` are used up."""
+        if self.dense is None:
+            accumulated += self._steps(values)
+        else:
+            add_dense(self.dense, values, accumulated)
+
+    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mixed values; `values` are used up."""
+        if self.dense is None:
+            return self._steps(values)
+        mixed = np.zeros_like(values)
+        add_dense(self.dense, values, mixed)
+        return mixed
+
+
+def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int) -> bool:
+    """Tell whether the dense matrix pays: N² against C·(nnz + N) per use, and its making."""
+    agents = matrix.shape[0]
+    if agents > DENSE_LIMIT:
+        return False
+    sparse_cost = steps * (matrix.nnz + agents)
+    values = 34  # of a run, as many as in the paper; the making costs as N values
+    return bool(sparse_cost * agents / values + uses * agents**2 < uses * sparse_cost)
+
+
+@njit(cache=True, parallel=True)
+def mix_step(
+    indptr: Any, indices: Any, weights: Any, values: Any, before: Any, lead: float, drop: float
+) -> None:
+    """Overwrite `before` with lead · P values − drop · before."""
+    num_runs, num_agents, size = values.shape
+    for task in prange(num_runs * num_agents):
+        run, agent = task // num_agents, task % num_agents
+        target = before[run, agent]
+        for c in range(size):
+            target[c] *= -drop
+        for at in range(indptr[agent], indptr[agent + 1]):
+            weight = lead * weights[at]
+            source = values[run, indices[at]]
+            for c in range(size):
+                target[c] += weight * source[c]
+
+
+@njit(cache=True, parallel=True)
+def add_dense(operator: Any, values: Any, accumulated: Any) -> None:
+    """Add operator · values to `accumulated`, arm by arm, over the agents that pulled the arm."""
+    num_runs, num_agents, size = values.shape
+    num_arms = size // 2
+    for task in prange(num_runs * num_arms):
+        run, arm = task // num_arms, task % num_arms
+        pullers = np.empty(num_agents, dtype=np.int64)
+        found = 0
+        for agent in range(num_agents):
+            if values[run, agent, num_arms + arm] != 0.0 or values[run, agent, arm] != 0.0:
+                pullers[found] = agent
+                found += 1
+        if found > 0:
+            _add_arm(operator, values[run], pullers[:found], arm, accumulated[run])
+
+
+@njit(fastmath={"contract"})
+def _add_arm(operator: Any, values: Any, pullers: Any, arm: int, accumulated: Any) -> None:
+    """Add up the rows of some agents, four at a time; the operator is symmetric."""
+    num_agents, size = values.shape
+    sums, counts = np.zeros(num_agents), np.zeros(num_agents)
+    count = arm + size // 2
+    whole = pullers.size - pullers.size % 4
+    for p in range(0, whole, 4):
+        a, b, c, d = pullers[p], pullers[p + 1], pullers[p + 2], pullers[p + 3]
+        row_a, row_b, row_c, row_d = operator[a], operator[b], operator[c], operator[d]
+        sa, sb, sc, sd = values[a, arm], values[b, arm], values[c, arm], values[d, arm]
+        na, nb, nc, nd = values[a, count], values[b, count], values[c, count], values[d, count]
+        for i in range(num_agents):
+            sums[i] += row_a[i] * sa + row_b[i] * sb + row_c[i] * sc + row_d[i] * sd
+            counts[i] += row_a[i] * na + row_b[i] * nb + row_c[i] * nc + row_d[i] * nd
+    for p in range(whole, pullers.size):
+        row = operator[pullers[p]]
+        s, n = values[pullers[p], arm], values[pullers[p], count]
+        for i in range(num_agents):
+            sums[i] += row[i] * s
+            counts[i] += row[i] * n
+    for i in range(num_agents):
+        accumulated[i, arm] += sums[i]
+        accumulated[i, count] += counts[i]

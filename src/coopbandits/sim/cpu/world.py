@@ -1,0 +1,98 @@
+"""What every kernel is told: the problem, where the run stands, and where totals are tallied."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.draws import Words, normal_cubics
+from coopbandits.sim.record import Record, Task
+from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys
+
+
+class World(NamedTuple):
+    """Constants of some runs: reward form, tapes, blocks of agents.
+
+    Blocks depend on the number of agents alone, and totals are added up block by block, so that no
+    result depends on the number of threads.
+    """
+
+    form_kind: int
+    table: Vector
+    is_normal: bool
+    cubics: Vector
+    reward_keys: Words
+    decision_keys: Words
+    block: int
+    num_blocks: int
+
+
+class Tally(NamedTuple):
+    """Totals between recorded rounds (run, block, round[, arm]), and single arms where kept."""
+
+    counts: NDArray[np.int64]
+    rewards: Vector
+    arms: NDArray[np.int16]
+
+
+class Span(NamedTuple):
+    """Some rounds to play: pull numbers `first` … `first + rounds − 1`.
+
+    `stops` are the rounds, counted from `first`, after which totals are recorded; the last is at
+    least `rounds`. `slot` is where the tally of the first of them stands.
+    """
+
+    first: int
+    rounds: int
+    stops: NDArray[np.int64]
+    slot: int
+
+
+def make_world(task: Task, runs: range) -> World:
+    """Return the constants of some runs."""
+    form = task.problem.kernel_form()
+    agents = task.network.num_agents
+    block = max(32, -(-agents // 512))
+    keys = [
+        np.stack([agent_keys(task.seed, stream, run, agents) for run in runs])
+        for stream in (REWARDS, DECISIONS)
+    ]
+    return World(
+        form_kind=form.kind,
+        table=np.array(form.table),
+        is_normal=task.problem.variate == "normal",
+        cubics=normal_cubics(),
+        reward_keys=keys[0],
+        decision_keys=keys[1],
+        block=block,
+        num_blocks=-(-agents // block),
+    )
+
+
+def make_tally(task: Task, world: World) -> Tally:
+    """Return an empty tally."""
+    runs, agents = world.reward_keys.shape
+    shape = (runs, world.num_blocks, task.rounds.size)
+    return Tally(
+        counts=np.zeros((*shape, task.problem.num_arms), dtype=np.int64),
+        rewards=np.zeros(shape),
+        arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), dtype=np.int16),
+    )
+
+
+def span(task: Task, first: int, rounds: int) -> Span:
+    """Return the span of rounds first … first + rounds − 1 (pull numbers)."""
+    slot = int(np.searchsorted(task.rounds, first, side="right"))
+    last = int(np.searchsorted(task.rounds, first + rounds, side="left"))
+    return Span(first, rounds, task.rounds[slot : last + 1] - first, slot)
+
+
+def write_record(tally: Tally, record: Record) -> None:
+    """Turn tallies into totals up to each recorded round."""
+    record.arm_counts[:] = tally.counts.sum(axis=1).cumsum(axis=1)
+    rewards: Any = tally.rewards.sum(axis=1)
+    record.rewards[:] = rewards.cumsum(axis=1)
+    record.arms[:] = tally.arms

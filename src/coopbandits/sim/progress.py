@@ -1,0 +1,61 @@
+"""A progress bar that appears only when somebody waits."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+PATIENCE = 1.0
+"""Seconds before a bar is shown."""
+
+
+def note(text: str) -> None:
+    """Tell whoever waits something, on standard error."""
+    Console(stderr=True).print(f"note: {text}", style="dim", highlight=False)
+
+
+class Progress:
+    """Count work done; draw a bar on a terminal's standard error after a second.
+
+    Parameters
+    ----------
+    total : int
+        How much work there is.
+    show : bool or None
+        Always, never, or (None) on a terminal when it takes longer than a second.
+    """
+
+    def __init__(self, total: int, show: bool | None) -> None:
+        console = Console(stderr=True)
+        self.wanted = console.is_terminal if show is None else show
+        self.bar = Bar(
+            TextColumn("simulating"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=total)
+        self.show_at = time.monotonic() + (0.0 if show else PATIENCE)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def advance(self, amount: int) -> None:
+        """Report work done."""
+        self.bar.advance(self.task, amount)
+        if self.wanted and not self.bar.live.is_started and time.monotonic() >= self.show_at:
+            self.bar.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()

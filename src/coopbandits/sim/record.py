@@ -1,0 +1,89 @@
+"""What an engine is asked and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.policy import Policy
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+
+Tick = Callable[[int], None]
+"""Told the number of agent-rounds just played; may raise to stop."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One policy on one problem and network; with a run number it is a pure function.
+
+    Attributes
+    ----------
+    rounds : array of int
+        The rounds after which totals are recorded, ascending, the last one the horizon.
+    keep : {"", "agents", "arms"}
+        Whether to keep pulls per agent, or every single arm as well.
+    """
+
+    problem: Problem
+    network: Network
+    policy: Policy
+    horizon: int
+    seed: int
+    rounds: NDArray[np.int64]
+    keep: str = ""
+
+
+@dataclass
+class Record:
+    """Totals of some runs; the first axis of every array is the run.
+
+    Attributes
+    ----------
+    arm_counts : (run, round, arm)
+        Pulls of each arm in the whole network up to each recorded round.
+    rewards : (run, round)
+        Reward sum of the whole network up to each recorded round.
+    values : (run, round)
+        Values sent up to each recorded round.
+    messages : (run,)
+        Messages sent.
+    agent_pulls : (run, agent, arm), or (run, 0, arm) when not kept
+        Pulls of each arm by each agent.
+    arms : (run, agent, pull), or (run, agent, 0) when not kept
+        Every arm played.
+    """
+
+    arm_counts: NDArray[np.int64]
+    rewards: Vector
+    values: NDArray[np.int64]
+    messages: NDArray[np.int64]
+    agent_pulls: NDArray[np.int64]
+    arms: NDArray[np.int16]
+
+    @classmethod
+    def empty(cls, task: Task, runs: int) -> Record:
+        """Return a record of zeros."""
+        agents, arms, rounds = task.network.num_agents, task.problem.num_arms, task.rounds.size
+        return cls(
+            arm_counts=np.zeros((runs, rounds, arms), dtype=np.int64),
+            rewards=np.zeros((runs, rounds)),
+            values=np.zeros((runs, rounds), dtype=np.int64),
+            messages=np.zeros(runs, dtype=np.int64),
+            agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
+            arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int16),
+        )
+
+
+def join(records: list[Record]) -> Record:
+    """Put the runs of several records after one another."""
+    return Record(
+        **{
+            field.name: np.concatenate([getattr(record, field.name) for record in records])
+            for field in fields(Record)
+        }
+    )

@@ -1,0 +1,186 @@
+"""`simulate`: policies on a problem and a network, on the same tapes, as one labelled result."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.policy import Policy
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.results import Result
+from coopbandits.sim import cpu, reference
+from coopbandits.sim.labels import label
+from coopbandits.sim.progress import Progress, note
+from coopbandits.sim.record import Record, Task
+
+ENGINES = ("auto", "cpu", "reference")
+CURVE_POINTS = 200
+
+BATCH_PULLS = 200_000_000
+BATCH_BYTES = 500_000_000
+"""Runs are played together up to this much work and memory; a batch is what Ctrl-C can lose."""
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during `simulate`; `result` holds the runs that every policy finished, or None."""
+
+    def __init__(self, result: Result | None, kept: int, runs: int) -> None:
+        super().__init__(f"interrupted: kept {kept} of {runs} runs")
+        self.result = result
+
+
+def simulate(
+    problem: Problem,
+    network: Network,
+    policies: Policy | Sequence[Policy],
+    horizon: int,
+    runs: int = 1,
+    seed: int = 0,
+    engine: str = "auto",
+    *,
+    rounds: int | Sequence[int] | None = None,
+    keep: str = "",
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Play every policy `runs` times for `horizon` rounds.
+
+    Parameters
+    ----------
+    problem, network : Problem, Network
+        The world beyond and between the agents.
+    policies : Policy or sequence of Policy
+        What to compare; all see the same rewards (common random numbers).
+    horizon : int
+        T, pulls per agent.
+    runs, seed : int
+        Independent repetitions, and the seed they all follow from.
+    engine : {"auto", "cpu", "reference"}
+        How to compute; the result is the same. A policy without a compiled kernel is played by the
+        reference engine, and a note says so.
+    rounds : int, sequence of int or None
+        After which rounds to record: so many log-spaced ones (200 unless told), or these. The last
+        round is always recorded.
+    keep : {"", "agents", "arms"}
+        Keep pulls per agent, or every single arm as well: N × T numbers per run.
+    threads : int or None
+        How many threads the compiled engine uses; None for all. The result is the same.
+    progress : bool or None
+        Show a progress bar; None shows one on a terminal when it takes longer than a second.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    SimulationInterrupted
+        On Ctrl-C; its `result` has the runs that all policies finished.
+    """
+    chosen = _check(problem, network, policies, horizon, runs, seed, keep)
+    kept_rounds = recorded_rounds(horizon, rounds)
+    tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep) for p in chosen]
+    engines = [_engine(engine, policy) for policy in chosen]
+    started = time.perf_counter()
+    finished: list[list[Record]] = []
+    kept = 0
+    with (
+        cpu.threads(threads),
+        Progress(network.num_agents * horizon * runs * len(tasks), progress) as bar,
+    ):
+        try:
+            for batch in _batches(tasks[0], runs, engines):
+                pairs = zip(engines, tasks, strict=True)
+                finished.append([PLAY[name](task, batch, bar.advance) for name, task in pairs])
+                kept = batch.stop
+        except KeyboardInterrupt:
+            pass  # what was finished is returned below, with the interruption
+    seconds = time.perf_counter() - started
+    result = label(tasks, finished, engines, seconds) if finished else None
+    if kept < runs or result is None:
+        raise SimulationInterrupted(result, kept, runs)
+    return result
+
+
+def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray[np.int64]:
+    """Return the rounds to record, ascending, the horizon included."""
+    if rounds is None or isinstance(rounds, int):
+        points = CURVE_POINTS if rounds is None else rounds
+        if points < 1:
+            raise InputError(f"rounds is {points}; record at least 1 round, or give a list of them")
+        wanted = np.rint(np.geomspace(1, horizon, points)).astype(np.int64)
+    else:
+        wanted = np.asarray(rounds, dtype=np.int64)
+        if wanted.ndim != 1 or not ((wanted >= 1) & (wanted <= horizon)).all():
+            raise InputError(f"rounds must lie in 1 to {horizon} (the horizon); got {rounds}")
+    return np.unique(np.append(wanted, horizon))
+
+
+PLAY = {"cpu": cpu.play, "reference": reference.play}
+
+
+def _engine(wanted: str, policy: Policy) -> str:
+    """Return the engine that will play a policy."""
+    if wanted not in ENGINES:
+        raise unknown_name("engine", wanted, ENGINES)
+    if wanted == "reference":
+        return wanted
+    if cpu.supports(policy):
+        return "cpu"
+    note(f"{policy.spelling} has no compiled kernel, so the slower reference engine plays it")
+    return "reference"
+
+
+def _batches(task: Task, runs: int, engines: list[str]) -> list[range]:
+    """Cut the runs into batches that are played at once; no result depends on how."""
+    agents, arms = task.network.num_agents, task.problem.num_arms
+    size = min(BATCH_PULLS // (agents * task.horizon), BATCH_BYTES // (agents * arms * 100))
+    size = 1 if "reference" in engines else max(1, size)
+    return [range(start, min(start + size, runs)) for start in range(0, runs, size)]
+
+
+def _check(
+    problem: Problem,
+    network: Network,
+    policies: Policy | Sequence[Policy],
+    horizon: int,
+    runs: int,
+    seed: int,
+    keep: str,
+) -> list[Policy]:
+    chosen = [policies] if isinstance(policies, Policy) else list(policies)
+    if not isinstance(problem, Problem):
+        raise InputError(
+            f"problem is {problem!r}; give a problem such as cb.GaussianBandit([1, 0])"
+        )
+    if not isinstance(network, Network):
+        raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
+    if not chosen:
+        raise InputError("no policy was given; give at least one, such as cb.DDUCB()")
+    for policy in chosen:
+        if not isinstance(policy, Policy):
+            raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB()")
+    spellings = [policy.spelling for policy in chosen]
+    for spelling in spellings:
+        if spellings.count(spelling) > 1:
+            raise InputError(f"policy {spelling} was given twice; give each once")
+    for name, value in (("horizon", horizon), ("runs", runs)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; it must be at least 1")
+    if seed < 0:
+        raise InputError(f"seed is {seed}; it must not be negative")
+    if keep not in ("", "agents", "arms"):
+        raise unknown_name("value of keep", keep, ["agents", "arms"])
+    if horizon < problem.num_arms:
+        warnings.warn(
+            f"horizon {horizon} is below the number of arms {problem.num_arms}: agents that first "
+            "pull every arm once stop inside those initial pulls",
+            stacklevel=3,
+        )
+    return chosen

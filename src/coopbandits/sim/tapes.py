@@ -1,0 +1,35 @@
+"""The two tapes: all the chance in a run, as a pure function of (seed, run, agent, pull number).
+
+Rewards: one word per pull, turned into a variate and by the pulled arm into a reward; all policies
+of one call see the same tape, so comparisons are paired. Decisions: one word per pull, handed to
+`choose`. A word depends on its place alone, so chunks, threads and horizons change nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.draws import GOLDEN, Words, mix, normals, uniforms, words
+
+REWARDS = 0
+DECISIONS = 1
+
+
+def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
+    """Return the key of every agent's tape in one run."""
+    # SeedSequence only hashes (seed, stream, run) to one word; no generator is made.
+    sequence = np.random.SeedSequence(seed, spawn_key=(stream, run))  # noqa: TID251  hash only
+    run_key = int(sequence.generate_state(1, np.uint64)[0])
+    return words(run_key, np.arange(num_agents, dtype=np.uint64))
+
+
+def tape_words(keys: Words, first: int, pulls: int) -> Words:
+    """Return the words of pulls first … first + pulls − 1, one row per agent."""
+    counters = np.arange(first + 1, first + pulls + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return mix(keys[:, None] + counters[None, :])
+
+
+def variates(kind: str, tape: Words) -> Vector:
+    """Return the words as "normal" or "uniform" variates."""
+    return normals(tape) if kind == "normal" else uniforms(tape)

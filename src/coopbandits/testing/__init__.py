@@ -1,0 +1,5 @@
+"""Public checkers: what one runs on a policy of one's own before trusting a simulation of it."""
+
+from coopbandits.testing.policy import PolicyCheckError, check_policy
+
+__all__ = ["PolicyCheckError", "check_policy"]

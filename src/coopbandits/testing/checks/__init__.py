@@ -1,0 +1,1 @@
+"""The checks behind `check_policy`, by subject: calls and messages, state, knowledge."""

@@ -1,0 +1,139 @@
+"""Words, uniforms and normals: known answers, distribution, independence of order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import kstest
+
+from coopbandits.core.draws import (
+    CELL_BITS,
+    TAIL_CELLS,
+    mix,
+    normal_quantile,
+    normals,
+    uniforms,
+    words,
+)
+
+MILLION = words(2024, np.arange(1_000_000, dtype=np.uint64))
+
+
+def counters(*values: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.array(values, dtype=np.uint64)
+
+
+def test_splitmix64_known_answer() -> None:
+    assert words(1234567, np.arange(5, dtype=np.uint64)).tolist() == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+
+
+def test_keys_and_counters_wrap_around_quietly() -> None:
+    largest = 2**64 - 1
+    assert words(largest, counters(largest)).tolist() == mix(counters(largest)).tolist()
+    assert words(0, counters(largest)).tolist() == mix(counters(0)).tolist() == [0]
+
+
+def test_mixing_function_is_one_to_one_on_a_sample() -> None:
+    assert np.unique(MILLION).size == MILLION.size
+
+
+def test_words_do_not_depend_on_order_or_chunks() -> None:
+    backwards = words(2024, np.arange(1000, dtype=np.uint64)[::-1])
+    assert backwards[::-1].tolist() == MILLION[:1000].tolist()
+    chunks = [words(2024, np.arange(a, a + 250, dtype=np.uint64)) for a in range(0, 1000, 250)]
+    assert np.concatenate(chunks).tolist() == MILLION[:1000].tolist()
+    square = normals(MILLION[:1000].reshape(20, 50))
+    assert square.ravel().tolist() == normals(MILLION[:1000]).tolist()
+    assert [float(normals(MILLION[i : i + 1])[0]) for i in range(100)] == square.ravel()[
+        :100
+    ].tolist()
+
+
+def test_uniforms_lie_strictly_inside() -> None:
+    """At the outermost words too: Φ⁻¹ has no value at 0 and 1."""
+    first, last = uniforms(counters(0, 2**64 - 1))
+    assert 0.0 < first < 2.0**-50
+    assert 1.0 - 2.0**-50 < last < 1.0
+
+
+def test_normals_of_the_outermost_words_are_finite() -> None:
+    low, high = normals(counters(0, 2**64 - 1))
+    assert -9.0 < low < -8.0
+    assert 8.0 < high < 9.0
+
+
+def test_uniforms_are_uniform() -> None:
+    sample = uniforms(MILLION)
+    assert kstest(sample, "uniform").pvalue > 0.01
+    assert sample.mean() == pytest.approx(0.5, abs=4 * (1 / 12) ** 0.5 / 1000)
+    assert sample.var() == pytest.approx(1 / 12, rel=0.005)
+
+
+def test_every_bit_is_fair() -> None:
+    for bit in range(64):
+        ones = int(((MILLION >> np.uint64(bit)) & np.uint64(1)).sum())
+        assert abs(ones - 500_000) < 4.5 * 500
+
+
+def test_normals_have_the_normal_moments() -> None:
+    sample = normals(MILLION)
+    assert kstest(sample, "norm").pvalue > 0.01
+    assert sample.mean() == pytest.approx(0.0, abs=0.004)
+    assert sample.var() == pytest.approx(1.0, abs=0.006)
+    assert (sample**3).mean() == pytest.approx(0.0, abs=0.016)
+    assert (sample**4).mean() == pytest.approx(3.0, abs=0.04)
+
+
+def test_normals_are_the_quantiles_of_the_uniforms() -> None:
+    assert np.abs(normals(MILLION) - ndtri(uniforms(MILLION))).max() < 1e-9
+
+
+def test_normals_are_exact_around_every_cell_border() -> None:
+    """First and last word of every cell, the outermost words of all included."""
+    first = np.arange(1 << CELL_BITS, dtype=np.uint64) << np.uint64(64 - CELL_BITS)
+    last = first + np.uint64((1 << (64 - CELL_BITS)) - 1)
+    for border in (first, last):
+        assert np.abs(normals(border) - ndtri(uniforms(border))).max() < 1e-9
+
+
+def test_normals_are_monotone_in_the_word() -> None:
+    ordered = np.sort(MILLION)
+    # The table's cubics meet with an error of 1e-9, so that monotone means: up to that.
+    assert np.diff(normals(ordered)).min() > -1e-9
+
+
+def test_tails_and_centre_are_both_hit() -> None:
+    cells = (MILLION >> np.uint64(64 - CELL_BITS)).astype(np.int64)
+    edge = (1 << CELL_BITS) - TAIL_CELLS
+    assert (cells < TAIL_CELLS).any()
+    assert (cells >= edge).any()
+    assert ((cells >= TAIL_CELLS) & (cells < edge)).any()
+
+
+SMALL = [1e-300, 1e-20, 2.0**-54, 1e-12, 1e-6, 0.01, 0.0749, 0.0751, 0.3, 0.5]
+LARGE = [0.7, 0.9249, 0.9251, 0.99, 1 - 1e-6, 1 - 1e-12, 1 - 2.0**-53]
+
+
+@pytest.mark.parametrize("p", SMALL + LARGE)
+def test_quantile_agrees_with_scipy(p: float) -> None:
+    assert normal_quantile(p) == pytest.approx(float(ndtri(p)), rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("key", [0, 1, 2, 2023, 2025, 2**63, 2**64 - 1])
+def test_keys_are_independent(key: int) -> None:
+    other = uniforms(words(key, np.arange(1_000_000, dtype=np.uint64)))
+    correlation = np.corrcoef(uniforms(MILLION), other)[0, 1]
+    assert abs(correlation) < 4.5 / 1000
+
+
+@pytest.mark.parametrize("lag", [1, 2, 17, 1000])
+def test_neighbouring_words_are_independent(lag: int) -> None:
+    sample = uniforms(MILLION)
+    assert abs(np.corrcoef(sample[:-lag], sample[lag:])[0, 1]) < 4.5 / 1000

@@ -1,0 +1,123 @@
+"""Spelling and parsing are inverse to each other, and mistakes get a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbandits.core import DDUCB, POLICIES, IndependentUCB, InputError, parse_policy
+from coopbandits.core.registry import parse_value
+
+from .variants import VARIANTS
+
+REPEATABLE = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+
+positive = st.floats(min_value=1e-300, max_value=1e300)
+agents = st.integers(1, 10**6)
+
+
+@st.composite
+def dducb_policies(draw: st.DrawFn) -> DDUCB:
+    eta = draw(st.floats(min_value=1.001, max_value=1e6))
+    share = draw(st.floats(min_value=0.001, max_value=0.999))
+    own_pulls = draw(st.booleans())
+    more = draw(st.sampled_from(["nothing", "budget", "neighbors", "remix"]))
+    interval = st.tuples(agents, agents).map(lambda pair: (min(pair), max(pair)))
+    return DDUCB(
+        eta=eta,
+        epsilon=share * (eta - 1) / (7 * (eta + 1)),
+        bonus_factor=draw(positive),
+        accelerated=draw(st.booleans()),
+        own_pulls=own_pulls or more == "neighbors",
+        neighbor_pulls=more == "neighbors",
+        remix=more == "remix",
+        values_per_message=draw(st.integers(1, 10**6)) if more == "budget" else None,
+        mixing_rounds=draw(st.none() | st.integers(1, 10**6)),
+        num_agents=draw(st.none() | agents | interval),
+        lambda_bound=draw(st.none() | st.floats(0.0, 1.0, exclude_max=True)),
+    )
+
+
+@REPEATABLE
+@given(dducb_policies())
+def test_dducb_spelling_parses_back(policy: DDUCB) -> None:
+    assert parse_policy(policy.spelling) == policy
+
+
+@REPEATABLE
+@given(positive)
+def test_independent_ucb_spelling_parses_back(constant: float) -> None:
+    policy = IndependentUCB(constant=constant)
+    assert parse_policy(policy.spelling) == policy
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_parses_back(variant: str) -> None:
+    assert parse_policy(VARIANTS[variant].spelling) == VARIANTS[variant]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_name_gives_its_defaults(name: str) -> None:
+    assert parse_policy(name) == POLICIES[name]()
+    assert parse_policy(f" {name}: ") == POLICIES[name]()
+    assert parse_policy(name).spelling == name
+
+
+def test_every_variant_has_its_own_spelling() -> None:
+    assert len({policy.spelling for policy in VARIANTS.values()}) == len(VARIANTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("true", True), ("False", False), ("NONE", None), ("3", 3), ("-3", -3), ("0.5", 0.5),
+        ("1e-3", 1e-3), ("1/22", 1 / 22), ("90..120", (90, 120)), ("1/0", "1/0"),
+        ("closed", "closed"),
+    ],
+)  # fmt: skip
+def test_values(text: str, value: Any) -> None:
+    parsed = parse_value(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+def test_spaces_and_fractions_are_read() -> None:
+    policy = parse_policy(" dducb: eta = 3 , epsilon=1/22,own_pulls=False, num_agents=90..120")
+    assert policy == DDUCB(eta=3.0, own_pulls=False, num_agents=(90, 120))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ddubc", r"unknown policy 'ddubc'; known are .*; did you mean 'dducb'\?"),
+        ("independent", r"unknown policy 'independent'.*did you mean 'independent-ucb'\?"),
+        ("", r"unknown policy ''; known are .*; choose one of these"),
+        ("dducb:etta=3", r"unknown setting of policy dducb 'etta'.*did you mean 'eta'\?"),
+        ("dducb:own_pull=true", r"'own_pull'.*did you mean 'own_pulls'\?"),
+        ("dducb:eta", r"setting 'eta' of policy dducb has no value; write name=value"),
+        ("dducb:eta=", r"setting 'eta=' of policy dducb has no value; write name=value"),
+        ("dducb:eta=1", r"eta is 1; it must be larger than 1"),
+        ("dducb:name=x", r"unknown setting of policy dducb 'name'"),
+    ],
+)
+def test_mistakes_get_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_policy(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dducb:eta=high", "dducb:own_pulls=no", "dducb:values_per_message=2.5",
+        "dducb:mixing_rounds=1.5", "dducb:num_agents=1..2..3", "dducb:num_agents=2.5",
+        "dducb:num_agents=many", "dducb:lambda_bound=big", "independent-ucb:constant=big",
+        "dducb:eta=none", "dducb:remix=2",
+    ],
+)  # fmt: skip
+def test_values_of_the_wrong_kind_get_a_sentence(text: str) -> None:
+    """A wrong word must neither pass for a switch that is on nor end in a TypeError."""
+    with pytest.raises(InputError):
+        parse_policy(text)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from coopbandits.core.errors import InputError
+from coopbandits.problems.logfile import read_log
+
+NAN = float("nan")
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.CSV"
+    path.write_text('\ufeffred, "the, green"\n1, NA\n\n2.5e-1,-3\nnan,\n'.replace(', "', ',"'))
+    names, rewards = read_log(path)
+    assert names == ["red", "the, green"]
+    np.testing.assert_array_equal(rewards, [[1, NAN], [0.25, -3], [NAN, NAN]])
+
+
+def test_one_arm_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("only\r\n1\r\n\r\n2\r\n")
+    names, rewards = read_log(str(path))
+    assert names == ["only"]
+    assert rewards.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty; the first line must name the arms"),
+        ("\n\n", "is empty; the first line must name the arms"),
+        ("a,b\n", "has no rewards below its line of arm names; add some"),
+        ("1,2\n3,4\n", "has '1' for an arm's name in its first line; put a line of arm names"),
+        ("a,\n3,4\n", "has '' for an arm's name in its first line"),
+        ("a,a\n3,4\n", "names arm 'a' twice; rename one of the two"),
+        ("a,b\n3\n", "has 1 cells in row 2 but 2 arms; give every row one cell per arm"),
+        ("a,b\n1,2\n3,no\n", "has 'no' in row 3, column 'b'; rewards are finite numbers"),
+        ("a,b\n1,inf\n", "has 'inf' in row 2, column 'b'; rewards are finite numbers"),
+        ("a\n1e999\n", "has '1e999' in row 2, column 'a'"),
+        ('a\n"1\n', "is no CSV text"),
+    ],
+)
+def test_csv_refuses(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=sentence) as caught:
+        read_log(path)
+    assert repr(str(path)) in str(caught.value)
+
+
+def test_binary_is_no_csv(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"\xff\xfe\x00a")
+    with pytest.raises(InputError, match=r"is no CSV text .*; save it as comma-separated UTF-8"):
+        read_log(path)
+
+
+@pytest.mark.parametrize("name", ["log.xlsx", "log", "log.csv.gz"])
+def test_unknown_ending(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"ends in '.*'; accepted are \.csv and \.parquet"):
+        read_log(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_missing_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="does not exist or is no file; check the path"):
+        read_log(tmp_path / name)
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match="does not exist or is no file"):
+        read_log(tmp_path / name)
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: Any, **_kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "log.csv"
+    path.write_text("a\n1\n")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(InputError, match=r"cannot be read \(Permission denied\); check the file"):
+        read_log(path)
+
+
+def write(path: Path, columns: dict[str, Any]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_parquet(tmp_path: Path) -> None:
+    columns = {
+        "float": pa.array([0.5, None, NAN]),
+        "whole": pa.array([1, 2, None]),
+        "truth": pa.array([True, False, None]),
+        "__index_level_0__": pa.array(["x", "y", "z"]),
+    }
+    names, rewards = read_log(write(tmp_path / "arm=1" / "log.parquet", columns))
+    assert names == ["float", "whole", "truth"]
+    np.testing.assert_array_equal(rewards, [[0.5, 1, 1], [NAN, 2, 0], [NAN, NAN, NAN]])
+
+
+def test_parquet_refuses(tmp_path: Path) -> None:
+    text = write(tmp_path / "text.parquet", {"a": [1.0, 2.0], "b": [None, "no"]})
+    with pytest.raises(InputError, match="has 'no' of type string in row 1, column 'b'; rewards"):
+        read_log(text)
+    rowless = write(tmp_path / "rowless.parquet", {"a": pa.array([], pa.float64())})
+    with pytest.raises(InputError, match="is empty; give it one column per arm"):
+        read_log(rowless)
+    twins = tmp_path / "twins.parquet"
+    parquet.write_table(pa.table([[1.0], [2.0]], names=["a", "a"]), twins)
+    with pytest.raises(InputError, match="names arm 'a' twice"):
+        read_log(twins)
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n"])
+def test_not_parquet(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log.parquet"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"is no parquet file \(.*\); write it again"):
+        read_log(path)
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "log.parquet", {"a": [1.0]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        InputError, match=r"needs pyarrow.*run pip install 'coopbandits\[parquet\]'"
+    ):
+        read_log(path)

@@ -1,0 +1,130 @@
+"""The contract holds for every policy there is, and every check catches what it is for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coopbandits.core import DDUCB, IndependentUCB, InputError, Policy
+from coopbandits.core.registry import POLICIES
+from coopbandits.testing import PolicyCheckError, check_policy
+from coopbandits.testing.policy import CHECKS
+
+from . import broken
+from .honest import Honest, Using
+
+VARIANTS = (
+    DDUCB(own_pulls=False),
+    DDUCB(accelerated=False),
+    DDUCB(neighbor_pulls=True),
+    DDUCB(remix=True),
+    DDUCB(remix=True, own_pulls=False),
+    DDUCB(remix=True, neighbor_pulls=True),
+    DDUCB(values_per_message=3),
+    DDUCB(values_per_message=1, own_pulls=False, mixing_rounds=2),
+    DDUCB(accelerated=False, mixing_rounds=1, num_agents=(2, 9)),
+)
+
+BROKEN: dict[str, tuple[Any, ...]] = {
+    "settings": (
+        DDUCB,
+        broken.NumberedPolicy(Honest),
+        broken.NeedyPolicy(Honest),
+        Using(lambda view: None),  # type: ignore[arg-type,return-value]
+    ),
+    "message form": (
+        Using(broken.SendsLists),
+        Using(broken.SendsTwoMessages),
+        Using(broken.SendsSinglePrecision),
+        Using(broken.SendsInfinity),
+    ),
+    "choice": (
+        Using(broken.IgnoresAllowed),
+        Using(broken.ChoosesNumpyIntegers),
+        Using(broken.ChoosesOneTooFar),
+    ),
+    "neighbors only": (Using(broken.SendsToAnybody),),
+    "rewards in any order": (Using(broken.TakesLastArmOnly),),
+    "plain state": (
+        Using(broken.ExportsArrays),
+        Using(broken.ExportsTuples),
+        Using(broken.ExportsNaN),
+        Using(broken.ExportsNoVersion),
+        Using(broken.ExportsItself),
+    ),
+    "illegal rewards": (
+        Using(broken.TakesNaN),
+        Using(broken.CountsFromTheEnd),
+        Using(broken.ChangesBeforeRefusing),
+    ),
+    "sending changes nothing": (
+        Using(broken.ForgetsWhatItSent),
+        Using(broken.NumbersItsMessages),
+    ),
+    "choosing changes nothing": (Using(broken.CountsChoices), Using(broken.SendsItsChoice)),
+    "messages are copies": (Using(broken.SendsItsArray), Using(broken.KeepsTheArrayItGot)),
+    "determinism": (Using(broken.CountsGlobally),),
+    "restart": (
+        Using(broken.HasHiddenState),
+        Using(broken.HasHiddenStateWithinTheRound),
+    ),
+    "foreign state": (
+        Using(broken.TakesAnyVersion),
+        Using(broken.TakesAnyNumberOfArms),
+        Using(broken.ChangesBeforeRefusingState),
+    ),
+    "local knowledge": (Using(broken.WritesOnABlackboard), broken.KnowsAllViews()),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_registered_policy_keeps_the_contract(name: str) -> None:
+    check_policy(POLICIES[name]())
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_registered_policy_keeps_the_contract_with_a_single_arm(name: str) -> None:
+    check_policy(POLICIES[name](), num_arms=1, rounds=8)
+
+
+@pytest.mark.parametrize("policy", VARIANTS, ids=lambda policy: policy.spelling)
+def test_every_variant_of_dducb_keeps_the_contract(policy: Policy) -> None:
+    check_policy(policy, num_arms=2, rounds=10)
+
+
+@pytest.mark.parametrize("num_arms", [1, 5])
+def test_the_policy_under_the_broken_ones_keeps_the_contract(num_arms: int) -> None:
+    check_policy(Using(Honest), num_arms=num_arms, rounds=10)
+
+
+def test_every_check_has_a_broken_policy() -> None:
+    assert list(BROKEN) == [check.__name__.replace("_", " ") for check in CHECKS]
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        pytest.param(name, policy, id=f"{name}-{number}")
+        for name, policies in BROKEN.items()
+        for number, policy in enumerate(policies)
+    ],
+)
+def test_a_broken_policy_is_caught_by_the_check_for_it(name: str, policy: Any) -> None:
+    with pytest.raises(PolicyCheckError, match=rf"^check '{name}': .*; expected is ") as caught:
+        check_policy(policy, rounds=8)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_check_tells_a_user_what_it_demands() -> None:
+    assert all(check.__doc__ for check in CHECKS)
+
+
+def test_another_seed_and_length_can_be_asked_for() -> None:
+    check_policy(IndependentUCB(), num_arms=2, rounds=1, seed=2**63 - 1)
+
+
+@pytest.mark.parametrize("wrong", [{"num_arms": 0}, {"rounds": 0}, {"seed": -1}])
+def test_sizes_that_check_nothing_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="it takes at least one arm, one round"):
+        check_policy(DDUCB(), **wrong)
