@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -15,8 +14,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
-from coopbandits.results import Result, Summary
-from coopbandits.results.statistics import DIFFERENCE_HEADER, HEADER, difference_row, mean_row
+from coopbandits.results import Result
 from coopbandits.sim import SimulationInterrupted, simulate
 
 PAPER_MEANS = "1,0.8x16"
@@ -93,7 +91,7 @@ def simulate_command(
     except SimulationInterrupted as stop:
         kept = _deliver(stop.result, out) if stop.result else "nothing was kept"
         raise typer.Exit(_say(f"{stop}; {kept}", 130)) from None
-    Console().print(_deliver(result, out))
+    typer.echo(_deliver(result, out))
 
 
 def _deliver(result: Result, out: Path) -> str:
@@ -102,31 +100,8 @@ def _deliver(result: Result, out: Path) -> str:
     result.plot(path=out / "regret.svg")
     result.plot(path=out / "regret.png")
     result.report(out / "report.html")
-    print_summary(result.summary())
+    typer.echo(result.summary())
     return f"written to {out}: result.nc, meta.json, regret.svg, regret.png, report.html"
-
-
-def print_summary(summary: Summary) -> None:
-    """Print the tables of a summary."""
-    console = Console()
-    title = f"regret after {summary.horizon} rounds, {summary.runs} runs, 95 % intervals"
-    _print_table(console, title, HEADER, [mean_row(row) for row in summary.policies])
-    if summary.differences:
-        title = "paired differences on the same tapes, p after Holm's correction"
-        rows = [difference_row(row) for row in summary.differences]
-        _print_table(console, title, DIFFERENCE_HEADER, rows)
-    console.print(summary.advice)
-
-
-def _print_table(
-    console: Console, title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]
-) -> None:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left", overflow="fold", no_wrap=i > 0)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
 
 
 def _say(text: str, status: int) -> int:

@@ -191,9 +191,7 @@ def test_bad_observations_change_nothing(name: str, arm: int, reward: float, sen
 def test_messages_from_strangers_are_refused() -> None:
     agent = make_agent(IndependentUCB(), one_view())
     before = agent.export_state()
-    with pytest.raises(
-        InputError, match=r"message from \[0, 7\], which are no neighbours of agent"
-    ):
+    with pytest.raises(InputError, match=r"\[0, 7\] are no neighbours of agent 0; its"):
         agent.receive({7: np.zeros(4), 0: np.zeros(4), 1: np.zeros(4)})
     assert agent.export_state() == before
 

@@ -66,15 +66,15 @@ class Summary:
         return "\n".join([*lines, "", self.advice])
 
 
-HEADER = ("policy", "mean, t interval", "bootstrap", "5 / 50 / 95 %", "values sent")
-DIFFERENCE_HEADER = ("first − second", "mean, t interval", "p")
+HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "values sent")
+DIFFERENCE_HEADER = ("first − second", "mean ± t", "p")
 
 
 def mean_row(row: MeanSummary) -> tuple[str, ...]:
     """Return the cells of one line of the table of means."""
     low, high = row.bootstrap_interval
-    bootstrap = "–" if math.isnan(low) else f"{number(low)} … {number(high)}"
-    quantiles = " / ".join(number(q) for q in row.quantiles)
+    bootstrap = "–" if math.isnan(low) else f"{number(low)}…{number(high)}"
+    quantiles = "/".join(number(q) for q in row.quantiles)
     return (row.policy, _plus_minus(row), bootstrap, quantiles, f"{row.values_sent:.4g}")
 
 

@@ -108,7 +108,7 @@ def test_outgoing_changes_nothing_and_hands_out_no_state() -> None:
 @pytest.mark.parametrize("neighbor", [0, 5])
 def test_outgoing_to_a_stranger(neighbor: int) -> None:
     for agent in (make_agent(DDUCB(), one_view()), after_initial(DDUCB())):
-        with pytest.raises(InputError, match=rf"{neighbor} is no neighbour of agent 0; its"):
+        with pytest.raises(InputError, match=rf"\[{neighbor}\] are no neighbours of agent 0; its"):
             agent.outgoing(neighbor)
 
 
@@ -117,7 +117,7 @@ def test_outgoing_to_a_stranger(neighbor: int) -> None:
 BAD: dict[str, tuple[DDUCB, Callable[[Vector], Messages], str]] = {
     "missing": (DDUCB(), lambda m: {1: m}, r"messages arrived from \[1\], but round 2 of staged"),
     "none": (DDUCB(), lambda m: {}, r"needs exactly one from each of \[1, 2\]; deliver those"),
-    "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"message from \[3\], which are no"),
+    "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\[3\] are no neighbours of agent 0"),
     "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"message from 2 has shape \(3,\); round 2"),
     "long": (DDUCB(), lambda m: {1: np.append(m, 0.0), 2: m}, r"message from 1 has shape \(5,\)"),
     "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"from 2 has shape \(2, 2\)"),
