@@ -77,6 +77,11 @@ def test_allowed_arms_out_of_range(allowed: list[int]) -> None:
         best_arm(np.zeros(4), allowed)
 
 
+def test_an_index_that_is_no_number_is_refused() -> None:
+    with pytest.raises(InputError, match=r"the index of some arm is not a number"):
+        best_arm(np.array([1.0, math.nan]))
+
+
 def test_no_allowed_arm() -> None:
     with pytest.raises(InputError, match=r"no arm is allowed; allow at least one"):
         best_arm(np.zeros(4), [])
@@ -266,16 +271,16 @@ Tamper = Callable[[dict[str, Any]], object]
 
 TAMPERED: dict[str, tuple[Tamper, str]] = {
     "version": (lambda s: s.update(version=2), r"state has version 2, but this agent has 1"),
-    "no version": (lambda s: s.pop("version"), r"state has version None"),
+    "no version": (lambda s: s.pop("version"), r"state has fields .*; restore what export_state"),
     "policy": (lambda s: s.update(policy="dducb"), r"state has policy 'dducb', but this agent"),
     "arms": (lambda s: s.update(num_arms=3), r"state has num_arms 3, but this agent has 2"),
-    "no open pulls": (lambda s: s.pop("open_pulls"), r"open_pulls"),
+    "no open pulls": (lambda s: s.pop("open_pulls"), r"state has fields"),
     "open pulls shape": (
         lambda s: s.update(open_pulls=[0, 0, 0]),
         r"state field open_pulls has shape \(3,\), but this agent keeps \(2,\)",
     ),
     "open pulls negative": (lambda s: s.update(open_pulls=[-1, 0]), r"open_pulls"),
-    "no aggregation": (lambda s: s.pop("aggregation"), r"aggregation"),
+    "no aggregation": (lambda s: s.pop("aggregation"), r"state has fields"),
     "missing field": (lambda s: s["aggregation"].pop("rho"), r"state has fields \[.*\], but"),
     "extra field": (lambda s: s["aggregation"].update(extra=1), r"state has fields \[.*'extra'"),
     "shape": (

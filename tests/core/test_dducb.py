@@ -28,21 +28,27 @@ from .variants import VARIANTS
 # Settings.
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "eta 1": ({"eta": 1.0}, r"eta is 1.0; it must be larger than 1"),
-    "eta nan": ({"eta": math.nan}, r"eta is nan; it must be larger than 1"),
-    "eta infinite": ({"eta": math.inf}, r"eta = inf"),
+    "eta 1": ({"eta": 1.0}, r"eta is 1.0; it must be a finite number larger than 1"),
+    "eta nan": ({"eta": math.nan}, r"eta is nan; it must be a finite number larger than 1"),
+    "eta infinite": ({"eta": math.inf}, r"eta is inf"),
     "epsilon at the limit": (
         {"epsilon": 1 / 21},
-        r"epsilon is 0.047619; with eta = 2 .* \(eta − 1\)/\(7\(eta \+ 1\)\) = 0.047619",
+        r"epsilon is 0.0476.* \(eta − 1\)/\(7\(eta \+ 1\)\), which is 0.047619 at eta = 2",
     ),
-    "epsilon above": ({"epsilon": 0.5}, r"epsilon is 0.5; with eta = 2 it must lie strictly"),
-    "epsilon at the limit of eta": ({"eta": 1.5}, r"epsilon is 0.0454545; with eta = 1.5"),
-    "epsilon zero": ({"epsilon": 0.0}, r"epsilon is 0; with eta = 2 it must lie strictly"),
+    "epsilon above": ({"epsilon": 0.5}, r"epsilon is 0.5; it must be strictly between"),
+    "epsilon at the limit of eta": ({"eta": 1.5}, r"epsilon is 0.04545.* at eta = 1.5"),
+    "epsilon zero": ({"epsilon": 0.0}, r"epsilon is 0.0; it must be strictly between"),
     "epsilon nan": ({"epsilon": math.nan}, r"epsilon is nan"),
-    "bonus zero": ({"bonus_factor": 0.0}, r"bonus_factor is 0.0; it must be positive"),
+    "bonus zero": (
+        {"bonus_factor": 0.0},
+        r"bonus_factor is 0.0; it must be a positive finite number",
+    ),
     "bonus infinite": ({"bonus_factor": math.inf}, r"bonus_factor is inf"),
-    "budget": ({"values_per_message": 0}, r"values_per_message is 0; it must be at least 1"),
-    "steps": ({"mixing_rounds": 0}, r"mixing_rounds is 0; it must be at least 1, or None"),
+    "budget": (
+        {"values_per_message": 0},
+        r"values_per_message is 0; it must be a whole number, at least 1",
+    ),
+    "steps": ({"mixing_rounds": 0}, r"mixing_rounds is 0; it must be a whole number, at least 1"),
     "neighbors without own": (
         {"neighbor_pulls": True, "own_pulls": False},
         r"neighbor_pulls=True implies own pulls, but own_pulls=False was set; leave own_pulls on",
@@ -55,12 +61,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"values_per_message": 4, "remix": True},
         r"values_per_message=4 cannot be combined with neighbor_pulls or remix",
     ),
-    "agents reversed": ({"num_agents": (9, 5)}, r"num_agents is \(9, 5\); give N ≥ 1 or bounds"),
-    "agents zero": ({"num_agents": 0}, r"num_agents is 0; give N ≥ 1 or bounds"),
-    "agents from zero": ({"num_agents": (0, 5)}, r"num_agents is \(0, 5\)"),
-    "lambda 1": ({"lambda_bound": 1.0}, r"lambda_bound is 1.0; give a bound in \[0, 1\)"),
-    "lambda negative": ({"lambda_bound": -0.1}, r"lambda_bound is -0.1; give a bound in"),
-    "lambda nan": ({"lambda_bound": math.nan}, r"lambda_bound is nan; give a bound in"),
+    "agents reversed": ({"num_agents": (9, 5)}, r"num_agents is \(9, 5\); give N, or bounds"),
+    "agents zero": ({"num_agents": 0}, r"num_agents is 0; it must be a whole number"),
+    "agents from zero": ({"num_agents": (0, 5)}, r"num_agents is 0; it must"),
+    "lambda 1": ({"lambda_bound": 1.0}, r"lambda_bound is 1.0; it must be a number in \[0, 1\)"),
+    "lambda negative": ({"lambda_bound": -0.1}, r"lambda_bound is -0.1; it must be a number in"),
+    "lambda nan": ({"lambda_bound": math.nan}, r"lambda_bound is nan; it must be a number in"),
 }
 
 

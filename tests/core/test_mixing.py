@@ -175,13 +175,13 @@ def test_at_least_one_step(accelerate: bool) -> None:
 
 @pytest.mark.parametrize("lam", [-0.1, 1.0, 1.5, math.nan])
 def test_mixing_rounds_refuses_lambda(lam: float) -> None:
-    with pytest.raises(InputError, match=r"lambda_bound is .*; it must lie in \[0, 1\)"):
+    with pytest.raises(InputError, match=r"lambda_bound is .*; it must be a number in \[0, 1\)"):
         mixing_rounds(10, lam, EPSILON)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
 def test_mixing_rounds_refuses_epsilon(epsilon: float) -> None:
-    with pytest.raises(InputError, match=r"epsilon is .*; it must be positive"):
+    with pytest.raises(InputError, match=r"epsilon is .*; it must be a positive finite number"):
         mixing_rounds(10, 0.5, epsilon)
 
 

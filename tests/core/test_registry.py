@@ -99,7 +99,8 @@ def test_spaces_and_fractions_are_read() -> None:
         ("dducb:own_pull=true", r"'own_pull'.*did you mean 'own_pulls'\?"),
         ("dducb:eta", r"setting 'eta' of policy dducb has no value; write name=value"),
         ("dducb:eta=", r"setting 'eta=' of policy dducb has no value; write name=value"),
-        ("dducb:eta=1", r"eta is 1; it must be larger than 1"),
+        ("dducb:eta=1", r"eta is 1; it must be a finite number larger than 1"),
+        ("dducb:eta=3,eta=4", r"setting eta of policy dducb is given twice"),
         ("dducb:name=x", r"unknown setting of policy dducb 'name'"),
     ],
 )

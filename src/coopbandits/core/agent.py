@@ -198,7 +198,7 @@ class CooperativeAgent(Agent):
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one reward to the own statistics."""
-        if not 0 <= arm < self.view.num_arms:
+        if arm not in range(self.view.num_arms):
             raise InputError(
                 f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
             )
@@ -226,27 +226,41 @@ class CooperativeAgent(Agent):
             )
 
     def export_state(self) -> State:
-        """Return version, policy, K, open pulls and the aggregation's fields."""
+        """Return version, whose state it is, open pulls and the aggregation's fields."""
         return {
-            "version": STATE_VERSION,
-            "policy": self.policy,
-            "num_arms": self.view.num_arms,
+            **self._identity(),
             "open_pulls": self.open_pulls.tolist(),
             "aggregation": self.aggregation.export_state(),
         }
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        expected = {"version": STATE_VERSION, "policy": self.policy, "num_arms": self.view.num_arms}
-        for key, value in expected.items():
-            if state.get(key) != value:
+        if set(state) != {*self._identity(), "open_pulls", "aggregation"}:
+            raise InputError(
+                f"state has fields {sorted(state)}; restore what export_state returned"
+            )
+        for key, value in self._identity().items():
+            if state[key] != value:
                 raise InputError(
-                    f"state has {key} {state.get(key)!r}, but this agent has {value!r}; "
-                    "restore it into an agent of the same version, policy and number of arms"
+                    f"state has {key} {state[key]!r}, but this agent has {value!r}; "
+                    "restore it into the agent it came from"
                 )
         open_pulls: NDArray[np.int64] = _like(self.open_pulls, state["open_pulls"], "open_pulls")
+        if (open_pulls < 0).any():
+            raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         self.aggregation.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
+
+    def _identity(self) -> State:
+        """Return what must agree before a state is restored."""
+        return {
+            "version": STATE_VERSION,
+            "policy": self.policy,
+            "agent_id": self.view.agent_id,
+            "num_arms": self.view.num_arms,
+            "num_agents": self.view.num_agents,
+            "lambda_bound": self.view.lambda_bound,
+        }
 
 
 def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estimate:
@@ -283,6 +297,10 @@ def best_arm(values: Vector, allowed: Sequence[int] | None = None) -> int:
         raise InputError("no arm is allowed; allow at least one")
     if arms[0] < 0 or arms[-1] >= values.size:
         raise InputError(f"allowed arms {list(arms)} must lie in 0 to {values.size - 1}")
+    if np.isnan(values).any():
+        raise InputError(
+            f"the index of some arm is not a number: {values.tolist()}; repair the index"
+        )
     largest = max(values[k] for k in arms)
     if np.isfinite(largest):
         largest -= 1e-9 * max(1.0, abs(largest))
@@ -299,10 +317,15 @@ def _like(present: Any, value: Any, name: str) -> Any:
         if type(value) is not type(present):
             raise InputError(f"state field {name} is {value!r}; expected {type(present).__name__}")
         return value
-    array = np.asarray(value, dtype=present.dtype)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"state field {name} holds no array of numbers") from error
     if array.shape != present.shape:
         raise InputError(
             f"state field {name} has shape {array.shape}, but this agent keeps {present.shape}; "
             "restore it into an agent of the same policy, arms and neighbours"
         )
-    return array
+    if not np.isfinite(array).all() or (array.astype(present.dtype) != array).any():
+        raise InputError(f"state field {name} has values that no agent of this kind can hold")
+    return array.astype(present.dtype)

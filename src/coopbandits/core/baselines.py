@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.agent import CooperativeAgent, LocalView
 from coopbandits.core.aggregate.local import LocalSums
-from coopbandits.core.errors import InputError
+from coopbandits.core.checks import require_positive
 from coopbandits.core.index.ucb import ucb_index
 from coopbandits.core.policy import Policy
 
@@ -39,8 +39,7 @@ class IndependentUCB(Policy):
 
     def __post_init__(self) -> None:
         """Refuse a bonus that is no bonus."""
-        if not 0.0 < self.constant < float("inf"):
-            raise InputError(f"constant is {self.constant}; it must be positive and finite")
+        require_positive("constant", self.constant)
 
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent."""

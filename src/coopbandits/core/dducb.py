@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.agent import CooperativeAgent, LocalView
 from coopbandits.core.aggregate.staged import StagedMixing
+from coopbandits.core.checks import (
+    require_count,
+    require_flag,
+    require_lambda,
+    require_number,
+    require_positive,
+)
 from coopbandits.core.errors import InputError
 from coopbandits.core.index.ucb import ucb_index
 from coopbandits.core.mixing import mixing_rounds
@@ -84,14 +92,10 @@ class DDUCB(Policy):
         """Refuse settings outside what the algorithm is defined for."""
         _check_exploration(self)
         _check_combination(self)
-        low, high = self._bounds(1)
-        if not 1 <= low <= high:
-            raise InputError(
-                f"num_agents is {self.num_agents}; give N ≥ 1 or bounds (low, high) with "
-                "1 ≤ low ≤ high"
-            )
-        if self.lambda_bound is not None and not 0.0 <= self.lambda_bound < 1.0:
-            raise InputError(f"lambda_bound is {self.lambda_bound}; give a bound in [0, 1)")
+        if self.num_agents is not None:
+            _check_num_agents(self.num_agents)
+        if self.lambda_bound is not None:
+            require_lambda("lambda_bound", self.lambda_bound)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -146,29 +150,27 @@ class DDUCB(Policy):
         given = told if self.lambda_bound is None else self.lambda_bound
         if given is None:
             raise InputError("DDUCB needs a bound on λ; set lambda_bound or tell it")
+        require_lambda("lambda_bound", given)
         return given
 
 
 def _check_exploration(policy: DDUCB) -> None:
-    if not policy.eta > 1.0:
-        raise InputError(f"eta is {policy.eta}; it must be larger than 1")
+    require_number("eta", policy.eta, "a finite number larger than 1", 1.0, math.inf)
     limit = (policy.eta - 1) / (7 * (policy.eta + 1))
-    if not 0.0 < policy.epsilon < limit:
-        raise InputError(
-            f"epsilon is {policy.epsilon:.6g}; with eta = {policy.eta:g} it must lie strictly "
-            f"between 0 and (eta − 1)/(7(eta + 1)) = {limit:.6g}"
-        )
-    if not 0.0 < policy.bonus_factor < float("inf"):
-        raise InputError(
-            f"bonus_factor is {policy.bonus_factor}; it must be positive, 2 or 4 in the paper"
-        )
+    accepted = (
+        f"strictly between 0 and (eta − 1)/(7(eta + 1)), which is {limit:.6g} "
+        f"at eta = {policy.eta:g}"
+    )
+    require_number("epsilon", policy.epsilon, accepted, 0.0, limit)
+    require_positive("bonus_factor", policy.bonus_factor)
 
 
 def _check_combination(policy: DDUCB) -> None:
+    for name in ("accelerated", "own_pulls", "neighbor_pulls", "remix"):
+        require_flag(name, getattr(policy, name))
     for name in ("values_per_message", "mixing_rounds"):
-        value = getattr(policy, name)
-        if value is not None and value < 1:
-            raise InputError(f"{name} is {value}; it must be at least 1, or None for no limit")
+        if getattr(policy, name) is not None:
+            require_count(name, getattr(policy, name))
     if policy.neighbor_pulls and not policy.own_pulls:
         raise InputError(
             "neighbor_pulls=True implies own pulls, but own_pulls=False was set; leave own_pulls on"
@@ -178,3 +180,11 @@ def _check_combination(policy: DDUCB) -> None:
             f"values_per_message={policy.values_per_message} cannot be combined with "
             "neighbor_pulls or remix, which send more values; choose one of them"
         )
+
+
+def _check_num_agents(given: int | tuple[int, int]) -> None:
+    bounds = given if isinstance(given, tuple) else (given, given)
+    for bound in bounds:
+        require_count("num_agents", bound)
+    if len(bounds) != 2 or bounds[0] > bounds[1]:
+        raise InputError(f"num_agents is {given}; give N, or bounds (low, high) with low ≤ high")

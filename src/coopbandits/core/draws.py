@@ -2,7 +2,7 @@
 
 A word is a pure function of a key and a counter, so any driver can make any part of a tape in any
 order and gets the same numbers. The generator is SplitMix64 (Steele, Lea, Flood 2014): a counter in
-steps of the golden ratio, then a mixing function. A word becomes a uniform by its upper 53 bits,
+steps of the golden ratio, then a mixing function. A word becomes a uniform by its upper 52 bits,
 and a normal by the quantile function, tabulated as cubics where it is smooth.
 """
 
@@ -25,7 +25,7 @@ MIX_2 = 0x94D049BB133111EB
 CELL_BITS = 11
 """The unit interval is cut into 2^11 cells, each with its own cubic."""
 
-TAIL_CELLS = 16
+TAIL_CELLS = 28
 """In so many cells at either end the quantile function is computed, not tabulated."""
 
 
@@ -42,8 +42,8 @@ def mix(x: Words) -> Words:
 
 
 def uniforms(words: Words) -> Vector:
-    """Return uniforms strictly between 0 and 1, multiples of 2^-53 shifted by half of one."""
-    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Return uniforms strictly between 0 and 1: odd multiples of 2^-53, which are exact."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def normals(words: Words) -> Vector:

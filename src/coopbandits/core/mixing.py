@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from coopbandits.core.errors import InputError
+from coopbandits.core.checks import require_count, require_lambda, require_positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +54,9 @@ def mixing_rounds(
 
     Accelerated max(1, ⌈ln(2N/ε)/√(2 ln(1/λ))⌉), plain max(1, ⌈ln(N/ε)/ln(1/λ)⌉).
     """
-    if not 0.0 <= lambda_bound < 1.0:
-        raise InputError(f"lambda_bound is {lambda_bound}; it must lie in [0, 1)")
-    if not epsilon > 0.0:
-        raise InputError(f"epsilon is {epsilon}; it must be positive")
+    require_count("num_agents", num_agents)
+    require_lambda("lambda_bound", lambda_bound)
+    require_positive("epsilon", epsilon)
     if lambda_bound < LAMBDA_ZERO:
         return 1
     log_inverse = -math.log(lambda_bound)

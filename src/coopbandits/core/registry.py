@@ -19,7 +19,11 @@ def parse_policy(text: str) -> Policy:
     name, _, rest = text.strip().partition(":")
     if name not in POLICIES:
         raise unknown_name("policy", name, POLICIES)
-    settings = dict(_setting(name, part) for part in rest.split(",") if part.strip())
+    settings: dict[str, Any] = {}
+    for key, value in (_setting(name, part) for part in rest.split(",") if part.strip()):
+        if key in settings:
+            raise InputError(f"setting {key} of policy {name} is given twice; give it once")
+        settings[key] = value
     return POLICIES[name](**settings)
 
 

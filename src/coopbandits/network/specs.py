@@ -74,14 +74,14 @@ def parse_graph(text: str) -> Any:
     scipy.sparse.csr_array or networkx.Graph
         An adjacency, or a graph with labels where a file has them.
     """
-    name, colon, arguments = text.strip().partition(":")
+    if not text.strip():
+        raise InputError("graph is empty; write one such as cycle:100, or a file's path")
+    name, _, arguments = text.strip().partition(":")
     if name in FAMILIES:
         return _build(name, arguments, text)
     path = Path(text)
     if path.suffix.lower() in SUFFIXES or "/" in text or path.exists():
         return read_graph_file(path)
-    if not colon and not name:
-        raise InputError("graph is empty; write one such as cycle:100, or a file's path")
     raise unknown_name("graph", name, FAMILIES)
 
 

@@ -152,7 +152,7 @@ def lanczos(
             ritz = _ends(diagonal, beside)
             if exhausted or done(ritz):
                 return ritz
-            next_check = int(1.2 * step) + 1
+            next_check = int(1.1 * step) + 1
         previous, vector = vector, product / beside[-1]
     return None
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import cycle
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
@@ -13,7 +14,11 @@ from numpy.typing import ArrayLike
 
 # Okabe and Ito's colours, told apart by colour-blind readers; line styles differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+GREYS = ("0.25", "0.5", "0.7")
 STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+INSIDE_LEGEND = 8
+BESIDE_LEGEND = 20
+"""So many lines are named inside the axes at most, and in one column beside them."""
 
 
 class Curve(NamedTuple):
@@ -51,31 +56,46 @@ def draw_regret(
     log: str = "",
 ) -> None:
     """Draw onto given axes, so that several figures can stand side by side."""
-    for i, (curve, colour) in enumerate(zip(curves, cycle(COLOURS), strict=False)):
-        style = (
-            STYLES[i // len(COLOURS) % len(STYLES)]
-            if i >= len(COLOURS)
-            else STYLES[i % len(STYLES)]
-        )
-        axes.plot(curve.x, curve.y, color=colour, linestyle=style, label=curve.label, linewidth=1.8)
+    for i, curve in enumerate(curves):
+        colour = COLOURS[i % len(COLOURS)]
+        style = STYLES[(i % len(COLOURS) + i // len(COLOURS)) % len(STYLES)]
+        _line(axes, curve, color=colour, linestyle=style, linewidth=1.8)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-    for bound in bounds:
-        axes.plot(bound.x, bound.y, color="0.45", linestyle="--", label=bound.label, linewidth=1.2)
+    for i, bound in enumerate(bounds):
+        _line(axes, bound, color=GREYS[i % len(GREYS)], linestyle="--", linewidth=1.2)
     axes.set_xlabel(xlabel)
     axes.set_ylabel("cumulative regret of the network (reward)")
     _scale(axes, log)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
+
+
+def _line(axes: Axes, curve: Curve, **style: Any) -> None:
+    label = curve.label.replace("$", r"\$")  # else two of them begin and end a formula
+    marker = "o" if np.size(curve.x) == 1 else ""
+    axes.plot(curve.x, curve.y, label=label, marker=marker, **style)
+
+
+def _legend(axes: Axes) -> None:
+    """Name the lines where rising curves leave room, or beside them when there are many."""
+    lines = len(axes.get_lines())
+    if not lines:
+        return
+    beside = {"bbox_to_anchor": (1.01, 1.0)} if lines > INSIDE_LEGEND else {}
+    columns = math.ceil(lines / BESIDE_LEGEND)
+    axes.legend(loc="upper left", frameon=False, fontsize="small", ncols=columns, **beside)
 
 
 def _scale(axes: Axes, log: str) -> None:
-    if "x" in log:
+    """Scale both axes; one without a positive number on it stays linear."""
+    lines = axes.get_lines()
+    if "x" in log and any(np.any(np.asarray(line.get_xdata()) > 0) for line in lines):
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(FuncFormatter(_short))
-    if "y" in log:
+    if "y" in log and any(np.any(np.asarray(line.get_ydata()) > 0) for line in lines):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from io import StringIO
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.figure import Figure
+
+from coopbandits.plots.files import svg
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #c9c9c9; }
@@ -23,7 +24,8 @@ th:first-child, td:first-child { text-align: left; }
 figure { margin: 1.5rem 0; background: #ffffff; color: #1b1b1b; border-radius: 6px;
          padding: .6rem; }
 figure svg { width: 100%; height: auto; }
-pre { overflow-x: auto; font-size: .85rem; border: 1px solid var(--line); padding: .8rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem;
+      border: 1px solid var(--line); padding: .8rem; }
 """
 
 
@@ -38,22 +40,13 @@ def html_report(
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{escape(lead)}</p>"]
     parts += [_figure(caption, figure) for caption, figure in figures]
     parts += [_table(caption, rows) for caption, rows in tables]
-    parts.append(f"<h2>Settings</h2><pre>{escape(json.dumps(settings, indent=2))}</pre>")
+    parts.append(f"<h2>Settings</h2><pre>{escape(_settings(settings))}</pre>")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
-
-
-def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element, the same text for the same figure."""
-    buffer = StringIO()
-    with rc_context({"svg.hashsalt": "coopbandits"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _figure(caption: str, figure: Figure) -> str:
@@ -67,3 +60,13 @@ def _table(caption: str, rows: Sequence[Sequence[str]]) -> str:
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body
     ]
     return f'<h2>{escape(caption)}</h2><div class="scroll"><table>{"".join(lines)}</table></div>'
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Write settings as JSON, lists of plain values on one line."""
+    text = json.dumps(settings, indent=2, ensure_ascii=False)
+    return re.sub(r"\[\n([^][{}]*)\]", _one_line, text)
+
+
+def _one_line(items: re.Match[str]) -> str:
+    return "[" + " ".join(line.strip() for line in items[1].splitlines()).strip() + "]"

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.plots.files import figure_bytes
 from coopbandits.plots.regret import Curve, regret_figure
 from coopbandits.plots.report import html_report
 from coopbandits.results import statistics, storage
@@ -118,12 +120,21 @@ class Result:
         if bounds and against != "rounds":
             raise InputError("bounds are functions of the round; plot against='rounds'")
         curves = [self._curve(policy, against) for policy in self.policies]
-        rounds = self.dataset["round"].values
-        dashed = [Curve(name, rounds, values) for name, values in (bounds or {}).items()]
+        dashed = [self._bound(name, values) for name, values in (bounds or {}).items()]
         figure = regret_figure(curves, dashed, xlabel=AXES[against], log=log)
         if path is not None:
-            storage.write_whole(Path(path), figure.savefig)
+            content = figure_bytes(figure, Path(path).suffix.lower().lstrip("."))
+            storage.write_files({Path(path): content})
         return figure
+
+    def _bound(self, name: str, values: Vector) -> Curve:
+        rounds = self.dataset["round"].values
+        if np.shape(values) != rounds.shape:
+            raise InputError(
+                f"bound {name!r} has shape {np.shape(values)}; give one number for each of the "
+                f"{rounds.size} recorded rounds, result.regret['round']"
+            )
+        return Curve(name, rounds, values)
 
     def _curve(self, policy: str, against: str) -> Curve:
         regret = self.regret.sel(policy=policy)

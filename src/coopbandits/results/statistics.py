@@ -19,6 +19,8 @@ from coopbandits.core.draws import uniforms, words
 
 LEVEL = 0.95
 RESAMPLES = 2000
+BOOTSTRAP_DRAWS = 1_000_000
+"""So many resampled numbers are held at once; the interval does not depend on it."""
 QUANTILES = (0.05, 0.5, 0.95)
 WANTED_PRECISION = 0.05
 """An interval of ± 5 % of the mean is called precise enough."""
@@ -58,7 +60,8 @@ class Summary:
     advice: str
 
     def __str__(self) -> str:
-        lines = [f"regret after {self.horizon} rounds, {self.runs} runs, 95 % intervals", ""]
+        rounds, runs = plural(self.horizon, "round"), plural(self.runs, "run")
+        lines = [f"regret after {rounds}, {runs}, 95 % intervals", ""]
         lines += columns([HEADER, *(mean_row(p) for p in self.policies)])
         if self.differences:
             lines += ["", "paired differences on the same tapes, p after Holm's correction", ""]
@@ -75,7 +78,7 @@ def mean_row(row: MeanSummary) -> tuple[str, ...]:
     low, high = row.bootstrap_interval
     bootstrap = "–" if math.isnan(low) else f"{number(low)}…{number(high)}"
     quantiles = "/".join(number(q) for q in row.quantiles)
-    return (row.policy, _plus_minus(row), bootstrap, quantiles, f"{row.values_sent:.4g}")
+    return (row.policy, _plus_minus(row), bootstrap, quantiles, count(row.values_sent))
 
 
 def difference_row(row: PairedDifference) -> tuple[str, ...]:
@@ -85,14 +88,24 @@ def difference_row(row: PairedDifference) -> tuple[str, ...]:
 
 
 def number(value: float) -> str:
-    """Write a regret: whole above a thousand, three digits below a hundred."""
-    return (
-        f"{value:.0f}"
-        if abs(value) >= 1000
-        else f"{value:.1f}"
-        if abs(value) >= 1
-        else f"{value:.3g}"
-    )
+    """Write a regret: whole from a thousand on, one decimal from one on, else three digits."""
+    value += 0.0  # no minus before zero
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def count(value: float) -> str:
+    """Write a number of values: whole below ten million, then in millions or billions."""
+    for size, unit in ((1e9, "G"), (1e6, "M")):
+        if value >= 10 * size:
+            return f"{value / size:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def plural(amount: int, noun: str) -> str:
+    """Write an amount of something."""
+    return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
 def _plus_minus(row: MeanSummary | PairedDifference) -> str:
@@ -147,9 +160,15 @@ def bootstrap_interval(sample: Vector) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean; always the same resamples."""
     if sample.size < 2:
         return (math.nan, math.nan)
-    draws = uniforms(words(0, np.arange(RESAMPLES * sample.size, dtype=np.uint64)))
-    picks = (draws * sample.size).astype(np.int64).reshape(RESAMPLES, sample.size)
-    low, high = np.quantile(sample[picks].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    size = sample.size
+    means = np.empty(RESAMPLES)
+    step = max(1, BOOTSTRAP_DRAWS // size)
+    for start in range(0, RESAMPLES, step):
+        stop = min(start + step, RESAMPLES)
+        draws = uniforms(words(0, np.arange(start * size, stop * size, dtype=np.uint64)))
+        picks = (draws * size).astype(np.int64).reshape(stop - start, size)
+        means[start:stop] = sample[picks].mean(axis=1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return (float(low), float(high))
 
 
@@ -180,9 +199,10 @@ def holm(p_values: list[float]) -> list[float]:
 def _p_value(sample: Vector) -> float:
     if sample.size < 2:
         return math.nan
-    if float(np.ptp(sample)) == 0.0:
-        return 1.0 if sample[0] == 0.0 else 0.0
-    return float(stats.ttest_1samp(sample, 0.0).pvalue)
+    error = standard_error(sample)
+    if np.ptp(sample) == 0.0 or error == 0.0:
+        return 0.0 if sample.any() else 1.0
+    return float(2 * stats.t.sf(abs(sample.mean()) / error, sample.size - 1))
 
 
 def _advice(
@@ -192,8 +212,10 @@ def _advice(
         return "One run tells nothing about its own error: use at least 10 runs."
     widest = max(means, key=_relative_half_width)
     open_pairs = [d for d in differences if d.p_value > 1 - LEVEL]
-    if (width := _relative_half_width(widest)) > WANTED_PRECISION:
-        needed = math.ceil(runs * (width / WANTED_PRECISION) ** 2)
+    if math.isinf(width := _relative_half_width(widest)):
+        advice = f"More runs needed: the mean of {widest.policy} is not told from 0."
+    elif width > WANTED_PRECISION:
+        needed = _runs_needed(width, runs)
         advice = (
             f"More runs needed: {widest.policy} is known to ±{100 * width:.0f} %; about {needed} "
             f"runs would give ±{100 * WANTED_PRECISION:.0f} %."
@@ -208,4 +230,17 @@ def _advice(
 
 def _relative_half_width(row: MeanSummary) -> float:
     low, high = row.t_interval
-    return 0.0 if high == low else (high - low) / 2 / max(abs(row.mean), 1e-300)
+    if high == low:
+        return 0.0
+    return (high - low) / 2 / row.mean if row.mean > 0 else math.inf
+
+
+def _runs_needed(width: float, runs: int) -> int:
+    """Return how many runs bring a relative half width down to the wanted one."""
+    quantile = (1 + LEVEL) / 2
+    spread = width * math.sqrt(runs) / float(stats.t.ppf(quantile, runs - 1))
+    needed = runs
+    for _ in range(3):  # Student's quantile depends on the answer; this settles at once
+        factor = float(stats.t.ppf(quantile, max(needed, runs, 2) - 1))
+        needed = math.ceil((factor * spread / WANTED_PRECISION) ** 2)
+    return max(needed, runs + 1)

@@ -1,26 +1,35 @@
 """Results on disk: NetCDF-4 for the numbers, `meta.json` for where they come from.
 
-Both files are written whole or not at all: to a temporary name first, then renamed.
+Files are made in memory, written to temporary names and renamed, so a full disk changes nothing.
+`result.nc` carries a copy of the meta data and a digest of everything in it: a file that was
+damaged is noticed, and numbers are never shown with the settings of other ones.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
+import numpy as np
 import xarray as xr
+from xarray.backends import H5NetCDFStore
 
 from coopbandits.core.errors import InputError
 
 FORMAT = 1
 DATA_FILE = "result.nc"
 META_FILE = "meta.json"
+META_ATTRIBUTE = "coopbandits_meta"
+DIGEST_ATTRIBUTE = "coopbandits_sha256"
 LIBRARIES = ("coopbandits", "numpy", "scipy", "networkx", "numba", "xarray", "h5netcdf", "h5py")
 
 
@@ -29,81 +38,156 @@ def environment() -> dict[str, Any]:
     return {"versions": {name: _version(name) for name in LIBRARIES}, "platform": _platform()}
 
 
-def save(folder: Path, dataset: xr.Dataset, meta: dict[str, Any]) -> None:
+def save(folder: Path, dataset: xr.Dataset, meta: Mapping[str, Any]) -> None:
     """Write a result into a folder, unless the folder holds a result of other settings."""
-    existing = folder / META_FILE
-    if existing.exists() and read_meta(folder).get("settings") != meta["settings"]:
+    meta = {"format": FORMAT, "settings": {}, **meta}
+    check_folder(folder, meta["settings"])
+    text = json.dumps(meta, indent=2) + "\n"
+    write_files(
+        {folder / DATA_FILE: _to_netcdf(dataset, text), folder / META_FILE: text.encode("utf-8")}
+    )
+
+
+def check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds a result of other settings, or one that cannot be read."""
+    if (folder / META_FILE).exists():
+        held = read_meta(folder)["settings"]
+    elif (folder / DATA_FILE).exists():  # a stop between the two renames, or another's file
+        held = _from_netcdf(folder / DATA_FILE)[1]["settings"]
+    else:
+        return
+    if _canonical(held) != _canonical(settings):
         raise InputError(
             f"{folder} holds a result of other settings; choose another folder or remove that one"
         )
-    write_whole(folder / DATA_FILE, lambda path: write_netcdf(dataset, path))
-    write_text(existing, json.dumps(meta, indent=2) + "\n")
 
 
 def load(folder: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     """Read a result back."""
-    meta = read_meta(folder)
-    return read_netcdf(folder / DATA_FILE), meta
+    listed = read_meta(folder)
+    dataset, meta = _from_netcdf(folder / DATA_FILE)
+    if _canonical(listed["settings"]) != _canonical(meta["settings"]):
+        raise InputError(
+            f"{folder} holds {META_FILE} and {DATA_FILE} of different results; put back the file "
+            "that belongs to the other, or run it again in another folder"
+        )
+    return dataset, meta
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """Read and check `meta.json`."""
     path = folder / META_FILE
     try:
-        meta: dict[str, Any] = json.loads(path.read_text())
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{folder} holds no result ({META_FILE} is missing)") from error
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read ({error}); the result is damaged, run it again"
-        ) from error
-    if meta.get("format") != FORMAT:
-        raise InputError(
-            f"{path} has format {meta.get('format')!r}, but this version of coopbandits reads "
-            f"format {FORMAT}; use the version that wrote it: "
-            f"{meta.get('versions', {}).get('coopbandits', 'unknown')}"
-        )
-    return meta
-
-
-def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
-    """Write a dataset as NetCDF-4."""
-    dataset.to_netcdf(path, engine="h5netcdf")
-
-
-def read_netcdf(path: Path) -> xr.Dataset:
-    """Read a NetCDF-4 file into memory, or say that it is damaged."""
-    if not path.exists():
-        raise InputError(f"{path} is missing; the result is incomplete, run it again")
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
-            return dataset.load()
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise InputError(
-            f"{path} cannot be read; the file is damaged or cut short, run it again"
-        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(path) from error
+    return _parse_meta(text, path)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file whole."""
-    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
+    write_files({path: text.encode("utf-8")})
 
 
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let `write` make a temporary file beside `path`, then rename it; leave nothing on failure."""
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+def write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write some files whole: first all under temporary names, then the renames."""
+    parts = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in contents}
+    path = next(iter(contents))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # h5py reports a full disk as either
+        for path, content in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise IsADirectoryError(None, "there is a folder of that name")
+            with parts[path].open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, part in parts.items():
+            part.replace(path)
+    except OSError as error:
         raise InputError(
-            f"cannot write {path}: {getattr(error, 'strerror', None) or error}; "
-            "make room there or choose another place"
+            f"cannot write {path}: {error.strerror}; make room there or choose another place"
         ) from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        for part in parts.values():
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def _to_netcdf(dataset: xr.Dataset, meta: str) -> bytes:
+    """Return a NetCDF-4 file. In memory, because HDF5 does not survive a full disk cleanly."""
+    marks = {META_ATTRIBUTE: meta, DIGEST_ATTRIBUTE: _digest(dataset, meta)}
+    buffer = BytesIO()
+    with h5netcdf.File(buffer, "w") as file:
+        dataset.assign_attrs(marks).dump_to_store(H5NetCDFStore(file))
+    return buffer.getvalue()
+
+
+def _from_netcdf(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+    """Read a NetCDF-4 file into memory, or say that it is damaged."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path} is missing; the result is incomplete, remove it and run it again"
+        ) from error
+    except OSError as error:
+        raise _damaged(path) from error
+    try:
+        with h5netcdf.File(BytesIO(content), "r") as file:
+            dataset = xr.open_dataset(H5NetCDFStore(file)).load()
+        meta = str(dataset.attrs.pop(META_ATTRIBUTE))
+        whole = dataset.attrs.pop(DIGEST_ATTRIBUTE) == _digest(dataset, meta)
+    except Exception as error:  # a damaged file makes h5py raise whatever it stumbles over
+        raise _damaged(path) from error
+    if not whole:
+        raise _damaged(path)
+    return dataset, _parse_meta(meta, path)
+
+
+def _digest(dataset: xr.Dataset, meta: str) -> str:
+    """Return a digest of all names, shapes and numbers, and of the meta data."""
+    digest = hashlib.sha256(meta.encode("utf-8"))
+    for name in sorted(map(str, dataset.variables)):
+        variable = dataset.variables[name]
+        values = np.ascontiguousarray(variable.values)
+        if values.dtype.kind not in "biuf":
+            values = np.array([str(value).encode("utf-8") for value in values.flat], dtype=bytes)
+        digest.update(f"{name} {variable.dims} {variable.shape} {values.dtype.str}".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def _parse_meta(text: str, path: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not isinstance(meta, dict) or "format" not in meta:
+        raise _damaged(path)
+    if meta["format"] != FORMAT:
+        versions = meta.get("versions")
+        wrote = versions.get("coopbandits") if isinstance(versions, dict) else None
+        raise InputError(
+            f"{path} has format {meta['format']!r}, but this version of coopbandits reads format "
+            f"{FORMAT}; read it with the version that wrote it: {wrote or 'unknown'}"
+        )
+    if not isinstance(meta.get("settings"), dict):
+        raise _damaged(path)
+    return meta
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(
+        f"{path} cannot be read: it is damaged, cut short or no result of coopbandits; "
+        "remove it and run it again"
+    )
+
+
+def _canonical(settings: Mapping[str, Any]) -> str:
+    return json.dumps(settings, sort_keys=True)
 
 
 def _version(name: str) -> str:

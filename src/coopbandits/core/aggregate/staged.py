@@ -123,6 +123,7 @@ class StagedMixing(Aggregation):
         self._check(messages)
         if self.initial:
             self.rounds += 1
+            self.last_pull = np.array([-1.0, 0.0])
             if self.rounds == self.view.num_arms:
                 self._next_stage()
             return
@@ -187,22 +188,22 @@ class StagedMixing(Aggregation):
 
     def _check(self, messages: Mapping[int, Vector]) -> None:
         """Refuse what this round cannot use, before anything changes."""
-        expected = [] if self.initial else list(self.view.neighbor_weights)
-        if list(messages) != expected:
+        expected = [] if self.initial else sorted(self.view.neighbor_weights)
+        if sorted(messages) != expected:
             raise InputError(
                 f"messages arrived from {list(messages)}, but round {self.rounds} of staged mixing "
                 f"needs exactly one from each of {expected}; deliver those"
             )
         size = 0 if self.initial else self._payload().size
         for neighbor, message in messages.items():
-            if message.shape != (size,):
+            if np.shape(message) != (size,):
                 raise InputError(
-                    f"message from {neighbor} has shape {message.shape}; "
+                    f"message from {neighbor} has shape {np.shape(message)}; "
                     f"round {self.rounds} takes {(size,)}"
                 )
             if not np.isfinite(message).all():
                 raise InputError(f"message from {neighbor} has values that are not finite")
-            if self.neighbor_pulls and not -1 <= message[-2] < self.view.num_arms:
+            if self.neighbor_pulls and message[-2] not in range(-1, self.view.num_arms):
                 raise InputError(
                     f"message from {neighbor} tells of arm {message[-2]}; "
                     f"arms are 0 to {self.view.num_arms - 1}, or -1 for none"

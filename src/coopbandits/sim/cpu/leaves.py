@@ -29,7 +29,13 @@ _INSIDE_MASK = np.uint64((1 << (53 - draws.CELL_BITS)) - 1)
 _INSIDE_UNIT = 2.0 ** (draws.CELL_BITS - 53)
 _FIRST_CELL = draws.TAIL_CELLS
 _END_CELL = (1 << draws.CELL_BITS) - draws.TAIL_CELLS
-_ELEVEN, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
+_ELEVEN, _TWELVE, _27, _30, _31 = (
+    np.uint64(11),
+    np.uint64(12),
+    np.uint64(27),
+    np.uint64(30),
+    np.uint64(31),
+)
 
 
 @njit(inline="always")
@@ -44,7 +50,7 @@ def word_at(key: Any, pull: int) -> Any:
 @njit(inline="always")
 def uniform(word: Any) -> float:
     """Return one uniform."""
-    return (np.float64(word >> _ELEVEN) + 0.5) * 2.0**-53
+    return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
 
 
 @njit(inline="always")

@@ -1,0 +1,37 @@
+"""Checks of settings: each returns nothing or says in one sentence what is accepted."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from coopbandits.core.errors import InputError
+
+
+def require_flag(name: str, value: Any) -> None:
+    """Refuse all but True and False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}; it must be true or false")
+
+
+def require_count(name: str, value: Any) -> None:
+    """Refuse all but whole numbers from 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} is {value!r}; it must be a whole number, at least 1")
+
+
+def require_number(name: str, value: Any, accepted: str, low: float, high: float) -> None:
+    """Refuse all but numbers strictly between two; `accepted` says so in words."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < float(value) < high:
+        raise InputError(f"{name} is {value!r}; it must be {accepted}")
+
+
+def require_positive(name: str, value: Any) -> None:
+    """Refuse all but positive finite numbers."""
+    require_number(name, value, "a positive finite number", 0.0, math.inf)
+
+
+def require_lambda(name: str, value: Any) -> None:
+    """Refuse all but numbers in [0, 1)."""
+    require_number(name, value, "a number in [0, 1)", -math.ulp(0.0), 1.0)

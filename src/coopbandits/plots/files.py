@@ -1,0 +1,34 @@
+"""Figures as files, the same bytes for the same figure."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from coopbandits.core.errors import unknown_name
+
+# What would differ from day to day or name an address; None leaves it out.
+NO_METADATA: dict[str, dict[str, None]] = {
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": {"CreationDate": None},
+    "eps": {},
+}
+
+
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a file of some kind, such as svg, png or pdf."""
+    known = figure.canvas.get_supported_filetypes()
+    if kind not in known:
+        raise unknown_name("figure format", kind, known)
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "coopbandits"}):
+        figure.savefig(buffer, format=kind, metadata=NO_METADATA.get(kind))
+    return buffer.getvalue()
+
+
+def svg(figure: Figure) -> str:
+    """Return a figure as an SVG element to stand inside an HTML page."""
+    text = figure_bytes(figure, "svg").decode("utf-8")
+    return text[text.index("<svg") :]

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from coopbandits.core.errors import InputError
+from coopbandits.network import Network
+
+TRIANGLE = nx.cycle_graph(3)
+PAIR = nx.path_graph(2)
+
+
+@st.composite
+def connected_graphs(draw: st.DrawFn) -> Any:
+    """A random tree with some more edges."""
+    size = draw(st.integers(1, 25))
+    graph = nx.empty_graph(size)
+    for node in range(1, size):
+        graph.add_edge(node, draw(st.integers(0, node - 1)))
+    nodes = st.integers(0, size - 1)
+    extra = draw(st.lists(st.tuples(nodes, nodes), max_size=40))
+    graph.add_edges_from((u, v) for u, v in extra if u != v)
+    return graph
+
+
+@given(connected_graphs(), st.sampled_from(["max-degree", "metropolis"]))
+def test_built_matrices_are_gossip_matrices(graph: Any, weights: str) -> None:
+    network = Network(graph, weights)
+    dense = network.matrix.toarray()
+    np.testing.assert_array_equal(dense, dense.T)
+    np.testing.assert_allclose(dense.sum(axis=1), 1.0, atol=1e-14)
+    assert dense.min() >= 0.0
+    off_diagonal = dense * (1 - np.eye(len(dense)))
+    np.testing.assert_array_equal(off_diagonal > 0, network.adjacency.toarray() > 0)
+    magnitudes = np.sort(np.abs(np.linalg.eigvalsh(dense)))
+    expected = magnitudes[-2] if len(dense) > 1 else 0.0
+    assert network.lambda2 == pytest.approx(expected, abs=1e-9)
+    assert 0.0 < network.spectral_gap <= 1.0
+
+
+@given(connected_graphs())
+def test_a_built_matrix_is_accepted_as_a_callers_own(graph: Any) -> None:
+    built = Network(graph, "metropolis")
+    for own in (built.matrix, built.matrix.toarray(), sparse.coo_matrix(built.matrix)):
+        network = Network(graph, own)
+        assert network.weights == "own"
+        np.testing.assert_array_equal(network.matrix.toarray(), built.matrix.toarray())
+
+
+def test_max_degree_formula() -> None:
+    graph = nx.star_graph(3)
+    laplacian = nx.laplacian_matrix(graph).toarray()
+    np.testing.assert_allclose(
+        Network(graph).matrix.toarray(), np.eye(4) - laplacian / 4, atol=1e-15
+    )
+
+
+def test_metropolis_formula() -> None:
+    matrix = Network(nx.Graph([(0, 1), (1, 2), (2, 3), (1, 3)]), "metropolis").matrix.toarray()
+    assert matrix[0, 1] == pytest.approx(1 / 4)
+    assert matrix[2, 3] == pytest.approx(1 / 3)
+    assert matrix[0, 0] == pytest.approx(3 / 4)
+    assert matrix[1, 1] == pytest.approx(1 / 4)
+    assert matrix[2, 2] == pytest.approx(1 - 1 / 4 - 1 / 3)
+
+
+def test_complete_graph_averages_in_one_step() -> None:
+    network = Network(nx.complete_graph(7))
+    np.testing.assert_allclose(network.matrix.toarray(), 1 / 7, atol=1e-15)
+
+
+def test_matrix_is_canonical_and_read_only() -> None:
+    for weights in ("max-degree", "metropolis", np.full((3, 3), 1 / 3)):
+        matrix = Network(TRIANGLE, weights).matrix
+        assert isinstance(matrix, sparse.csr_array)
+        assert matrix.dtype == np.float64
+        assert matrix.has_canonical_format
+        with pytest.raises(ValueError, match="read-only"):
+            matrix.data[0] = 0.0
+
+
+def test_own_matrix_is_copied_and_cleaned_of_rounding() -> None:
+    own = np.array([[0.5, 0.5, 1e-12], [0.5, 0.25, 0.25], [-1e-12, 0.25, 0.75]])
+    network = Network(nx.path_graph(3), own)
+    assert network.matrix.nnz == 7
+    own[0, 0] = 9.0
+    assert network.matrix[0, 0] == 0.5
+
+
+def test_an_own_matrix_may_leave_an_edge_unused() -> None:
+    own = np.array([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 0.25, 0.75]])
+    network = Network(TRIANGLE, own)
+    view = network.local_view(0, num_arms=2, sigma=1.0, needs=frozenset())
+    assert view.neighbor_weights == {1: 0.5, 2: 0.0}
+
+
+def test_an_aperiodic_matrix_without_own_weight_is_fine() -> None:
+    assert Network(TRIANGLE, (1 - np.eye(3)) / 2).lambda2 == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("graph", "matrix", "sentence"),
+    [
+        (TRIANGLE, np.eye(2), r"shape \(2, 2\), but the graph has 3 agents; .* shape \(3, 3\)"),
+        (TRIANGLE, [1.0, 0.0], r"mixing matrix has shape \(2,\)"),
+        (PAIR, [[np.nan, 0.5], [0.5, 0.5]], "mixing matrix has the entry nan"),
+        (PAIR, [[1j, 0.5], [0.5, 0.5]], "entries must be real numbers"),
+        (
+            PAIR,
+            [[0.5, 0.5], [0.4, 0.6]],
+            r"symmetric: entry \(0, 1\) is 0.5 and entry \(1, 0\) is 0.4",
+        ),
+        (
+            nx.path_graph(4),
+            np.diag([0.5, 0, 0, 0.47]) + 0.5 * nx.to_numpy_array(nx.path_graph(4)),
+            r"doubly stochastic: row 3 sums to 0.97 \(tolerance 1e-09\); build one with Network",
+        ),
+        (PAIR, [[1 + 2e-9, 0], [0, 1]], "row 0 sums to 1.000000002"),
+        (PAIR, [[1.1, -0.1], [-0.1, 1.1]], r"entry \(0, 1\) is -0.1, .* must not be negative"),
+        (
+            nx.path_graph(3),
+            np.full((3, 3), 1 / 3),
+            r"zero where there is no edge: entry \(0, 2\) is 0.333333333333",
+        ),
+        (PAIR, np.eye(2), "λ = 1: its positive weights leave agents 0 and 1 unconnected"),
+        (PAIR, [[0, 1], [1, 0]], "λ = 1: −1 is an eigenvalue, because the graph is bipartite"),
+        (
+            nx.cycle_graph(6),
+            sparse.csr_array(nx.to_numpy_array(nx.cycle_graph(6)) / 2),
+            r"λ = 1: −1 is an eigenvalue.* use \(I \+ P\)/2",
+        ),
+    ],
+)
+def test_bad_own_matrices_are_refused_in_a_sentence(graph: Any, matrix: Any, sentence: str) -> None:
+    given_matrix = matrix if sparse.issparse(matrix) else np.array(matrix)
+    with pytest.raises(InputError, match=sentence):
+        Network(graph, given_matrix)
+
+
+def test_deviations_within_tolerance_are_accepted() -> None:
+    own = np.array([[0.5 + 4e-10, 0.5], [0.5 + 4e-10, 0.5]])
+    assert Network(PAIR, own).lambda2 < 1e-9
+
+
+def test_unknown_weights_suggest_the_nearest() -> None:
+    sentence = r"unknown weights 'metropolys'.*did you mean 'metropolis'"
+    with pytest.raises(InputError, match=sentence):
+        Network(PAIR, "metropolys")

@@ -1,0 +1,182 @@
+"""The compiled engine equals the reference engine: every policy, variant, graph and problem."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits import (
+    DDUCB,
+    BernoulliBandit,
+    BetaBandit,
+    GaussianBandit,
+    IndependentUCB,
+    LoggedBandit,
+    Network,
+    Policy,
+    Problem,
+    Result,
+    simulate,
+)
+from coopbandits.core.registry import POLICIES
+from coopbandits.sim.cpu import KERNELS, stage_mixing
+
+MEANS = [0.5, 1.0, 0.8, 0.9]
+
+VARIANTS: dict[str, Policy] = {
+    "default": DDUCB(),
+    "plain": DDUCB(own_pulls=False),
+    "unaccelerated": DDUCB(accelerated=False),
+    "unaccelerated-plain": DDUCB(accelerated=False, own_pulls=False, mixing_rounds=11),
+    "neighbors": DDUCB(neighbor_pulls=True),
+    "neighbors-unaccelerated": DDUCB(neighbor_pulls=True, accelerated=False, mixing_rounds=9),
+    "remix": DDUCB(remix=True),
+    "remix-plain": DDUCB(remix=True, own_pulls=False),
+    "remix-unaccelerated": DDUCB(remix=True, accelerated=False, mixing_rounds=9),
+    "remix-plain-unaccelerated": DDUCB(
+        remix=True, own_pulls=False, accelerated=False, mixing_rounds=9
+    ),
+    "remix-neighbors": DDUCB(remix=True, neighbor_pulls=True),
+    "budget-1": DDUCB(values_per_message=1, mixing_rounds=3),
+    "budget-1-plain": DDUCB(values_per_message=1, mixing_rounds=3, own_pulls=False),
+    "budget-3": DDUCB(values_per_message=3),
+    "budget-3-unaccelerated": DDUCB(values_per_message=3, accelerated=False, mixing_rounds=5),
+    "budget-2K": DDUCB(values_per_message=2 * len(MEANS)),
+    "budget-over-2K": DDUCB(values_per_message=50),
+    "one-step": DDUCB(mixing_rounds=1),
+    "one-step-plain": DDUCB(mixing_rounds=1, own_pulls=False),
+    "short": DDUCB(mixing_rounds=2),
+    "short-plain": DDUCB(mixing_rounds=2, own_pulls=False),
+    "short-neighbors": DDUCB(mixing_rounds=3, neighbor_pulls=True),
+    "short-remix-plain": DDUCB(mixing_rounds=3, remix=True, own_pulls=False),
+    "long": DDUCB(mixing_rounds=31),
+    "long-plain": DDUCB(mixing_rounds=31, own_pulls=False),
+    "bonus-4": DDUCB(bonus_factor=4.0),
+    "bonus-small": DDUCB(bonus_factor=0.1),
+    "eta-epsilon": DDUCB(eta=1.5, epsilon=0.02),
+    "agents-between": DDUCB(num_agents=(3, 20)),
+    "agents-between-plain": DDUCB(num_agents=(4, 12), own_pulls=False),
+    "agents-between-neighbors": DDUCB(num_agents=(2, 15), neighbor_pulls=True),
+    "agents-between-remix": DDUCB(num_agents=(2, 15), remix=True, own_pulls=False),
+    "lambda-above": DDUCB(lambda_bound=0.95),
+    "lambda-above-plain": DDUCB(lambda_bound=0.95, own_pulls=False),
+    "independent": IndependentUCB(),
+    "independent-small": IndependentUCB(constant=0.3),
+}
+
+NETWORKS: dict[str, Network] = {
+    "cycle": Network.from_spec("cycle:9"),
+    "grid": Network.from_spec("grid:2x4"),
+    "star": Network.from_spec("star:6"),
+    "star-metropolis": Network.from_spec("star:6", weights="metropolis"),
+    "complete": Network.from_spec("complete:6"),
+    "path": Network.from_spec("path:5"),
+    "single": Network(nx.empty_graph(1)),
+    "regular": Network.from_spec("regular:3,10,seed=7"),
+}
+
+LOG = [[1.0, 2.0, 0.0], [0.5, 1.5, float("nan")], [0.0, 1.0, 2.0], [1.0, float("nan"), 1.0]]
+
+PROBLEMS: dict[str, Problem] = {
+    "gaussian": GaussianBandit([-0.2, 0.1, 0.3], sigma=0.7),
+    "bernoulli": BernoulliBandit([0.3, 0.6, 0.55, 0.1]),
+    "bernoulli-ties": BernoulliBandit([0.5, 0.5, 0.5]),
+    "beta": BetaBandit([2.0, 0.7, 3.0], [2.0, 0.5, 1.0]),
+    "logged": LoggedBandit(LOG),
+    "one-arm": GaussianBandit([0.4]),
+    "more-arms-than-agents": GaussianBandit(np.linspace(0.0, 1.0, 15)),
+}
+
+GRAPH_VARIANTS = ["default", "plain", "neighbors", "remix-plain", "budget-3", "independent"]
+
+
+def assert_same(found: Result, expected: Result) -> None:
+    """Whole numbers agree exactly, sums of rewards to 1e-9."""
+    assert np.array_equal(found.arms, expected.arms)
+    assert np.array_equal(found.regret, expected.regret)
+    for name in ("agent_pulls", "pulls", "values_sent", "messages_sent"):
+        assert np.array_equal(found.dataset[name], expected.dataset[name]), name
+    np.testing.assert_allclose(
+        found.realized_regret, expected.realized_regret, rtol=1e-9, atol=1e-9
+    )
+
+
+def check_engines(
+    monkeypatch: pytest.MonkeyPatch,
+    problem: Problem,
+    network: Network,
+    policy: Policy,
+    horizon: int,
+    seed: int = 5,
+) -> Result:
+    """Play on both engines, the compiled one with dense and with sparse stage mixing."""
+    expected = simulate(problem, network, policy, horizon, 2, seed, "reference", keep="arms")
+    assert expected.meta["engines"] == ["reference"]
+    for dense in (True, False):
+        monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, dense=dense: dense)
+        found = simulate(problem, network, policy, horizon, 2, seed, "cpu", keep="arms")
+        assert found.meta["engines"] == ["cpu"]
+        assert_same(found, expected)
+    return expected
+
+
+@pytest.mark.parametrize("graph", ["cycle", "grid"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant(monkeypatch: pytest.MonkeyPatch, variant: str, graph: str) -> None:
+    check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 107)
+
+
+@pytest.mark.parametrize("variant", GRAPH_VARIANTS)
+@pytest.mark.parametrize("graph", [name for name in NETWORKS if name not in ("cycle", "grid")])
+def test_every_graph(monkeypatch: pytest.MonkeyPatch, graph: str, variant: str) -> None:
+    problem = GaussianBandit(MEANS, sigma=0.5)
+    check_engines(monkeypatch, problem, NETWORKS[graph], VARIANTS[variant], 83, seed=1)
+
+
+@pytest.mark.parametrize("variant", GRAPH_VARIANTS)
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_every_problem(monkeypatch: pytest.MonkeyPatch, problem: str, variant: str) -> None:
+    policy, network = VARIANTS[variant], NETWORKS["path"]
+    check_engines(monkeypatch, PROBLEMS[problem], network, policy, 120, seed=2)
+
+
+@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy in KERNELS])
+def test_every_policy_with_a_kernel(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """More agents than one block, and stretches longer than a buffer of variates."""
+    policy = POLICIES[name]()
+    problem = GaussianBandit([0.5, 1.0])
+    check_engines(monkeypatch, problem, Network.from_spec("regular:3,70,seed=1"), policy, 40)
+    check_engines(monkeypatch, problem, Network.from_spec("complete:3"), policy, 400)
+
+
+@pytest.mark.parametrize("own_pulls", [True, False])
+def test_stages_longer_than_a_buffer(monkeypatch: pytest.MonkeyPatch, own_pulls: bool) -> None:
+    policy = DDUCB(mixing_rounds=150, own_pulls=own_pulls)
+    check_engines(monkeypatch, GaussianBandit(MEANS), Network.from_spec("path:3"), policy, 640)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3])
+@pytest.mark.parametrize("variant", ["default", "neighbors", "independent"])
+def test_horizon_inside_the_initial_pulls(
+    monkeypatch: pytest.MonkeyPatch, variant: str, horizon: int
+) -> None:
+    with pytest.warns(UserWarning, match=f"horizon {horizon} is below the number of arms 4"):
+        result = check_engines(
+            monkeypatch, GaussianBandit(MEANS), NETWORKS["star"], VARIANTS[variant], horizon
+        )
+    assert (result.arms == np.arange(horizon)).all()
+    assert (result.messages == 0).all()
+
+
+@pytest.mark.parametrize("extra", [0, 1, 12, 13, 14, 26])
+def test_horizons_around_a_stage(monkeypatch: pytest.MonkeyPatch, extra: int) -> None:
+    """13 rounds a stage: the last one is missing, just begun, one short, whole, one over."""
+    policy = DDUCB(mixing_rounds=13)
+    check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS["star"], policy, 4 + extra)
+
+
+def test_no_kernel_and_no_policy_is_left_out() -> None:
+    tested = {type(policy) for policy in VARIANTS.values()}
+    assert set(KERNELS) <= tested
+    assert set(KERNELS) <= set(POLICIES.values())
