@@ -1,0 +1,115 @@
+"""The ledger of a sweep: one folder per finished cell, written whole or not at all.
+
+::
+
+    DIR/cells/<id>/result.nc, meta.json     a finished cell, an ordinary saved result
+    DIR/quarantine/<id>.json                a cell that failed, with its error
+
+The id is a hash of the cell's settings, so a second run finds what is there and does the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Policy
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.results import Result
+from coopbandits.results.storage import write_text
+from coopbandits.sim.labels import network_settings
+from coopbandits.sim.simulate import simulate
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One policy on one problem and network with one seed: the unit of a sweep."""
+
+    problem: Problem
+    network: Network
+    policy: Policy
+    horizon: int
+    runs: int = 1
+    seed: int = 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the cell's result is a function of, as plain data."""
+        return {
+            "problem": self.problem.describe(),
+            "network": network_settings(self.network),
+            "policy": self.policy.spelling,
+            "horizon": self.horizon,
+            "runs": self.runs,
+            "seed": self.seed,
+        }
+
+    @property
+    def id(self) -> str:
+        """A short name that follows from the settings."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"{self.policy.spelling} on {self.network.description}, seed {self.seed}"
+
+
+def run_cell(cell: Cell) -> Result:
+    """Play one cell in one thread; what a worker process does."""
+    return simulate(
+        cell.problem, cell.network, cell.policy, cell.horizon, cell.runs, cell.seed,
+        threads=1, progress=False,
+    )  # fmt: skip
+
+
+class Ledger:
+    """Finished and failed cells in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, cell: Cell) -> Path:
+        """Where a finished cell lies."""
+        return self.folder / "cells" / cell.id
+
+    def load(self, cell: Cell) -> Result | None:
+        """Return a finished cell's result; None if there is none that can be read."""
+        try:
+            return Result.load(self.path(cell))
+        except InputError:
+            return None
+
+    def store(self, cell: Cell, result: Result) -> None:
+        """Write a finished cell: into a temporary folder first, then renamed."""
+        target = self.path(cell)
+        part = target.with_name(f".{os.getpid()}.{target.name}")
+        try:
+            result.save(part)
+            shutil.rmtree(target, ignore_errors=True)  # one that could not be read
+            part.rename(target)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        self._note(cell).unlink(missing_ok=True)
+
+    def quarantine(self, cell: Cell, error: str) -> None:
+        """Set a failed cell aside with its error."""
+        entry = {"settings": cell.settings, "error": error}
+        write_text(self._note(cell), json.dumps(entry, indent=2) + "\n")
+
+    def quarantined(self, cell: Cell) -> str | None:
+        """Return the error of a cell that was set aside, or None."""
+        try:
+            error: str = json.loads(self._note(cell).read_text())["error"]
+        except (OSError, ValueError, KeyError):
+            return None
+        return error
+
+    def _note(self, cell: Cell) -> Path:
+        return self.folder / "quarantine" / f"{cell.id}.json"

@@ -1,0 +1,185 @@
+"""Sweeps: many cells through any executor, into a ledger, once each.
+
+The driver alone writes, so executors need no shared disk. A dead worker fails every future of a
+local pool; then the pool is rebuilt, and the cells that were under way are run again one at a time,
+so that the one that kills is known and set aside while the rest goes on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
+from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coopbandits.core.errors import InputError
+from coopbandits.results import Result
+from coopbandits.sim.ledger import Cell, Ledger, run_cell
+from coopbandits.sim.progress import Progress, note
+
+WINDOW = 32
+"""Cells handed to a foreign executor at once."""
+
+
+@dataclass
+class Sweep:
+    """What a sweep came to.
+
+    Attributes
+    ----------
+    results : list of (Cell, Result)
+        Finished cells, in the order given.
+    failed : list of (Cell, str)
+        Cells that were set aside, with their error.
+    """
+
+    results: list[tuple[Cell, Result]] = field(default_factory=list)
+    failed: list[tuple[Cell, str]] = field(default_factory=list)
+
+
+class SweepInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a sweep; what was finished is in the ledger."""
+
+
+def sweep(
+    cells: Sequence[Cell],
+    folder: str | Path,
+    executor: Executor | None = None,
+    *,
+    workers: int | None = None,
+    retry: bool = False,
+    progress: bool | None = None,
+) -> Sweep:
+    """Play every cell that the folder does not hold yet.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        What to play; each once, even if it is given twice.
+    folder : path
+        Where the ledger lies.
+    executor : concurrent.futures.Executor, optional
+        Where to play; a local pool of processes unless given. It is not shut down.
+    workers : int, optional
+        Processes of the local pool; as many as there are cores unless given.
+    retry : bool
+        Play cells again that were set aside earlier.
+    progress : bool or None
+        As in `simulate`.
+    """
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; it must be at least 1")
+    ledger = Ledger(Path(folder))
+    unique = list({cell.id: cell for cell in cells}.values())
+    known = {cell.id: result for cell in unique if (result := ledger.load(cell)) is not None}
+    missing = [
+        cell
+        for cell in unique
+        if cell.id not in known and (retry or ledger.quarantined(cell) is None)
+    ]
+    with Progress(len(unique), progress, "cells") as bar:
+        bar.advance(len(unique) - len(missing))
+        try:
+            for cell, outcome in _play(missing, executor, workers):
+                _enter(ledger, cell, outcome)
+                bar.advance(1)
+        except KeyboardInterrupt:
+            finished = sum(ledger.load(cell) is not None for cell in unique)
+            raise SweepInterrupted(
+                f"interrupted: {finished} of {len(unique)} cells are in {folder}; "
+                "run it again to do the rest"
+            ) from None
+    return _collect(ledger, unique)
+
+
+def _collect(ledger: Ledger, cells: list[Cell]) -> Sweep:
+    done = Sweep()
+    for cell in cells:
+        result = ledger.load(cell)
+        if result is not None:
+            done.results.append((cell, result))
+        else:
+            done.failed.append((cell, ledger.quarantined(cell) or "its result cannot be read"))
+    return done
+
+
+def _enter(ledger: Ledger, cell: Cell, outcome: Result | BaseException) -> None:
+    if isinstance(outcome, BaseException):
+        ledger.quarantine(cell, f"{type(outcome).__name__}: {outcome}")
+        note(f"{cell} failed and was set aside: {type(outcome).__name__}: {outcome}")
+    else:
+        ledger.store(cell, outcome)
+
+
+Outcomes = Iterator[tuple[Cell, Result | BaseException]]
+
+
+def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> Outcomes:
+    if executor is not None:
+        yield from _through(executor, deque(cells), WINDOW, [])
+        return
+    waiting = deque(cells)
+    size = max(1, min(workers or os.cpu_count() or 1, len(cells)))
+    while waiting:
+        suspects: list[Cell] = []
+        with _pool(size) as pool:
+            yield from _through(pool, waiting, size, suspects)
+        for suspect in suspects:
+            note(f"a worker process died; running {suspect} by itself")
+            with _pool(1) as pool:
+                yield from _through(pool, deque([suspect]), 1, None)
+
+
+def _through(
+    executor: Executor, waiting: deque[Cell], window: int, suspects: list[Cell] | None
+) -> Outcomes:
+    """Yield outcomes as they come; when the executor breaks, name the suspects and stop.
+
+    Without a list for suspects a broken executor is the cell's own failure.
+    """
+    running: dict[Future[Result], Cell] = {}
+    while waiting or running:
+        try:
+            while waiting and len(running) < window:
+                running[executor.submit(run_cell, waiting[0])] = waiting[0]
+                waiting.popleft()
+        except BrokenExecutor:
+            if not running:
+                raise
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            cell = running.pop(future)
+            error = future.exception()
+            if isinstance(error, BrokenExecutor) and suspects is not None:
+                suspects.append(cell)
+            else:
+                yield cell, error or future.result()
+        if suspects:
+            suspects.extend(running.values())
+            return
+
+
+@contextmanager
+def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
+    """Start worker processes that leave Ctrl-C to the driver; end them at once on any error."""
+    pool = ProcessPoolExecutor(
+        size, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+    )
+    try:
+        yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
