@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         InputError,
         LocalView,
         Policy,
+        Vector,
         parse_policy,
+        ucb_index,
     )
     from coopbandits.network import Network
     from coopbandits.problems import (
@@ -31,18 +33,29 @@ if TYPE_CHECKING:
         Problem,
     )
     from coopbandits.results import Result
-    from coopbandits.sim import SimulationInterrupted, simulate
+    from coopbandits.sim import (
+        Cell,
+        SimulationInterrupted,
+        Sweep,
+        SweepInterrupted,
+        compare,
+        read_experiment,
+        simulate,
+        sweep,
+    )
     from coopbandits.testing import check_policy
 
 _HOMES = {
     "core": (
         "DDUCB Agent Aggregation CooperativeAgent Estimate IndependentUCB InputError LocalView "
-        "Policy parse_policy"
+        "Policy Vector parse_policy ucb_index"
     ),
     "network": "Network",
-    "problems": ("BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem"),
+    "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
     "results": "Result",
-    "sim": "SimulationInterrupted simulate",
+    "sim": (
+        "Cell SimulationInterrupted Sweep SweepInterrupted compare read_experiment simulate sweep"
+    ),
     "testing": "check_policy",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -54,6 +67,7 @@ __all__ = [
     "BernoulliBandit",
     "BetaBandit",
     "BoundedBandit",
+    "Cell",
     "CooperativeAgent",
     "Estimate",
     "GaussianBandit",
@@ -66,9 +80,16 @@ __all__ = [
     "Problem",
     "Result",
     "SimulationInterrupted",
+    "Sweep",
+    "SweepInterrupted",
+    "Vector",
     "check_policy",
+    "compare",
     "parse_policy",
+    "read_experiment",
     "simulate",
+    "sweep",
+    "ucb_index",
 ]
 
 

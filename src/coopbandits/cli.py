@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +17,15 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
-from coopbandits.sim import SimulationInterrupted, simulate
+from coopbandits.sim import (
+    SimulationInterrupted,
+    SweepInterrupted,
+    compare,
+    read_experiment,
+    simulate,
+    sweep,
+)
+from coopbandits.sim.cluster import dask_executor
 
 PAPER_MEANS = "1,0.8x16"
 
@@ -94,14 +104,45 @@ def simulate_command(
     typer.echo(_deliver(result, out))
 
 
+@app.command("run")
+def run_command(
+    experiment: Annotated[Path, typer.Argument(help="a TOML file; see the page on sweeps")],
+    out: Annotated[Path, typer.Option(help="folder of the ledger, figures and reports")],
+    override: Annotated[list[str] | None, typer.Option("--set", help="key=value")] = None,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
+    retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+) -> None:
+    """Play an experiment file, through crashes and interruptions; a second start does the rest."""
+    cells = read_experiment(experiment, override or [])
+    try:
+        with dask_executor(dask) if dask else nullcontext() as executor:
+            done = sweep(cells, out, executor, workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(_say(str(stop), 130)) from None
+    for name, result in compare(done.results).items():
+        typer.echo(f"\n{name}")
+        folder = out / re.sub(r"[^\w.=-]+", "-", name)
+        typer.echo(f"written to {folder}: {_show(result, folder)}")
+    for cell, error in done.failed:
+        _say(f"set aside: {cell}: {error}", 1)
+    if done.failed:
+        raise typer.Exit(1)
+
+
 def _deliver(result: Result, out: Path) -> str:
-    """Save and print a result; return where it went."""
+    """Save and show a result; return where it went."""
     result.save(out)
-    result.plot(path=out / "regret.svg")
-    result.plot(path=out / "regret.png")
+    return f"written to {out}: result.nc, meta.json, {_show(result, out)}"
+
+
+def _show(result: Result, out: Path) -> str:
+    """Print the table and draw the figures; return what was written."""
+    for ending in ("svg", "png"):
+        result.plot(path=out / f"regret.{ending}")
     result.report(out / "report.html")
     typer.echo(result.summary())
-    return f"written to {out}: result.nc, meta.json, regret.svg, regret.png, report.html"
+    return "regret.svg, regret.png, report.html"
 
 
 def _say(text: str, status: int) -> int:

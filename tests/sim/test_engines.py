@@ -66,7 +66,7 @@ VARIANTS: dict[str, Policy] = {
 }
 
 NETWORKS: dict[str, Network] = {
-    "cycle": Network.from_spec("cycle:9"),
+    "cycle": Network.from_spec("cycle:7"),
     "grid": Network.from_spec("grid:2x4"),
     "star": Network.from_spec("star:6"),
     "star-metropolis": Network.from_spec("star:6", weights="metropolis"),
@@ -124,21 +124,21 @@ def check_engines(
 @pytest.mark.parametrize("graph", ["cycle", "grid"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant(monkeypatch: pytest.MonkeyPatch, variant: str, graph: str) -> None:
-    check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 107)
+    check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 79)
 
 
 @pytest.mark.parametrize("variant", GRAPH_VARIANTS)
 @pytest.mark.parametrize("graph", [name for name in NETWORKS if name not in ("cycle", "grid")])
 def test_every_graph(monkeypatch: pytest.MonkeyPatch, graph: str, variant: str) -> None:
     problem = GaussianBandit(MEANS, sigma=0.5)
-    check_engines(monkeypatch, problem, NETWORKS[graph], VARIANTS[variant], 83, seed=1)
+    check_engines(monkeypatch, problem, NETWORKS[graph], VARIANTS[variant], 61, seed=1)
 
 
 @pytest.mark.parametrize("variant", GRAPH_VARIANTS)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_problem(monkeypatch: pytest.MonkeyPatch, problem: str, variant: str) -> None:
     policy, network = VARIANTS[variant], NETWORKS["path"]
-    check_engines(monkeypatch, PROBLEMS[problem], network, policy, 120, seed=2)
+    check_engines(monkeypatch, PROBLEMS[problem], network, policy, 75, seed=2)
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy in KERNELS])
@@ -153,7 +153,7 @@ def test_every_policy_with_a_kernel(monkeypatch: pytest.MonkeyPatch, name: str) 
 @pytest.mark.parametrize("own_pulls", [True, False])
 def test_stages_longer_than_a_buffer(monkeypatch: pytest.MonkeyPatch, own_pulls: bool) -> None:
     policy = DDUCB(mixing_rounds=150, own_pulls=own_pulls)
-    check_engines(monkeypatch, GaussianBandit(MEANS), Network.from_spec("path:3"), policy, 640)
+    check_engines(monkeypatch, GaussianBandit(MEANS), Network.from_spec("path:3"), policy, 480)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3])

@@ -12,6 +12,7 @@ from coopbandits.core.agent import (
 from coopbandits.core.baselines import IndependentUCB
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
+from coopbandits.core.index import ucb_index
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import POLICIES, parse_policy
 
@@ -29,4 +30,5 @@ __all__ = [
     "State",
     "Vector",
     "parse_policy",
+    "ucb_index",
 ]

@@ -1,5 +1,19 @@
 """Drives many agents at once: engines, tapes, sweeps."""
 
+from coopbandits.sim.compare import compare, merge
+from coopbandits.sim.experiment import read_experiment
+from coopbandits.sim.ledger import Cell
 from coopbandits.sim.simulate import SimulationInterrupted, simulate
+from coopbandits.sim.sweep import Sweep, SweepInterrupted, sweep
 
-__all__ = ["SimulationInterrupted", "simulate"]
+__all__ = [
+    "Cell",
+    "SimulationInterrupted",
+    "Sweep",
+    "SweepInterrupted",
+    "compare",
+    "merge",
+    "read_experiment",
+    "simulate",
+    "sweep",
+]

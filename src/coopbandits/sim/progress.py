@@ -27,13 +27,15 @@ class Progress:
         How much work there is.
     show : bool or None
         Always, never, or (None) on a terminal when it takes longer than a second.
+    label : str
+        What stands before the bar.
     """
 
-    def __init__(self, total: int, show: bool | None) -> None:
+    def __init__(self, total: int, show: bool | None, label: str = "simulating") -> None:
         console = Console(stderr=True)
         self.wanted = console.is_terminal if show is None else show
         self.bar = Bar(
-            TextColumn("simulating"),
+            TextColumn(label),
             BarColumn(),
             TaskProgressColumn(),
             TimeRemainingColumn(),

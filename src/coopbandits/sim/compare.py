@@ -1,0 +1,58 @@
+"""From the cells of a sweep to comparisons: cells that share their tapes become one result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import xarray as xr
+
+from coopbandits.core.errors import InputError
+from coopbandits.results import Result
+from coopbandits.sim.ledger import Cell
+
+
+def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
+    """Join cells that differ in the policy alone; return the joined results by a readable name."""
+    groups: dict[str, list[tuple[Cell, Result]]] = {}
+    for cell, result in results:
+        groups.setdefault(_key(cell), []).append((cell, result))
+    names = _names([members[0][0] for members in groups.values()])
+    return {
+        name: merge([result for _, result in members])
+        for name, members in zip(names, groups.values(), strict=True)
+    }
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """Put results of several policies on the same tapes side by side."""
+    settings = [_without_policies(result.meta["settings"]) for result in results]
+    if any(other != settings[0] for other in settings[1:]):
+        raise InputError(
+            "results of different settings cannot stand side by side; merge equal ones"
+        )
+    policies = [name for result in results for name in result.meta["settings"]["policies"]]
+    meta = {
+        **results[0].meta,
+        "settings": {**settings[0], "policies": policies},
+        "engines": [engine for result in results for engine in result.meta["engines"]],
+        "wall_seconds": round(sum(result.meta["wall_seconds"] for result in results), 3),
+    }
+    return Result(xr.concat([result.dataset for result in results], dim="policy"), meta)
+
+
+def _without_policies(settings: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key != "policies"}
+
+
+def _key(cell: Cell) -> str:
+    settings = {key: value for key, value in cell.settings.items() if key != "policy"}
+    return repr(settings)
+
+
+def _names(cells: list[Cell]) -> list[str]:
+    """Name groups by graph, with problem and seed where they tell groups apart."""
+    parts = [[cell.network.description, str(cell.problem), f"seed {cell.seed}"] for cell in cells]
+    telling = [i for i in range(3) if i == 0 or len({part[i] for part in parts}) > 1]
+    names = [", ".join(part[i] for i in telling) for part in parts]
+    return [name if names.count(name) == 1 else f"{name} #{i}" for i, name in enumerate(names)]

@@ -1,0 +1,175 @@
+"""Experiments as data: a TOML file with strict keys becomes the cells of a sweep.
+
+::
+
+    horizon = 10000
+    runs = 10
+    seeds = [0]
+    policies = ["dducb", "independent-ucb"]
+    graphs = ["cycle:100", "grid:10x10"]
+    weights = "max-degree"
+
+    [problems.paper]
+    kind = "gaussian"
+    means = "1,0.8x16"
+    sigma = 1.0
+
+Every policy is played on every graph, problem and seed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.registry import parse_policy
+from coopbandits.network import Network
+from coopbandits.problems import (
+    BernoulliBandit,
+    BetaBandit,
+    GaussianBandit,
+    LoggedBandit,
+    Problem,
+    parse_means,
+)
+from coopbandits.sim.ledger import Cell
+
+DEFAULTS: dict[str, Any] = {
+    "horizon": 10_000,
+    "runs": 10,
+    "seeds": [0],
+    "policies": None,
+    "graphs": None,
+    "weights": "max-degree",
+    "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
+}
+"""Every key there is; None marks those that must be given."""
+
+
+def read_experiment(path: str | Path, overrides: Sequence[str] = ()) -> list[Cell]:
+    """Read the cells of an experiment file.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file.
+    overrides : sequence of str
+        ``key=value`` with a TOML value or a bare word; dots lead into tables.
+    """
+    settings = {**DEFAULTS, **_read(Path(path))}
+    for override in overrides:
+        _override(settings, override)
+    for key, value in settings.items():
+        if key not in DEFAULTS:
+            raise unknown_name(f"key in {path}", key, DEFAULTS)
+        if value is None or value == [] or value == {}:
+            raise InputError(f"{path} has no {key}; give at least one")
+    return _cells(settings)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; give an experiment file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML file: {error}") from error
+
+
+def _override(settings: dict[str, Any], text: str) -> None:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"--set takes key=value, such as horizon=500; got {text!r}")
+    *path, last = key.strip().split(".")
+    table = settings
+    for name in path:
+        below = table.get(name)
+        if not isinstance(below, dict):
+            raise InputError(f"--set {text}: there is no table {name!r}")
+        table[name] = table = dict(below)  # the defaults stay as they are
+    table[last] = _toml_value(value.strip())
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _cells(settings: Mapping[str, Any]) -> list[Cell]:
+    problems = [make_problem(name, spec) for name, spec in _table(settings, "problems").items()]
+    networks = [Network.from_spec(spec, settings["weights"]) for spec in _texts(settings, "graphs")]
+    policies = [parse_policy(text) for text in _texts(settings, "policies")]
+    horizon, runs = _whole("horizon", settings["horizon"], 1), _whole("runs", settings["runs"], 1)
+    seeds = [_whole("seeds", seed, 0) for seed in _listed(settings, "seeds")]
+    return [
+        Cell(problem, network, policy, horizon, runs, seed)
+        for problem, network, seed, policy in product(problems, networks, seeds, policies)
+    ]
+
+
+def make_problem(name: str, spec: Any) -> Problem:
+    """Make a problem from its table, with strict keys."""
+    if not isinstance(spec, dict) or "kind" not in spec:
+        raise InputError(f"problem {name!r} has no kind; choose one of {', '.join(KINDS)}")
+    given = dict(spec)
+    kind = given.pop("kind")
+    if kind not in KINDS:
+        raise unknown_name(f"kind of problem {name!r}", str(kind), KINDS)
+    maker, needed, optional = KINDS[kind]
+    for key in given:
+        if key not in (*needed, *optional):
+            raise unknown_name(f"key of problem {name!r}", key, (*needed, *optional))
+    for key in needed:
+        if key not in given:
+            raise InputError(f"problem {name!r} of kind {kind} has no {key}; give it")
+    return maker(**given)
+
+
+def _means(given: Any) -> Any:
+    return parse_means(given) if isinstance(given, str) else given
+
+
+KINDS: dict[str, tuple[Callable[..., Problem], tuple[str, ...], tuple[str, ...]]] = {
+    "gaussian": (
+        lambda means, **more: GaussianBandit(_means(means), **more), ("means",), ("sigma",)
+    ),
+    "bernoulli": (lambda means: BernoulliBandit(_means(means)), ("means",), ()),
+    "beta": (lambda a, b: BetaBandit(a, b), ("a", "b"), ()),
+    "logged": (lambda file, **more: LoggedBandit.from_file(file, **more), ("file",), ("sigma",)),
+}  # fmt: skip
+"""Kind → maker, the keys it needs, the keys it takes."""
+
+
+def _listed(settings: Mapping[str, Any], key: str) -> list[Any]:
+    value = settings[key]
+    if not isinstance(value, list):
+        raise InputError(f"{key} is {value!r}; give a list, such as {key} = [{value!r}]")
+    return value
+
+
+def _texts(settings: Mapping[str, Any], key: str) -> list[str]:
+    for value in (values := _listed(settings, key)):
+        if not isinstance(value, str):
+            raise InputError(f"{key} holds {value!r}; give texts in quotes")
+    return values
+
+
+def _table(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = settings[key]
+    if not isinstance(value, dict):
+        raise InputError(f"{key} is {value!r}; give tables, such as [{key}.mine]")
+    return value
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} holds {value!r}; give whole numbers, at least {least}")
+    return value

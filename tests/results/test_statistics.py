@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from coopbandits.core.draws import normals, words
+from coopbandits.results import statistics
+from coopbandits.results.statistics import (
+    MeanSummary,
+    PairedDifference,
+    Summary,
+    bootstrap_interval,
+    columns,
+    count,
+    difference_row,
+    holm,
+    mean_row,
+    number,
+    paired_differences,
+    summarise,
+    t_interval,
+)
+
+
+def gauss(key: int, *shape: int) -> NDArray[np.float64]:
+    counters = np.arange(math.prod(shape), dtype=np.uint64)
+    return normals(words(key, counters)).reshape(shape)
+
+
+def summary(*regret: NDArray[np.float64] | list[float]) -> Summary:
+    names = [f"p{i}" for i in range(len(regret))]
+    return summarise(names, np.array(regret), np.full(len(names), 12.0), 100)
+
+
+@pytest.mark.parametrize("size", [2, 5, 40])
+def test_t_interval_is_scipys(size: int) -> None:
+    sample = 7 + 3 * gauss(size, size)
+    expected = stats.t.interval(0.95, size - 1, loc=sample.mean(), scale=stats.sem(sample))
+    assert t_interval(sample) == pytest.approx(expected, rel=1e-12)
+
+
+def test_t_interval_covers_the_mean_as_often_as_it_says() -> None:
+    spans = np.array([t_interval(sample) for sample in gauss(5, 1000, 8)])
+    covered = ((spans[:, 0] <= 0) & (spans[:, 1] >= 0)).mean()
+    assert 0.92 < covered < 0.98  # four standard errors around 0.95
+
+
+def test_bootstrap_is_repeatable_and_near_the_t_interval() -> None:
+    sample = 50 + 4 * gauss(3, 200)
+    interval = bootstrap_interval(sample)
+    assert interval == bootstrap_interval(sample.copy())
+    width = t_interval(sample)[1] - t_interval(sample)[0]
+    assert interval == pytest.approx(t_interval(sample), abs=0.15 * width)
+    assert interval[0] < sample.mean() < interval[1]
+
+
+def test_bootstrap_does_not_depend_on_how_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = gauss(4, 30)
+    whole = bootstrap_interval(sample)
+    monkeypatch.setattr(statistics, "BOOTSTRAP_DRAWS", 700)
+    assert bootstrap_interval(sample) == whole
+    monkeypatch.setattr(statistics, "BOOTSTRAP_DRAWS", 1)
+    assert bootstrap_interval(sample) == whole
+
+
+def test_bootstrap_follows_a_skewed_sample_where_t_does_not() -> None:
+    sample = np.exp(2 * gauss(6, 30))
+    low, high = bootstrap_interval(sample)
+    assert high - sample.mean() > 1.1 * (sample.mean() - low)
+
+
+def test_holm_by_hand() -> None:
+    # Sorted 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1: 0.02, 0.03, 0.06, 0.04, the last raised.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+
+
+def test_holm_is_monotone_and_never_below_the_raw_value() -> None:
+    raw = list(np.abs(gauss(9, 25)) / 10)
+    corrected = np.array(holm(raw))
+    assert (np.diff(corrected[np.argsort(raw)]) >= 0).all()
+    assert (corrected >= raw).all()
+    assert (corrected <= 1).all()
+
+
+def test_holm_leaves_unknown_values_unknown() -> None:
+    first, second = holm([math.nan, 0.01])
+    assert math.isnan(first)
+    assert second == 0.02
+
+
+def test_differences_are_taken_run_by_run() -> None:
+    shared = 30 * gauss(1, 20)
+    regret = np.array([200 + shared, 205 + shared + gauss(2, 20)])
+    (row,) = paired_differences(["a", "b"], regret)
+    assert (row.first, row.second) == ("a", "b")
+    assert row.t_interval == pytest.approx(t_interval(regret[0] - regret[1]))
+    paired = row.t_interval[1] - row.t_interval[0]
+    unpaired = stats.ttest_ind(regret[0], regret[1]).confidence_interval()
+    assert paired < 0.2 * (unpaired.high - unpaired.low)
+    assert row.p_value == pytest.approx(stats.ttest_rel(regret[0], regret[1]).pvalue, rel=1e-9)
+    assert row.p_value < 1e-6 < stats.ttest_ind(regret[0], regret[1]).pvalue
+
+
+def test_every_pair_is_compared_and_corrected() -> None:
+    regret = 100 + gauss(8, 4, 6)
+    rows = paired_differences(list("abcd"), regret)
+    assert [row.first + row.second for row in rows] == ["ab", "ac", "ad", "bc", "bd", "cd"]
+    raw = [
+        float(stats.ttest_rel(regret[i], regret[j]).pvalue)
+        for i in range(4)
+        for j in range(i + 1, 4)
+    ]
+    assert [row.p_value for row in rows] == pytest.approx(holm(raw), rel=1e-9)
+
+
+def test_one_run_has_dashes_and_says_so() -> None:
+    made = summary([30.0], [40.0])
+    assert mean_row(made.policies[0]) == ("p0", "30.0", "–", "30.0/30.0/30.0", "12")
+    assert difference_row(made.differences[0]) == ("p0 − p1", "-10.0", "–")
+    assert made.advice.startswith("One run tells nothing about its own error")
+    assert "100 rounds, 1 run, 95 %" in str(made)
+    assert "nan" not in str(made)
+
+
+def test_identical_policies_do_not_differ() -> None:
+    sample = 100 + gauss(1, 10)
+    (row,) = summary(sample, sample).differences
+    assert (row.mean, row.t_interval, row.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert difference_row(row) == ("p0 − p1", "0 ± 0", "1")
+    assert "Not told apart at 5 %: p0 and p1." in summary(sample, sample).advice
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-14])
+def test_a_constant_difference_is_certain_and_silent(noise: float) -> None:
+    sample = 100 + gauss(1, 10)
+    (row,) = paired_differences(["a", "b"], np.array([sample, sample - 0.1 + noise * gauss(2, 10)]))
+    assert row.mean == pytest.approx(0.1)
+    assert row.p_value < 1e-12
+    (exact,) = paired_differences(["a", "b"], np.array([[3.0, 5.0], [1.0, 3.0]]))
+    assert (exact.mean, exact.p_value) == (2.0, 0.0)
+
+
+def test_advice_when_runs_are_too_few() -> None:
+    sample = 100 + 40 * gauss(1, 10)
+    advice = summary(sample).advice
+    half = (t_interval(sample)[1] - t_interval(sample)[0]) / 2 / sample.mean()
+    assert advice.startswith(f"More runs needed: p0 is known to ±{100 * half:.0f} %; about ")
+    needed = int(advice.split("about ")[1].split()[0])
+    spread = sample.std(ddof=1) / sample.mean()
+    assert stats.t.ppf(0.975, needed - 1) * spread / math.sqrt(needed) == pytest.approx(
+        0.05, rel=0.01
+    )
+
+
+def test_advice_from_two_runs_is_not_absurd() -> None:
+    """Student's factor of 12.7 for two runs says little about how many are needed."""
+    advice = summary([90.0, 110.0]).advice
+    assert 2 < int(advice.split("about ")[1].split()[0]) < 100
+
+
+def test_advice_when_runs_are_enough() -> None:
+    near = summary(100 + gauss(1, 10), 200 + gauss(2, 10))
+    assert near.advice == "Enough runs for means within ±5 %."
+    apart = summary(100 + gauss(1, 10), 100 + gauss(2, 10), 200 + gauss(3, 10))
+    assert apart.advice.endswith("Not told apart at 5 %: p0 and p1.")
+
+
+def test_advice_when_the_mean_is_zero() -> None:
+    assert summary([0.0, 0.0]).advice == "Enough runs for means within ±5 %."
+    assert "the mean of p0 is not told from 0" in summary([-1.0, 1.0]).advice
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12345.6, "12346"),
+        (1000.0, "1000"),
+        (999.94, "999.9"),
+        (-12.34, "-12.3"),
+        (1.0, "1.0"),
+        (0.12345, "0.123"),
+        (0.0, "0"),
+        (-0.0, "0"),
+    ],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (14184.4, "14184"),
+        (9_999_999.0, "9999999"),
+        (1.234e8, "123.4M"),
+        (5e10, "50.0G"),
+    ],
+)
+def test_count(value: float, text: str) -> None:
+    assert count(value) == text
+
+
+def test_quantiles_and_means() -> None:
+    row = summary(np.arange(1.0, 102.0)).policies[0]
+    assert row.mean == 51.0
+    assert row.quantiles == pytest.approx((6.0, 51.0, 96.0))
+
+
+def test_columns_are_aligned() -> None:
+    lines = columns([("name", "x", "yy"), ("a", "1.25", "7")])
+    assert lines == ["name     x  yy", "a     1.25   7"]
+
+
+def test_the_printed_summary_has_straight_columns() -> None:
+    text = str(summary(1e4 + gauss(1, 5), gauss(2, 5) ** 2, 100 + gauss(3, 5)))
+    tables = [block.splitlines() for block in text.split("\n\n")]
+    assert tables[0] == ["regret after 100 rounds, 5 runs, 95 % intervals"]
+    for table, rows in ((tables[1], 4), (tables[3], 4)):
+        assert len(table) == rows
+        assert len({len(line) for line in table}) == 1
+    assert tables[1][0].split()[0] == "policy"
+    assert text.endswith(tables[-1][0])
+
+
+def test_rows_of_dataclasses() -> None:
+    row = MeanSummary("p", 50.0, (40.0, 60.0), (41.0, 58.0), (30.0, 50.0, 70.0), 2.5e7)
+    assert mean_row(row) == ("p", "50.0 ± 10.0", "41.0…58.0", "30.0/50.0/70.0", "25.0M")
+    difference = PairedDifference("a", "b", -5.0, (-6.0, -4.0), 0.00123)
+    assert difference_row(difference) == ("a − b", "-5.0 ± 1.0", "0.0012")

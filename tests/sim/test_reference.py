@@ -1,0 +1,103 @@
+"""The reference engine: who is told what, what is delivered, what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from coopbandits import DDUCB, GaussianBandit, IndependentUCB, Network
+from coopbandits.core import Policy
+from coopbandits.sim import reference
+from coopbandits.sim.record import Record, Task, join
+from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
+
+from .policies import Fixed, Recording, UpwardAgent
+
+PROBLEM = GaussianBandit([0.2, 1.0, 0.6], sigma=0.5)
+NETWORK = Network.from_spec("star:5")
+
+
+def task(policy: Policy, horizon: int = 30, keep: str = "arms") -> Task:
+    return Task(PROBLEM, NETWORK, policy, horizon, 9, np.arange(1, horizon + 1), keep)
+
+
+def ignore(amount: int) -> None:
+    pass
+
+
+def same(left: Record, right: Record) -> bool:
+    pairs = [(getattr(left, field.name), getattr(right, field.name)) for field in fields(Record)]
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def test_agents_are_told_no_more_than_they_need() -> None:
+    policy = Recording()
+    reference.make_agents(NETWORK, policy, 3, 0.5)
+    views = [agent.view for agent in policy.agents]
+    assert [view.agent_id for view in views] == list(range(5))
+    assert all(view.num_agents is None and view.lambda_bound is None for view in views)
+    assert all((view.num_arms, view.sigma) == (3, 0.5) for view in views)
+    hub = next(view for view in views if len(view.neighbor_weights) == 4)
+    assert hub.own_weight == NETWORK.matrix[hub.agent_id, hub.agent_id]
+    told = [agent.view for agent in reference.make_agents(NETWORK, DDUCB(), 3, 0.5)]
+    assert all(view.num_agents == 5 and view.lambda_bound == NETWORK.lambda2 for view in told)
+
+
+def test_messages_reach_the_neighbour_they_were_written_for() -> None:
+    """`UpwardAgent` checks what arrives; None is no message and is not counted."""
+    policy = Recording(UpwardAgent)
+    record = reference.play(task(policy, horizon=4), range(1), ignore)
+    edges = NETWORK.num_edges
+    assert record.messages.tolist() == [4 * edges]
+    assert record.values[0].tolist() == [3 * edges * t for t in (1, 2, 3, 4)]
+
+
+def test_words_come_from_the_decision_tape() -> None:
+    policy = Recording()
+    reference.play(task(policy), range(2, 4), ignore)
+    for i, run in enumerate((2, 3)):
+        tape = tape_words(agent_keys(9, DECISIONS, run, 5), 0, 30)
+        heard = [agent.words for agent in policy.agents[5 * i : 5 * i + 5]]
+        assert heard == tape.tolist()
+
+
+def test_rewards_come_from_the_reward_tape() -> None:
+    record = reference.play(task(Fixed(2)), range(1, 2), ignore)
+    z = variates("normal", tape_words(agent_keys(9, REWARDS, 1, 5), 0, 30))
+    expected = (0.6 + 0.5 * z).sum(axis=0).cumsum()
+    np.testing.assert_allclose(record.rewards[0], expected, rtol=1e-12)
+    assert record.arm_counts[0, :, 2].tolist() == [5 * t for t in range(1, 31)]
+    assert (record.arm_counts[0, :, :2] == 0).all()
+    assert record.agent_pulls[0].tolist() == [[0, 0, 30]] * 5
+
+
+@pytest.mark.parametrize("policy", [DDUCB(), IndependentUCB()])
+def test_runs_do_not_depend_on_those_before(policy: Policy) -> None:
+    together = reference.play(task(policy), range(4), ignore)
+    alone = [reference.play(task(policy), range(run, run + 1), ignore) for run in range(4)]
+    assert same(together, join(alone))
+    assert not np.array_equal(together.arms[0], together.arms[1])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 30, 1000])
+def test_chunks_of_the_tapes_change_nothing(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    expected = reference.play(task(DDUCB()), range(2), ignore)
+    monkeypatch.setattr(reference, "CHUNK", chunk)
+    assert same(reference.play(task(DDUCB()), range(2), ignore), expected)
+
+
+def test_progress_is_every_agent_round() -> None:
+    told: list[int] = []
+    reference.play(task(Fixed()), range(3), told.append)
+    assert sum(told) == 3 * 5 * 30
+
+
+@pytest.mark.parametrize(
+    ("keep", "agents", "pulls"), [("", 0, 0), ("agents", 5, 0), ("arms", 5, 30)]
+)
+def test_only_what_is_wanted_is_kept(keep: str, agents: int, pulls: int) -> None:
+    record = reference.play(task(Fixed(), keep=keep), range(1), ignore)
+    assert record.agent_pulls.shape == (1, agents, 3)
+    assert record.arms.shape == (1, 5, pulls)
