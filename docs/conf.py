@@ -1,5 +1,6 @@
 """Sphinx settings; `make docs` builds the pages and treats every warning as an error."""
 
+import re
 from importlib.metadata import version as installed_version
 
 project = "coopbandits"
@@ -22,6 +23,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
@@ -29,3 +31,26 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "coopbandits"
+
+
+def prepare_docstring(*event):
+    """Spare docstrings the readings of reST and napoleon that they do not mean."""
+    what, lines = event[1], event[-1]
+    text = "\n".join(lines)
+    # |x| is an absolute value, not a substitution.
+    text = re.sub(r"\|(\S+?)\|", r"\\|\1\\|", text)
+    # "K." is a sentence, not the first item of a list.
+    text = re.sub(r"^( +)([A-Z]\.)$", r"\1\\\2", text, flags=re.MULTILINE)
+    # A colon in the first line of a property or constant does not end a type.
+    if what in ("attribute", "data", "property"):
+        text = text.replace(": ", " – ", 1)
+    # "a, b : int" among attributes names two of them; Sphinx would take the first for a type.
+    head, section, attributes = text.partition("Attributes\n----------\n")
+    attributes = re.sub(
+        r"^\w+(, \w+)+(?= : )", lambda m: m[0].replace(", ", ","), attributes, flags=re.MULTILINE
+    )
+    lines[:] = (head + section + attributes).split("\n")
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from contextlib import nullcontext
@@ -10,13 +11,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
+from coopbandits.experiments import bench
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
+from coopbandits.results.statistics import columns
+from coopbandits.results.storage import check_folder
 from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
@@ -26,6 +29,8 @@ from coopbandits.sim import (
     sweep,
 )
 from coopbandits.sim.cluster import dask_executor
+from coopbandits.sim.progress import Progress
+from coopbandits.sim.simulate import plan
 
 PAPER_MEANS = "1,0.8x16"
 
@@ -53,13 +58,9 @@ def graph_command(
 ) -> None:
     """Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage."""
     report = describe(Network.from_spec(spec, weights=weights), num_arms=arms, horizon=horizon)
-    console = Console()
-    table = Table("quantity", "value", title=spec)
-    for name, value in _graph_rows(report):
-        table.add_row(name, value)
-    console.print(table)
+    typer.echo("\n".join(columns([("graph", spec), *_graph_rows(report)])))
     for warning in report.warnings:
-        console.print(f"[yellow]warning:[/yellow] {warning}")
+        typer.echo(f"warning: {warning}")
 
 
 def _graph_rows(report: GraphReport) -> list[tuple[str, str]]:
@@ -90,16 +91,18 @@ def simulate_command(
     runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
-    engine: Annotated[str, typer.Option(help="auto or reference")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, cpu or reference")] = "auto",
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
+    check_folder(out, plan(problem, network, policies, horizon, runs, seed))
     try:
         result = simulate(problem, network, policies, horizon, runs, seed, engine)
     except SimulationInterrupted as stop:
-        kept = _deliver(stop.result, out) if stop.result else "nothing was kept"
+        part = out / f"partial-{stop.kept}-runs"
+        kept = _deliver(stop.result, part) if stop.result else "nothing was written"
         raise typer.Exit(_say(f"{stop}; {kept}", 130)) from None
     typer.echo(_deliver(result, out))
 
@@ -123,30 +126,49 @@ def run_command(
     for name, result in compare(done.results).items():
         typer.echo(f"\n{name}")
         folder = out / re.sub(r"[^\w.=-]+", "-", name)
-        typer.echo(f"written to {folder}: {_show(result, folder)}")
+        typer.echo(result.summary())
+        typer.echo(f"written to {folder}: {_draw(result, folder)}")
     for cell, error in done.failed:
         _say(f"set aside: {cell}: {error}", 1)
     if done.failed:
         raise typer.Exit(1)
 
 
+@app.command("bench")
+def bench_command(
+    as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
+) -> None:
+    """Print the cost of an agent-round over the cost of one random draw."""
+    timings = []
+    with Progress(len(bench.CASES) + 1, None, "timing") as bar:
+        for timing in bench.run_bench():
+            timings.append(timing)
+            bar.advance(1)
+        speed_up = bench.time_threads()
+    if as_json:
+        typer.echo(json.dumps(bench.as_json(timings, speed_up), indent=2))
+    else:
+        typer.echo(bench.table(timings, speed_up))
+
+
 def _deliver(result: Result, out: Path) -> str:
-    """Save and show a result; return where it went."""
+    """Show and save a result; return where it went."""
+    typer.echo(result.summary())
     result.save(out)
-    return f"written to {out}: result.nc, meta.json, {_show(result, out)}"
+    return f"written to {out}: result.nc, meta.json, {_draw(result, out)}"
 
 
-def _show(result: Result, out: Path) -> str:
-    """Print the table and draw the figures; return what was written."""
+def _draw(result: Result, out: Path) -> str:
+    """Write figures and report; return their names."""
     for ending in ("svg", "png"):
         result.plot(path=out / f"regret.{ending}")
     result.report(out / "report.html")
-    typer.echo(result.summary())
     return "regret.svg, regret.png, report.html"
 
 
 def _say(text: str, status: int) -> int:
-    Console(stderr=True).print(text, style="bold red", highlight=False)
+    console = Console(stderr=True)
+    console.print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)
     return status
 
 

@@ -11,6 +11,7 @@ from coopbandits.core.draws import normals, words
 from coopbandits.results.storage import FORMAT, environment
 
 Make = Callable[..., Result]
+ENVIRONMENT = environment()
 
 
 def made(
@@ -42,7 +43,7 @@ def made(
         "settings": settings,
         "engines": ["cpu"] * len(policies),
         "wall_seconds": 0.5,
-        **environment(),
+        **ENVIRONMENT,
     }
     return Result(xr.Dataset(data, coords), meta)
 

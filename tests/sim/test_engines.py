@@ -84,6 +84,7 @@ PROBLEMS: dict[str, Problem] = {
     "bernoulli-ties": BernoulliBandit([0.5, 0.5, 0.5]),
     "beta": BetaBandit([2.0, 0.7, 3.0], [2.0, 0.5, 1.0]),
     "logged": LoggedBandit(LOG),
+    "constant": LoggedBandit([[0.1, 0.1, 0.1]], sigma=0.5),  # ties that only rounding breaks
     "one-arm": GaussianBandit([0.4]),
     "more-arms-than-agents": GaussianBandit(np.linspace(0.0, 1.0, 15)),
 }

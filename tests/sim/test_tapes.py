@@ -7,13 +7,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core.draws import Words, normals, uniforms, words
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
-PULLS = 20_000
+PULLS = 5_000
 PLACES = list(product((0, 1, 2**63), (REWARDS, DECISIONS), (0, 1, 1000)))
 
 
@@ -56,6 +56,7 @@ def test_every_bit_is_fair(all_tapes: Words) -> None:
             assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(sample.size)
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**200),
     run=st.integers(0, 2**40),

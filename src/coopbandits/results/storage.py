@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import h5netcdf
+import h5py
 import numpy as np
 import xarray as xr
 from xarray.backends import H5NetCDFStore
@@ -136,10 +137,13 @@ def _from_netcdf(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     except OSError as error:
         raise _damaged(path) from error
     try:
-        with h5netcdf.File(BytesIO(content), "r") as file:
-            dataset = xr.open_dataset(H5NetCDFStore(file)).load()
-        meta = str(dataset.attrs.pop(META_ATTRIBUTE))
-        whole = dataset.attrs.pop(DIGEST_ATTRIBUTE) == _digest(dataset, meta)
+        with h5py.File(BytesIO(content), "r") as file:
+            marks = dict(file.attrs)  # h5netcdf complains aloud where these cannot be read
+            with h5netcdf.File(file, "r") as netcdf:
+                dataset = xr.open_dataset(H5NetCDFStore(netcdf)).load()
+        meta = str(marks[META_ATTRIBUTE])
+        whole = marks[DIGEST_ATTRIBUTE] == _digest(dataset, meta)
+        del dataset.attrs[META_ATTRIBUTE], dataset.attrs[DIGEST_ATTRIBUTE]
     except Exception as error:  # a damaged file makes h5py raise whatever it stumbles over
         raise _damaged(path) from error
     if not whole:

@@ -15,7 +15,8 @@ PATIENCE = 1.0
 
 def note(text: str) -> None:
     """Tell whoever waits something, on standard error."""
-    Console(stderr=True).print(f"note: {text}", style="dim", highlight=False)
+    console = Console(stderr=True)
+    console.print(f"note: {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 class Progress:
@@ -60,4 +61,5 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.bar.stop()
+        if self.bar.live.is_started:
+            self.bar.stop()

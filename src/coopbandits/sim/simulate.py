@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim import cpu, reference
-from coopbandits.sim.labels import label
+from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress, note
 from coopbandits.sim.record import Record, Task
 
@@ -33,6 +34,7 @@ class SimulationInterrupted(KeyboardInterrupt):
     def __init__(self, result: Result | None, kept: int, runs: int) -> None:
         super().__init__(f"interrupted: kept {kept} of {runs} runs")
         self.result = result
+        self.kept = kept
 
 
 def simulate(
@@ -86,7 +88,7 @@ def simulate(
     chosen = _check(problem, network, policies, horizon, runs, seed, keep)
     kept_rounds = recorded_rounds(horizon, rounds)
     tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep) for p in chosen]
-    engines = [_engine(engine, policy) for policy in chosen]
+    engines = [_engine(engine, task.policy) for task in tasks]
     started = time.perf_counter()
     finished: list[list[Record]] = []
     kept = 0
@@ -106,6 +108,21 @@ def simulate(
     if kept < runs or result is None:
         raise SimulationInterrupted(result, kept, runs)
     return result
+
+
+def plan(
+    problem: Problem,
+    network: Network,
+    policies: Policy | Sequence[Policy],
+    horizon: int,
+    runs: int = 1,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Return the settings that the result of `simulate` will have, without playing."""
+    chosen = _check(problem, network, policies, horizon, runs, seed, "")
+    rounds = recorded_rounds(horizon, None)
+    tasks = [Task(problem, network, policy, horizon, seed, rounds) for policy in chosen]
+    return settings(tasks, runs)
 
 
 def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray[np.int64]:

@@ -126,49 +126,62 @@ def _enter(ledger: Ledger, cell: Cell, outcome: Result | BaseException) -> None:
 Outcomes = Iterator[tuple[Cell, Result | BaseException]]
 
 
+class _BrokenError(Exception):
+    """An executor broke; the suspects are the cells that were under way."""
+
+    def __init__(self, suspects: list[Cell], error: BaseException) -> None:
+        super().__init__(str(error))
+        self.suspects = suspects
+        self.error = error
+
+
 def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> Outcomes:
-    if executor is not None:
-        yield from _through(executor, deque(cells), WINDOW, [])
-        return
     waiting = deque(cells)
+    if executor is not None:
+        try:
+            yield from _through(executor, waiting, WINDOW)
+        except _BrokenError as broken:
+            raise InputError(
+                f"the executor broke while playing {broken.suspects[0]}: {broken.error}; finished "
+                "cells are kept, so start a new executor and run it again"
+            ) from broken.error
+        return
     size = max(1, min(workers or os.cpu_count() or 1, len(cells)))
     while waiting:
-        suspects: list[Cell] = []
-        with _pool(size) as pool:
-            yield from _through(pool, waiting, size, suspects)
-        for suspect in suspects:
-            note(f"a worker process died; running {suspect} by itself")
-            with _pool(1) as pool:
-                yield from _through(pool, deque([suspect]), 1, None)
+        try:
+            with _pool(size) as pool:
+                yield from _through(pool, waiting, size)
+        except _BrokenError as broken:
+            for suspect in broken.suspects:
+                note(f"a worker process died; running {suspect} by itself")
+                yield _alone(suspect)
 
 
-def _through(
-    executor: Executor, waiting: deque[Cell], window: int, suspects: list[Cell] | None
-) -> Outcomes:
-    """Yield outcomes as they come; when the executor breaks, name the suspects and stop.
+def _alone(cell: Cell) -> tuple[Cell, Result | BaseException]:
+    """Play a suspect in a process of its own, whose death is then its own doing."""
+    try:
+        with _pool(1) as pool:
+            return next(_through(pool, deque([cell]), 1))
+    except _BrokenError as broken:
+        return cell, broken.error
 
-    Without a list for suspects a broken executor is the cell's own failure.
-    """
+
+def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
+    """Yield outcomes as they come, or raise `_BrokenError`; `waiting` keeps what is to be done."""
     running: dict[Future[Result], Cell] = {}
     while waiting or running:
-        try:
-            while waiting and len(running) < window:
+        while waiting and len(running) < window:
+            try:
                 running[executor.submit(run_cell, waiting[0])] = waiting[0]
-                waiting.popleft()
-        except BrokenExecutor:
-            if not running:
-                raise
+            except BrokenExecutor as error:
+                raise _BrokenError([*running.values(), waiting.popleft()], error) from error
+            waiting.popleft()
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
-            cell = running.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenExecutor) and suspects is not None:
-                suspects.append(cell)
-            else:
-                yield cell, error or future.result()
-        if suspects:
-            suspects.extend(running.values())
-            return
+            failure = future.exception()
+            if isinstance(failure, BrokenExecutor):
+                raise _BrokenError(list(running.values()), failure)
+            yield running.pop(future), failure or future.result()
 
 
 @contextmanager

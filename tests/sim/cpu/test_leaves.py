@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits import BernoulliBandit, BetaBandit, GaussianBandit, LoggedBandit, Problem
@@ -68,6 +68,7 @@ def test_words(first: int) -> None:
     assert found == expected.tolist()
 
 
+@settings(deadline=None)  # the first call compiles
 @given(st.lists(VALUES, min_size=1, max_size=20))
 def test_best_arm(values: list[float]) -> None:
     array = np.array(values)
@@ -93,6 +94,7 @@ def test_best_arm_by_hand(values: list[float], arm: int) -> None:
     assert leaves.best_arm(np.array(values)) == arm == agent.best_arm(np.array(values))
 
 
+@settings(deadline=None)
 @given(
     st.floats(-1e6, 1e6), st.floats(-1.0, 1e6), st.sampled_from([1e-12, 1e-10]), st.floats(0, 1e3)
 )

@@ -13,10 +13,13 @@ from coopbandits.core.baselines import IndependentUCB
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
+from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.local import play_independent_ucb
 from coopbandits.sim.cpu.staged import play_dducb
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
+
+stale_cache.remove()
 
 KERNELS: dict[type[Policy], Callable[[Any, Task, range, Tick], Record]] = {
     DDUCB: play_dducb,

@@ -1,4 +1,8 @@
-"""Kernels that play: agents that choose by UCB on their own for a span of rounds."""
+"""Kernels that play: agents that choose by UCB on their own for a span of rounds.
+
+In a function with ``parallel=True`` numba drops updates of arrays that stand in a tuple, taking
+them for dead code. There, tallies are only written by functions of their own that are not inlined.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,6 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
             for r in range(span.rounds):
                 z = variate(world.is_normal, word_at(key, r), world.cubics)
                 u = reward_from_variate(world.form_kind, world.table, r, z)
-                # Written in a function of its own: numba drops updates of a tuple's arrays here.
                 _book(span, tally, run, block, agent, at, r, r, r + 1, u, fresh[run, agent])
                 if r + 1 == span.stops[at]:
                     at += 1
@@ -136,13 +139,13 @@ def _play_one_arm(
             at += 1
 
 
-@njit
+@njit(inline="always")
 def _fill(world: Any, key: Any, first: int, size: int, variates: Any) -> None:
     for i in range(size):
         variates[i] = variate(world.is_normal, word_at(key, first + i), world.cubics)
 
 
-@njit
+@njit(inline="always")
 def _refresh(arm: int, total: float, count: float, least: float, means: Any, widths: Any) -> None:
     """Keep an arm's index as mean + width·√E."""
     if count <= least:
@@ -161,7 +164,7 @@ def _largest(means: Any, widths: Any, values: Any, root: float) -> float:
     return largest
 
 
-@njit
+@njit(inline="always")
 def _leader(means: Any, widths: Any, values: Any, root: float) -> int:
     """Return the arm to play; the tie rule of `best_arm` after a faster search."""
     largest = _largest(means, widths, values, root)
@@ -173,7 +176,7 @@ def _leader(means: Any, widths: Any, values: Any, root: float) -> int:
     return arm
 
 
-@njit
+@njit(inline="always")
 def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -> float:
     """Return what the played arm's index must exceed to win without a closer look."""
     mean, width = means[arm], widths[arm]

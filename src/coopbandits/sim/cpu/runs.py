@@ -55,9 +55,10 @@ class Runs:
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
 
-    def take_fresh(self) -> Pairs:
-        """Return the pulls since the last call, and collect anew."""
-        fresh, self.fresh = self.fresh, np.zeros(self.shape)
+    def take_fresh(self, used_up: Pairs) -> Pairs:
+        """Return the pulls since the last call, and collect anew in an array that is not needed."""
+        fresh, self.fresh = self.fresh, used_up
+        self.fresh.fill(0.0)
         self._keep(fresh)
         return fresh
 

@@ -52,7 +52,7 @@ class Stages:
         self.reads_remixed = self.shared.remix and not self.shared.own_pulls
         remix_steps = 1 if self.reads_remixed else self.stage_rounds
         self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses)
-        self.in_flight = state.take_fresh()
+        self.in_flight = state.take_fresh(np.empty(state.shape))
         self.settled = self.in_flight * self.rule.weight
         self.accumulated = np.zeros(state.shape)
         self.first = True
@@ -78,7 +78,7 @@ class Stages:
             self.accumulated = self.remix.apply(self.accumulated)
         self.operator.add_to(self.accumulated, self.in_flight)
         np.multiply(self.accumulated, self.shared.fewest_agents, out=self.settled)
-        self.in_flight = self.state.take_fresh()
+        self.in_flight = self.state.take_fresh(self.in_flight)
         self.first = False
 
     def _round_of_stage(self) -> int:

@@ -1,0 +1,1 @@
+"""Experiments that ship with the package: settings as data, run, score."""

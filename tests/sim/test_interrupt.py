@@ -1,0 +1,125 @@
+"""Ctrl-C: what was finished is kept, and said."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coopbandits import (
+    DDUCB,
+    GaussianBandit,
+    IndependentUCB,
+    Network,
+    Policy,
+    Result,
+    SimulationInterrupted,
+    simulate,
+)
+
+from .policies import InterruptedAt
+
+PROBLEM = GaussianBandit([1.0, 0.5])
+NETWORK = Network.from_spec("cycle:4")
+
+# Python ignores Ctrl-C where a shell started it in the background; a test must not depend on that.
+COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from coopbandits.cli import main
+main()
+"""
+
+
+def interrupted(policies: list[Policy]) -> SimulationInterrupted:
+    with pytest.raises(SimulationInterrupted) as caught:
+        simulate(PROBLEM, NETWORK, policies, 12, 5, seed=8, progress=False)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    return caught.value
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_runs_that_every_policy_finished_are_kept(first: bool) -> None:
+    stops = InterruptedAt(run=2, num_agents=4)
+    policies: list[Policy] = [DDUCB(), IndependentUCB()]
+    policies.insert(0 if first else 2, stops)
+    stop = interrupted(policies)
+    assert str(stop) == "interrupted: kept 2 of 5 runs"
+    assert stop.result is not None
+    assert stop.result.dataset.sizes["run"] == 2
+    assert stop.result.meta["settings"]["runs"] == 2
+    whole = simulate(PROBLEM, NETWORK, [DDUCB(), IndependentUCB()], 12, 5, seed=8)
+    kept = stop.result.dataset.drop_sel(policy="interrupted")
+    assert kept.equals(whole.dataset.isel(run=slice(2)))
+
+
+def test_nothing_is_kept_when_no_run_was_finished() -> None:
+    stop = interrupted([IndependentUCB(), InterruptedAt(run=0, num_agents=4)])
+    assert stop.result is None
+    assert str(stop) == "interrupted: kept 0 of 5 runs"
+
+
+def test_partial_results_are_results(tmp_path: Path) -> None:
+    stop = interrupted([InterruptedAt(run=3, num_agents=4)])
+    assert stop.result is not None
+    stop.result.save(tmp_path)
+    assert Result.load(tmp_path).dataset.equals(stop.result.dataset)
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to draw the bar on")
+def test_a_real_ctrl_c_on_the_command_line(tmp_path: Path) -> None:
+    """Sent as soon as the bar is seen, which is after a second of many short runs."""
+    out = tmp_path / "out"
+    arguments = (
+        "simulate --graph cycle:4 --policy dducb --means 1,0.5 --horizon 40 --runs 100000 "
+        f"--seed 3 --engine reference --out {out}"
+    )
+    screen, terminal = os.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments.split()],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )
+    os.close(terminal)
+    try:
+        assert b"simulating" in read_screen(screen, until=b"simulating")
+        child.send_signal(signal.SIGINT)
+        said = read_screen(screen, until=b"\0").decode()
+        assert child.wait(30) == 130
+    finally:
+        child.kill()
+        child.communicate()
+        os.close(screen)
+    told = re.search(r"interrupted: kept (\d+) of 100000 runs; written to (\S+): result.nc", said)
+    assert told is not None, said
+    runs, folder = int(told[1]), Path(told[2])
+    assert folder.is_relative_to(out)
+    result = Result.load(folder)
+    assert 1 <= runs == result.dataset.sizes["run"]
+    same = simulate(PROBLEM, NETWORK, DDUCB(), 40, runs, 3)
+    assert np.array_equal(result.regret, same.regret)
+
+
+def read_screen(screen: int, until: bytes, seconds: float = 60.0) -> bytes:
+    """Read what is drawn until a text appears or the program ends."""
+    seen, deadline = b"", time.monotonic() + seconds
+    while until not in seen and time.monotonic() < deadline:
+        if not select.select([screen], [], [], 0.2)[0]:
+            continue
+        try:
+            part = os.read(screen, 65536)
+        except OSError:  # how Linux says that the other side was closed
+            break
+        if not part:
+            break
+        seen += part
+    return seen

@@ -1,0 +1,81 @@
+"""From records to a labelled result: names, order, and what identifies it."""
+
+from __future__ import annotations
+
+import json
+
+import networkx as nx
+import numpy as np
+
+from coopbandits import DDUCB, GaussianBandit, IndependentUCB, Network
+from coopbandits.sim.labels import label, network_settings, settings
+from coopbandits.sim.record import Record, Task
+
+PROBLEM = GaussianBandit([0.5, 1.0], sigma=2.0)
+NETWORK = Network.from_spec("path:3")
+
+
+def tasks(keep: str = "") -> list[Task]:
+    rounds = np.array([2, 4])
+    return [Task(PROBLEM, NETWORK, p, 4, 6, rounds, keep) for p in (IndependentUCB(), DDUCB())]
+
+
+def numbered(task: Task, runs: int, start: int) -> Record:
+    """A record whose every entry tells its run."""
+    record = Record.empty(task, runs)
+    for run in range(runs):
+        record.arm_counts[run] = [[start + run, 0], [start + run, 1]]
+        record.rewards[run] = start + run
+        record.values[run] = [10 * (start + run), 20 * (start + run)]
+        record.messages[run] = start + run
+        record.agent_pulls[run] = start + run
+        record.arms[run] = start + run
+    return record
+
+
+def test_batches_of_runs_and_policies_come_in_order() -> None:
+    work = tasks("arms")
+    batches = [
+        [numbered(work[0], 2, 0), numbered(work[1], 2, 100)],
+        [numbered(work[0], 1, 2), numbered(work[1], 1, 102)],
+    ]
+    result = label(work, batches, ["cpu", "reference"], 1.23456)
+    runs = np.array([[0, 1, 2], [100, 101, 102]])
+    data = result.dataset
+    assert result.policies == ["independent-ucb", "dducb"]
+    assert data["run"].values.tolist() == [0, 1, 2]
+    assert data["round"].values.tolist() == [2, 4]
+    assert np.array_equal(data["messages_sent"], runs)
+    assert np.array_equal(data["regret"], np.stack([0.5 * runs, 0.5 * runs], axis=2))
+    best = 1.0 * 3 * np.array([2, 4])
+    assert np.array_equal(data["realized_regret"], best - runs[:, :, None])
+    assert np.array_equal(data["values_sent"], runs[:, :, None] * np.array([10, 20]))
+    assert np.array_equal(data["pulls"], np.stack([runs, np.ones_like(runs)], axis=2))
+    assert (data["arms"] == runs[:, :, None, None]).all()
+    assert data["agent_pulls"].dims == ("policy", "run", "agent", "arm")
+    assert result.meta["engines"] == ["cpu", "reference"]
+    assert result.meta["wall_seconds"] == 1.235
+    assert result.meta["settings"]["runs"] == 3
+
+
+def test_settings_are_plain_data() -> None:
+    found = settings(tasks("agents"), 9)
+    assert json.loads(json.dumps(found)) == found
+    assert found["policies"] == ["independent-ucb", "dducb"]
+    assert found["problem"] == PROBLEM.describe()
+    assert {key: found[key] for key in ("horizon", "runs", "seed", "rounds", "keep")} == {
+        "horizon": 4, "runs": 9, "seed": 6, "rounds": [2, 4], "keep": "agents",
+    }  # fmt: skip
+
+
+def test_networks_are_told_apart() -> None:
+    networks = [
+        Network.from_spec("star:5"),
+        Network.from_spec("star:5", weights="metropolis"),
+        Network.from_spec("path:5"),
+        Network(nx.relabel_nodes(nx.star_graph(4), {0: 4, 4: 0}), weights="metropolis"),
+    ]
+    digests = [network_settings(network)["sha256"] for network in networks]
+    assert len(set(digests[:3])) == 3
+    assert network_settings(Network(nx.star_graph(4)))["sha256"] == digests[0]
+    assert network_settings(networks[0])["num_edges"] == 4

@@ -1,0 +1,112 @@
+"""A bar for somebody who waits at a terminal, and silence otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from coopbandits import GaussianBandit, IndependentUCB, Network, simulate
+from coopbandits.sim import progress
+from coopbandits.sim.progress import Progress, note
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error as pytest makes it is no terminal; nothing may say otherwise."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+
+
+def work(show: bool | None) -> bool:
+    """Do some work; tell whether a bar was drawn meanwhile."""
+    with Progress(10, show) as bar:
+        for _ in range(10):
+            bar.advance(1)
+        started = bar.bar.live.is_started
+    assert bar.bar.tasks[0].completed == 10
+    assert not bar.bar.live.is_started
+    return started
+
+
+@pytest.mark.usefixtures("terminal", "impatient")
+def test_drawn_on_a_terminal_when_it_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert work(None)
+    captured = capsys.readouterr()
+    assert "simulating" in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.usefixtures("terminal")
+def test_not_drawn_when_it_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not work(None)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_not_drawn_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not work(None)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert captured.out == ""
+
+
+@pytest.mark.usefixtures("terminal", "impatient")
+def test_never_when_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not work(False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("terminal")
+def test_at_once_when_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert work(True)
+    assert "simulating" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("terminal", "impatient")
+def test_cleared_when_stopped_by_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), Progress(10, None) as bar:
+        bar.advance(1)
+        raise KeyboardInterrupt
+    assert not bar.bar.live.is_started
+    assert capsys.readouterr().err.endswith("\x1b[2K")  # the line was erased
+
+
+@pytest.mark.parametrize("show", [None, False])
+@pytest.mark.usefixtures("impatient")
+def test_simulate_writes_nothing_into_a_file(
+    show: bool | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem, network = GaussianBandit([1.0, 0.0]), Network.from_spec("path:3")
+    for engine in ("cpu", "reference"):
+        simulate(problem, network, IndependentUCB(), 20, engine=engine, progress=show)
+        assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_simulate_shows_a_bar_when_told_to(capsys: pytest.CaptureFixture[str]) -> None:
+    problem, network = GaussianBandit([1.0, 0.0]), Network.from_spec("path:3")
+    simulate(problem, network, IndependentUCB(), 20, progress=True)
+    assert "simulating" in capsys.readouterr().err
+
+
+def test_notes_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    note("something to know")
+    assert capsys.readouterr() == ("", "note: something to know\n")
+
+
+@pytest.mark.parametrize("text", ["weights [own] and [/own]", "word " * 60 + "end"])
+def test_notes_are_printed_as_they_are(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets are no markup, and whoever reads a log finds the sentence on one line."""
+    note(text)
+    assert capsys.readouterr().err == f"note: {text}\n"

@@ -1,0 +1,233 @@
+"""`simulate`: what it refuses, what it returns, what it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from coopbandits import (
+    DDUCB,
+    BernoulliBandit,
+    GaussianBandit,
+    IndependentUCB,
+    InputError,
+    Network,
+    Result,
+    simulate,
+)
+from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
+
+from .policies import Fixed, Recording, UpwardAgent
+
+PROBLEM = GaussianBandit([0.2, 1.0, 0.6], sigma=0.5)
+NETWORK = Network.from_spec("cycle:5")
+
+
+def play(**changes: Any) -> Result:
+    call: dict[str, Any] = {
+        "problem": PROBLEM, "network": NETWORK, "policies": [DDUCB()], "horizon": 30,
+    }  # fmt: skip
+    return simulate(**(call | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"problem": [1.0, 0.8]}, r"problem is \[1.0, 0.8\]; give a problem such as"),
+        ({"network": "cycle:5"}, r"network is 'cycle:5'; wrap a graph as cb.Network\(graph\)"),
+        ({"policies": []}, "no policy was given; give at least one"),
+        ({"policies": ["dducb"]}, r"'dducb' is no policy; give instances such as cb.DDUCB\(\)"),
+        ({"policies": [DDUCB]}, "is no policy; give instances"),
+        ({"policies": [DDUCB(), DDUCB(eta=2.0)]}, "policy dducb was given twice; give each once"),
+        ({"horizon": 0}, "horizon is 0; it must be"),
+        ({"horizon": -3}, "horizon is -3; it must be"),
+        ({"runs": 0}, "runs is 0; it must be"),
+        ({"seed": -1}, "seed is -1; it must not be negative"),
+        ({"keep": "agent"}, "unknown value of keep 'agent'.*did you mean 'agents'"),
+        ({"engine": "cpus"}, "unknown engine 'cpus'.*did you mean 'cpu'"),
+        ({"rounds": 0}, "rounds is 0; record at least 1 round"),
+        ({"rounds": [0, 5]}, r"rounds must lie in 1 to 30 \(the horizon\); got \[0, 5\]"),
+        ({"rounds": [31]}, "rounds must lie in 1 to 30"),
+        ({"rounds": [[1, 2]]}, "rounds must lie in 1 to 30"),
+        ({"horizon": 20.0}, "horizon is 20.0"),
+        ({"horizon": "20"}, "horizon is '20'"),
+        ({"runs": 1.5}, "runs is 1.5"),
+        ({"seed": 1.5}, "seed is 1.5"),
+        ({"rounds": [1.7, 3.2]}, r"rounds.* got \[1.7, 3.2\]"),
+        ({"policies": None}, "None is no policy"),
+        ({"policies": "dducb"}, "'dducb' is no policy"),
+        ({"keep": None}, "unknown value of keep None"),
+        ({"threads": 1.0}, "threads is 1.0"),
+        ({"threads": 0}, "threads is 0; give 1 to"),
+        ({"threads": 10_000}, "threads is 10000; give 1 to"),
+    ],
+)
+def test_bad_input_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        play(**changes)
+
+
+def test_horizon_below_the_number_of_arms_warns_the_caller() -> None:
+    with pytest.warns(UserWarning, match="horizon 2 is below the number of arms 3") as caught:
+        result = play(horizon=2)
+    assert result.horizon == 2
+    assert caught[0].filename == __file__.replace(".pyc", ".py")
+
+
+def test_one_policy_needs_no_list() -> None:
+    assert play(policies=DDUCB()).dataset.equals(play(policies=[DDUCB()]).dataset)
+
+
+def test_coordinates_are_in_the_order_given() -> None:
+    policies = [IndependentUCB(), DDUCB(own_pulls=False), Fixed(2), DDUCB()]
+    result = play(policies=policies, runs=3, seed=7, keep="arms", progress=False)
+    assert result.policies == ["independent-ucb", "dducb:own_pulls=false", "fixed:arm=2", "dducb"]
+    assert result.meta["engines"] == ["cpu", "cpu", "reference", "cpu"]
+    sizes = {"policy": 4, "run": 3, "round": result.regret.sizes["round"]}
+    assert dict(result.regret.sizes) == sizes
+    assert result.arms.dims == ("policy", "run", "agent", "pull")
+    assert result.arms.shape == (4, 3, 5, 30)
+    for policy in policies:
+        alone = play(policies=policy, runs=3, seed=7, keep="arms")
+        together = result.dataset.sel(policy=[policy.spelling])
+        assert together.equals(alone.dataset), policy.spelling
+
+
+def test_regret_is_gaps_times_pulls() -> None:
+    result = play(policies=[DDUCB(), IndependentUCB()], runs=2, keep="arms", rounds=range(1, 31))
+    for t in (1, 3, 17, 30):
+        played = result.arms[..., :t].values
+        expected = PROBLEM.gaps[played].sum(axis=(2, 3))
+        np.testing.assert_allclose(result.regret.sel(round=t), expected, rtol=1e-12)
+    for arm in range(3):
+        per_agent = (result.arms.values == arm).sum(axis=3)
+        assert np.array_equal(result.dataset["agent_pulls"][..., arm], per_agent)
+        assert np.array_equal(result.dataset["pulls"][..., arm], per_agent.sum(axis=2))
+
+
+@pytest.mark.parametrize("keep", ["", "agents", "arms"])
+def test_only_what_is_wanted_is_kept(keep: str) -> None:
+    result = play(keep=keep, policies=[DDUCB(), IndependentUCB()])
+    assert ("agent_pulls" in result.dataset) == (keep != "")
+    assert ("arms" in result.dataset) == (keep == "arms")
+    assert int(result.dataset["pulls"].sum()) == 2 * 5 * 30
+    if not keep:
+        assert result.pulls.dims == ("policy", "run", "arm")
+
+
+def test_rounds() -> None:
+    def recorded(rounds: Any, horizon: int = 30) -> list[int]:
+        return play(rounds=rounds, horizon=horizon).dataset["round"].values.tolist()  # type: ignore[no-any-return]
+
+    assert recorded(1) == [1, 30]
+    assert recorded([4, 9, 4]) == [4, 9, 30]
+    assert recorded((30,)) == [30]
+    assert recorded([]) == [30]
+    assert recorded(np.array([2, 3])) == [2, 3, 30]
+    assert recorded(None) == list(range(1, 31))
+    many = recorded(None, horizon=5000)
+    assert many == sorted(set(many))
+    assert many[0] == 1
+    assert many[-1] == 5000
+    assert 100 <= len(many) <= 200
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_the_choice_of_rounds_changes_nothing(engine: str) -> None:
+    policies = [DDUCB(), DDUCB(neighbor_pulls=True), IndependentUCB()]
+    call: dict[str, Any] = {"policies": policies, "horizon": 90, "engine": engine, "keep": "arms"}
+    whole = play(rounds=range(1, 91), **call)
+    for rounds in (1, [17, 40], None):
+        part = play(rounds=rounds, **call)
+        common = whole.dataset.sel(round=part.dataset["round"])
+        assert np.array_equal(part.arms, whole.arms)
+        assert np.array_equal(part.regret, common["regret"])
+        assert np.array_equal(part.dataset["values_sent"], common["values_sent"])
+        np.testing.assert_allclose(part.realized_regret, common["realized_regret"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    ("policy", "values"),
+    [
+        (DDUCB(), 6),
+        (DDUCB(own_pulls=False), 6),
+        (DDUCB(neighbor_pulls=True), 8),
+        (DDUCB(remix=True), 12),
+        (DDUCB(remix=True, neighbor_pulls=True), 14),
+        (DDUCB(values_per_message=2), 2),
+        (IndependentUCB(), 0),
+    ],
+    ids=lambda value: getattr(value, "spelling", str(value)),
+)
+def test_messages_are_counted(engine: str, policy: Any, values: int) -> None:
+    """(T − K) rounds, 2|E| directed links; the K initial rounds are silent."""
+    result = play(policies=policy, engine=engine, horizon=40, runs=2, rounds=[3, 4, 20])
+    links = 2 * 5
+    sent = [(t - 3) * links * values for t in (3, 4, 20, 40)]
+    assert result.dataset["values_sent"][0, 1].values.tolist() == sent
+    assert result.messages.values.tolist() == [[sent[-1]] * 2]
+    messages = 37 * links if values else 0
+    assert result.dataset["messages_sent"].values.tolist() == [[messages] * 2]
+
+
+def test_a_budget_leaves_the_last_message_of_a_stage_shorter() -> None:
+    """6 coordinates twice in messages of 5: 5, 5, 2 values a stage."""
+    for engine in ("cpu", "reference"):
+        policy = DDUCB(values_per_message=5, mixing_rounds=2)
+        result = play(policies=policy, engine=engine, horizon=8, rounds=range(1, 9))
+        expected = [10 * n for n in (0, 0, 0, 5, 10, 12, 17, 22)]
+        assert result.dataset["values_sent"][0, 0].values.tolist() == expected
+
+
+def test_somebody_elses_messages_are_counted_too() -> None:
+    result = play(policies=Recording(UpwardAgent), horizon=7)
+    assert result.messages.values.tolist() == [[7 * 5 * 3]]
+    assert result.dataset["messages_sent"].values.tolist() == [[7 * 5]]
+
+
+@pytest.mark.parametrize("engine", ["auto", "cpu"])
+def test_without_a_kernel_the_reference_engine_plays(
+    engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = play(policies=[Fixed(1), DDUCB()], engine=engine)
+    note = " ".join(capsys.readouterr().err.split())
+    assert "note: fixed:arm=1 has no compiled kernel, so the slower reference engine" in note
+    assert "dducb" not in note
+    assert result.meta["engines"] == ["reference", "cpu"]
+    assert (result.regret.sel(policy="fixed:arm=1") == 0).all()
+    play(policies=[Fixed(1), DDUCB()], engine="reference")
+    assert capsys.readouterr().err == ""
+
+
+def test_all_policies_meet_the_same_rewards() -> None:
+    """With equal σ two arms' rewards differ by their means alone, pull by pull."""
+    policies = [Fixed(0), Fixed(1), Fixed(2)]
+    result = play(policies=policies, runs=2, seed=4, rounds=range(1, 31))
+    rounds = result.dataset["round"].values
+    realized = result.realized_regret.values
+    for run in range(2):
+        z = variates("normal", tape_words(agent_keys(4, REWARDS, run, 5), 0, 30))
+        noise = 0.5 * z.sum(axis=0).cumsum()
+        for arm in range(3):
+            expected = PROBLEM.gaps[arm] * 5 * rounds - noise
+            np.testing.assert_allclose(realized[arm, run], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_uniform_rewards_are_paired_too() -> None:
+    """A better Bernoulli arm pays whenever a worse one does."""
+    problem = BernoulliBandit([0.3, 0.6])
+    result = play(problem=problem, policies=[Fixed(0), Fixed(1)], rounds=range(1, 31))
+    paid = 0.6 * 5 * result.dataset["round"].values - result.realized_regret.values[:, 0]
+    worse, better = np.diff(np.rint(paid), axis=1)
+    assert (better >= worse).all()
+    assert (better > worse).any()
+
+
+def test_threads_are_given_back() -> None:
+    before = numba.get_num_threads()
+    play(threads=1)
+    assert numba.get_num_threads() == before

@@ -1,0 +1,189 @@
+"""Sweeps: every cell once, through deaths, failures and interruptions."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim.ledger import Ledger, run_cell
+from coopbandits.sim.sweep import sweep
+
+PROBLEM = cb.GaussianBandit([1.0, 0.5, 0.2])
+NETWORK = cb.Network.from_spec("cycle:6")
+
+
+def make_cells(number: int, horizon: int = 200) -> list[cb.Cell]:
+    return [cb.Cell(PROBLEM, NETWORK, cb.DDUCB(), horizon, 2, seed) for seed in range(number)]
+
+
+class Killer(cb.IndependentUCB):
+    """A policy that ends the process that unpickles it."""
+
+    name = "killer"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os._exit, (17,))
+
+
+def test_every_cell_is_played_and_stored(tmp_path: Path) -> None:
+    cells = make_cells(3)
+    done = sweep(cells, tmp_path, workers=2)
+    assert [cell.id for cell, _ in done.results] == [cell.id for cell in cells]
+    assert not done.failed
+    for cell, result in done.results:
+        alone = run_cell(cell)
+        assert result.dataset.identical(alone.dataset)
+
+
+def test_a_second_sweep_does_only_what_is_missing(tmp_path: Path) -> None:
+    class Counting(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, *args: Any, **keywords: Any) -> Future[Any]:
+            Counting.submitted += 1
+            return super().submit(*args, **keywords)
+
+    with Counting(1) as executor:
+        sweep(make_cells(2), tmp_path, executor)
+        assert Counting.submitted == 2
+        done = sweep(make_cells(3) + make_cells(3), tmp_path, executor)
+        assert Counting.submitted == 3
+    assert len(done.results) == 3
+
+
+def test_a_cell_that_cannot_be_read_is_played_again(tmp_path: Path) -> None:
+    (cell,) = make_cells(1)
+    with ThreadPoolExecutor(1) as executor:
+        sweep([cell], tmp_path, executor)
+        data = Ledger(tmp_path).path(cell) / "result.nc"
+        data.write_bytes(data.read_bytes()[:200])
+        ((_, result),) = sweep([cell], tmp_path, executor).results
+    assert result.dataset.identical(run_cell(cell).dataset)
+
+
+def test_a_failing_cell_is_set_aside_and_can_be_retried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = cb.Cell(PROBLEM, NETWORK, cb.DDUCB(), 50, 0)
+    with ThreadPoolExecutor(1) as executor:
+        done = sweep([bad, *make_cells(1)], tmp_path, executor)
+        assert len(done.results) == 1
+        assert "InputError: runs is 0" in done.failed[0][1]
+        assert "set aside" in capsys.readouterr().err
+        sweep([bad], tmp_path, executor)
+        assert capsys.readouterr().err == ""
+        sweep([bad], tmp_path, executor, retry=True)
+        assert "set aside" in capsys.readouterr().err
+
+
+def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
+    cells = make_cells(8, horizon=4000)
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            stored = list((tmp_path / "cells").glob("[!.]*")) if tmp_path.exists() else []
+            workers = multiprocessing.active_children()
+            if stored and workers and workers[0].pid:
+                os.kill(workers[0].pid, signal.SIGKILL)
+                killed.append(workers[0].pid)
+                return
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=kill_one)
+    thread.start()
+    done = sweep(cells, tmp_path, workers=2)
+    thread.join()
+    assert killed
+    assert not done.failed
+    assert [cell.id for cell, _ in done.results] == [cell.id for cell in cells]
+    assert len(list((tmp_path / "cells").iterdir())) == len(cells)
+
+
+def test_the_cell_that_kills_is_quarantined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killer = cb.Cell(PROBLEM, NETWORK, Killer(), 50)
+    good = make_cells(4)
+    done = sweep([good[0], killer, *good[1:]], tmp_path, workers=2)
+    assert [cell.id for cell, _ in done.results] == [cell.id for cell in good]
+    ((cell, error),) = done.failed
+    assert cell.id == killer.id
+    assert "BrokenProcessPool" in error
+    assert "running killer on cycle:6, seed 0 by itself" in capsys.readouterr().err
+
+
+def test_a_foreign_executor_that_breaks_is_not_hidden(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    cells = [cb.Cell(PROBLEM, NETWORK, Killer(), 50, seed=seed) for seed in range(40)]
+    with (
+        ProcessPoolExecutor(1, mp_context=context) as executor,
+        pytest.raises(cb.InputError, match=r"the executor broke .*; finished cells are kept"),
+    ):
+        sweep(cells, tmp_path, executor)
+
+
+EXPERIMENT = """
+horizon = 3000
+runs = 20
+seeds = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+policies = ["dducb", "independent-ucb"]
+graphs = ["cycle:60"]
+"""
+
+
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(EXPERIMENT)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "coopbandits", "run", str(file), "--out", str(out)]
+    process = subprocess.Popen(
+        [*command, "--workers", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 90
+    while not list(out.glob("cells/[!.]*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "of 20 cells are in" in errors
+    assert "Traceback" not in errors
+    before = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/result.nc")}
+    assert 0 < len(before) < 20
+    again = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+    assert "cycle:60, seed 9" in again.stdout
+    assert len(list(out.glob("cells/*"))) == 20
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_workers_must_be_positive(tmp_path: Path, workers: int) -> None:
+    with pytest.raises(cb.InputError, match=f"workers is {workers}; it must be at least 1"):
+        sweep(make_cells(1), tmp_path, workers=workers)
+
+
+def test_any_executor_gives_the_same(tmp_path: Path) -> None:
+    class Inline(Executor):
+        def submit(self, fn: Any, /, *args: Any, **keywords: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.set_result(fn(*args, **keywords))
+            return future
+
+    first = sweep(make_cells(2), tmp_path / "inline", Inline())
+    second = sweep(make_cells(2), tmp_path / "pool", workers=1)
+    for (_, a), (_, b) in zip(first.results, second.results, strict=True):
+        assert a.dataset.identical(b.dataset)
+        assert np.array_equal(a.regret, b.regret)

@@ -1,0 +1,197 @@
+"""The documentation tells the truth: its code runs, its output is real, its links lead somewhere.
+
+Run as a program, this file writes the tutorial's outputs anew: ``python tests/test_docs.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from coopbandits.cli import app
+from coopbandits.core import POLICIES, parse_policy
+from coopbandits.network import parse_graph
+from coopbandits.problems import parse_means
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+EXAMPLE = ROOT / "examples" / "first_run.py"
+PAGES = sorted(
+    [README, ROOT / "CONTRIBUTING.md"]
+    + [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
+)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def printed_by(code: str, namespace: dict[str, Any]) -> str:
+    """Run some code and return what it prints, without blanks at the ends of lines."""
+    stdout = io.StringIO()
+    with contextlib.redirect_stdout(stdout):
+        exec(compile(code, "<documentation>", "exec"), namespace)  # noqa: S102  own pages
+    return "".join(f"{line.rstrip()}\n" for line in stdout.getvalue().splitlines())
+
+
+def test_readme_code_runs_and_is_fifteen_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(README, "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 15
+    assert "paired differences" in printed_by(code, {})
+    assert (tmp_path / "out/first-run/regret.png").stat().st_size > 0
+
+
+def test_readme_code_is_the_first_example() -> None:
+    (code,) = blocks(README, "python")
+    docstring, *body = ast.parse(EXAMPLE.read_text()).body
+    assert isinstance(docstring, ast.Expr)
+    assert list(map(ast.dump, body)) == list(map(ast.dump, ast.parse(code).body))
+
+
+def test_tutorial_runs_and_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = BLOCK.findall(TUTORIAL.read_text())
+    namespace: dict[str, Any] = {}
+    ran = 0
+    for (language, code), (after, output) in zip(shown, [*shown[1:], ("", "")], strict=True):
+        if language == "python":
+            assert after == "text", f"no output is shown after:\n{code}"
+            assert printed_by(code, namespace) == output, "refresh: python tests/test_docs.py"
+            ran += 1
+    assert ran >= 8
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted((ROOT / "src").rglob("*.py")) if ">>> " in path.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_docstring_examples(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+    done = doctest.testmod(importlib.import_module(name))
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [words[1:] for words in split if words and words[0] == program]
+
+
+SHELL_COMMANDS = [
+    pytest.param(words, id=f"{page.stem}: {' '.join(words)[:40]}")
+    for page in PAGES
+    for words in commands(page, "coopbandits")
+]
+
+
+@pytest.mark.parametrize("words", SHELL_COMMANDS)
+def test_shell_commands_parse(words: list[str]) -> None:
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("coopbandits", ["--help"], resilient_parsing=True)
+    name, command, rest = group.resolve_command(context, words)
+    given = command.make_context(name, list(rest), parent=context).params
+    for policy in given.get("policy", ()):
+        parse_policy(policy)
+    for graph in filter(None, (given.get("graph"), given.get("spec"))):
+        parse_graph(graph)
+    if "means" in given:
+        parse_means(given["means"])
+
+
+def test_readme_shows_commands_of_both_kinds() -> None:
+    assert {words[0] for words in commands(README, "coopbandits")} >= {"graph", "simulate"}
+    assert commands(README, "make") == [["run"], ["test"]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_exist(page: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"`make ([\w-]+)", page.read_text())
+    assert set(named) <= set(targets)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_and_pictures_lead_to_files(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    links += re.findall(r"^```\{image\} (\S+)", page.read_text(), re.MULTILINE)
+    for link in links:
+        target = link.partition("#")[0]
+        if not re.match(r"\w+://", link) and target:
+            assert (page.parent / target).is_file(), f"{name_of(page)} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_named_in_the_text_exist(page: Path) -> None:
+    """A path in backticks with a folder of this repository in it is a promise."""
+    homes = [ROOT, ROOT / "src", ROOT / "src" / "coopbandits"]
+    for named in re.findall(r"`([\w/.-]+/[\w.-]+\.(?:py|md))`", page.read_text()):
+        assert any((home / named).is_file() for home in homes), f"{name_of(page)} names {named}"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_has_a_page(name: str) -> None:
+    page = ROOT / "docs" / "policies" / f"{name}.md"
+    assert "## Differs from the paper" in page.read_text()
+    assert f"policies/{name}" in (ROOT / "docs" / "index.md").read_text()
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^(\d{4}-\S+)$", (folder / "index.md").read_text(), re.MULTILINE)
+    assert listed == sorted(page.stem for page in folder.glob("0*.md"))
+
+
+@pytest.mark.slow
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html",
+         "-d", str(tmp_path / "doctrees"), str(ROOT / "docs"), str(tmp_path / "html")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for page in (tmp_path / "html").rglob("*.html"):
+        assert "system-message" not in page.read_text(), page.name
+
+
+def refreshed(text: str) -> str:
+    """Return a page with the output below every Python block as it is printed now."""
+    namespace: dict[str, Any] = {}
+
+    def run(match: re.Match[str]) -> str:
+        return f"```python\n{match[1]}```\n\n```text\n{printed_by(match[1], namespace)}```"
+
+    return re.sub(r"^```python\n(.*?)^```\n\n```text\n.*?^```$", run, text, flags=re.M | re.S)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        TUTORIAL.write_text(refreshed(TUTORIAL.read_text()))

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import entry_points, files, version
+from importlib.resources import files as resources
+from pathlib import Path
+
+import pytest
+
+import coopbandits
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("numpy", "scipy", "networkx", "numba", "xarray", "h5py", "matplotlib", "rich", "typer")
+STABLE = ("DDUCB", "GaussianBandit", "BernoulliBandit", "Network", "Result", "simulate")
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", coopbandits.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    value = getattr(coopbandits, name)
+    if inspect.isclass(value) or inspect.isfunction(value):  # the others are types such as Vector
+        assert value.__name__ == name
+        assert value.__doc__
+
+
+def test_public_names() -> None:
+    assert dir(coopbandits) == sorted(coopbandits.__all__)
+    assert len(set(coopbandits.__all__)) == len(coopbandits.__all__)
+    assert set(STABLE) <= set(coopbandits.__all__)
+    # What type checkers see is what is loaded.
+    source = Path(str(coopbandits.__file__)).read_text(encoding="utf-8")
+    typed = source.split("if TYPE_CHECKING:")[1].split("\n_HOMES")[0]
+    assert set(coopbandits.__all__) <= set(re.findall(r"\w+", typed))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'coopbandits' has no attribute 'no_such'"):
+        _ = coopbandits.no_such
+    assert not hasattr(coopbandits, "DDUBC")
+
+
+def test_importing_the_package_loads_no_library() -> None:
+    assert not loaded_by("import coopbandits; dir(coopbandits)") & set(HEAVY)
+
+
+def test_an_agent_needs_numpy_alone() -> None:
+    loaded = loaded_by("import coopbandits; coopbandits.DDUCB; import coopbandits.core")
+    assert "numpy" in loaded
+    assert not loaded & (set(HEAVY) - {"numpy"})
+
+
+def test_types_are_shipped() -> None:
+    assert resources("coopbandits").joinpath("py.typed").is_file()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/coopbandits"]
+    assert "Typing :: Typed" in project["project"]["classifiers"]
+
+
+def test_one_version_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert version("coopbandits") == project["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (\S+)$", citation, re.MULTILINE) == [project["version"]]
+
+
+def test_the_command_is_installed() -> None:
+    (script,) = entry_points(group="console_scripts", name="coopbandits")
+    assert script.value == "coopbandits.cli:main"
+    assert callable(script.load())
+    assert files("coopbandits")
