@@ -15,10 +15,10 @@ def require_flag(name: str, value: Any) -> None:
         raise InputError(f"{name} is {value!r}; it must be true or false")
 
 
-def require_count(name: str, value: Any) -> None:
-    """Refuse all but whole numbers from 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name} is {value!r}; it must be a whole number, at least 1")
+def require_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse all but whole numbers from `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InputError(f"{name} is {value!r}; it must be a whole number, at least {least}")
 
 
 def require_number(name: str, value: Any, accepted: str, low: float, high: float) -> None:

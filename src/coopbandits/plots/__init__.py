@@ -1,4 +1,7 @@
-"""One function per figure, from arrays; the HTML report."""
+"""One function per figure, from arrays; the HTML report.
+
+matplotlib is loaded when something is drawn, so that those who only simulate need not wait for it.
+"""
 
 from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure

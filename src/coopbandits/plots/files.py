@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from io import BytesIO
-
-from matplotlib import rc_context
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from coopbandits.core.errors import unknown_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What would differ from day to day or name an address; None leaves it out.
 NO_METADATA: dict[str, dict[str, None]] = {
@@ -23,6 +24,8 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
     if kind not in known:
         raise unknown_name("figure format", kind, known)
     buffer = BytesIO()
+    from matplotlib import rc_context
+
     with rc_context({"svg.hashsalt": "coopbandits"}):
         figure.savefig(buffer, format=kind, metadata=NO_METADATA.get(kind))
     return buffer.getvalue()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart by colour-blind readers; line styles differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -40,6 +41,8 @@ def regret_figure(
     title: str = "",
 ) -> Figure:
     """Draw curves with bands, and bounds as dashed grey lines."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots()
     draw_regret(axes, curves, bounds, xlabel=xlabel, log=log)
@@ -94,15 +97,15 @@ def _scale(axes: Axes, log: str) -> None:
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(_short))
+        axes.xaxis.set_major_formatter(_short)
     if "y" in log and any(np.any(np.asarray(line.get_ydata()) > 0) for line in lines):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(FuncFormatter(_short))
+        axes.yaxis.set_major_formatter(_short)
 
 
-def _short(value: float, position: int | None = None) -> str:
+def _short(value: float, position: float | None = None) -> str:
     """Write 12 000 as such, and larger round numbers with a unit."""
     del position
     for size, unit in ((1e9, "G"), (1e6, "M")):

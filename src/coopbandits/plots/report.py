@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from coopbandits.plots.files import svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #c9c9c9; }

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.plots.files import figure_bytes
-from coopbandits.plots.regret import Curve, regret_figure
-from coopbandits.plots.report import html_report
+from coopbandits.plots import Curve, figure_bytes, html_report, regret_figure
 from coopbandits.results import statistics, storage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 AXES = {"rounds": "round", "values": "values sent by all agents"}
 

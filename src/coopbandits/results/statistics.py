@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.draws import uniforms, words
@@ -147,7 +147,7 @@ def t_interval(sample: Vector) -> tuple[float, float]:
     """Return Student's interval of the mean; not-a-number for a single run."""
     if sample.size < 2:
         return (math.nan, math.nan)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, sample.size - 1) * standard_error(sample))
+    half = float(stdtrit(sample.size - 1, (1 + LEVEL) / 2) * standard_error(sample))
     return (float(sample.mean()) - half, float(sample.mean()) + half)
 
 
@@ -202,7 +202,7 @@ def _p_value(sample: Vector) -> float:
     error = standard_error(sample)
     if np.ptp(sample) == 0.0 or error == 0.0:
         return 0.0 if sample.any() else 1.0
-    return float(2 * stats.t.sf(abs(sample.mean()) / error, sample.size - 1))
+    return float(2 * stdtr(sample.size - 1, -abs(sample.mean()) / error))
 
 
 def _advice(
@@ -238,9 +238,9 @@ def _relative_half_width(row: MeanSummary) -> float:
 def _runs_needed(width: float, runs: int) -> int:
     """Return how many runs bring a relative half width down to the wanted one."""
     quantile = (1 + LEVEL) / 2
-    spread = width * math.sqrt(runs) / float(stats.t.ppf(quantile, runs - 1))
+    spread = width * math.sqrt(runs) / float(stdtrit(runs - 1, quantile))
     needed = runs
     for _ in range(3):  # Student's quantile depends on the answer; this settles at once
-        factor = float(stats.t.ppf(quantile, max(needed, runs, 2) - 1))
+        factor = float(stdtrit(max(needed, runs, 2) - 1, quantile))
         needed = math.ceil((factor * spread / WANTED_PRECISION) ** 2)
     return max(needed, runs + 1)

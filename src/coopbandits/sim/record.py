@@ -27,6 +27,8 @@ class Task:
         The rounds after which totals are recorded, ascending, the last one the horizon.
     keep : {"", "agents", "arms"}
         Whether to keep pulls per agent, or every single arm as well.
+    num_runs : int
+        All runs that are asked for, whether they are played at once or not.
     """
 
     problem: Problem
@@ -36,6 +38,7 @@ class Task:
     seed: int
     rounds: NDArray[np.int64]
     keep: str = ""
+    num_runs: int = 1
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Record:
     values: NDArray[np.int64]
     messages: NDArray[np.int64]
     agent_pulls: NDArray[np.int64]
-    arms: NDArray[np.int16]
+    arms: NDArray[np.int32]
 
     @classmethod
     def empty(cls, task: Task, runs: int) -> Record:
@@ -75,7 +78,7 @@ class Record:
             values=np.zeros((runs, rounds), dtype=np.int64),
             messages=np.zeros(runs, dtype=np.int64),
             agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
-            arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int16),
+            arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int32),
         )
 
 

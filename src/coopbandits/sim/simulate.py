@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Policy
 from coopbandits.network import Network
@@ -87,11 +88,10 @@ def simulate(
     """
     chosen = _check(problem, network, policies, horizon, runs, seed, keep)
     kept_rounds = recorded_rounds(horizon, rounds)
-    tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep) for p in chosen]
+    tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep, runs) for p in chosen]
     engines = [_engine(engine, task.policy) for task in tasks]
     started = time.perf_counter()
     finished: list[list[Record]] = []
-    kept = 0
     with (
         cpu.threads(threads),
         Progress(network.num_agents * horizon * runs * len(tasks), progress) as bar,
@@ -100,10 +100,10 @@ def simulate(
             for batch in _batches(tasks[0], runs, engines):
                 pairs = zip(engines, tasks, strict=True)
                 finished.append([PLAY[name](task, batch, bar.advance) for name, task in pairs])
-                kept = batch.stop
         except KeyboardInterrupt:
             pass  # what was finished is returned below, with the interruption
     seconds = time.perf_counter() - started
+    kept = sum(batch[0].messages.size for batch in finished)
     result = label(tasks, finished, engines, seconds) if finished else None
     if kept < runs or result is None:
         raise SimulationInterrupted(result, kept, runs)
@@ -121,22 +121,24 @@ def plan(
     """Return the settings that the result of `simulate` will have, without playing."""
     chosen = _check(problem, network, policies, horizon, runs, seed, "")
     rounds = recorded_rounds(horizon, None)
-    tasks = [Task(problem, network, policy, horizon, seed, rounds) for policy in chosen]
+    tasks = [Task(problem, network, p, horizon, seed, rounds, "", runs) for p in chosen]
     return settings(tasks, runs)
 
 
 def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray[np.int64]:
     """Return the rounds to record, ascending, the horizon included."""
-    if rounds is None or isinstance(rounds, int):
+    if rounds is None or not isinstance(rounds, Iterable):
         points = CURVE_POINTS if rounds is None else rounds
-        if points < 1:
-            raise InputError(f"rounds is {points}; record at least 1 round, or give a list of them")
-        wanted = np.rint(np.geomspace(1, horizon, points)).astype(np.int64)
+        require_count("rounds", points)
+        wanted = np.rint(np.geomspace(1, horizon, points if points > 1 else 0)).astype(np.int64)
     else:
-        wanted = np.asarray(rounds, dtype=np.int64)
-        if wanted.ndim != 1 or not ((wanted >= 1) & (wanted <= horizon)).all():
-            raise InputError(f"rounds must lie in 1 to {horizon} (the horizon); got {rounds}")
-    return np.unique(np.append(wanted, horizon))
+        wanted = np.asarray(rounds)
+        whole = wanted.ndim == 1 and (wanted.dtype.kind in "iu" or wanted.size == 0)
+        if not whole or not ((wanted >= 1) & (wanted <= horizon)).all():
+            raise InputError(
+                f"rounds must be whole numbers in 1 to {horizon} (the horizon); got {rounds}"
+            )
+    return np.unique(np.append(wanted, horizon)).astype(np.int64)
 
 
 PLAY = {"cpu": cpu.play, "reference": reference.play}
@@ -171,13 +173,29 @@ def _check(
     seed: int,
     keep: str,
 ) -> list[Policy]:
-    chosen = [policies] if isinstance(policies, Policy) else list(policies)
     if not isinstance(problem, Problem):
-        raise InputError(
-            f"problem is {problem!r}; give a problem such as cb.GaussianBandit([1, 0])"
-        )
+        raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
     if not isinstance(network, Network):
         raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
+    chosen = _check_policies(policies)
+    require_count("horizon", horizon)
+    require_count("runs", runs)
+    require_count("seed", seed, least=0)
+    if keep not in ("", "agents", "arms"):
+        raise unknown_name("value of keep", str(keep), ["agents", "arms"])
+    if horizon < problem.num_arms:
+        warnings.warn(
+            f"horizon {horizon} is below the number of arms {problem.num_arms}: agents that first "
+            "pull every arm once stop inside those initial pulls",
+            stacklevel=3,
+        )
+    return chosen
+
+
+def _check_policies(policies: Policy | Sequence[Policy]) -> list[Policy]:
+    if isinstance(policies, str) or not isinstance(policies, Policy | Iterable):
+        raise InputError(f"policies is {policies!r}; give instances such as cb.DDUCB()")
+    chosen = [policies] if isinstance(policies, Policy) else list(policies)
     if not chosen:
         raise InputError("no policy was given; give at least one, such as cb.DDUCB()")
     for policy in chosen:
@@ -187,17 +205,4 @@ def _check(
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")
-    for name, value in (("horizon", horizon), ("runs", runs)):
-        if value < 1:
-            raise InputError(f"{name} is {value}; it must be at least 1")
-    if seed < 0:
-        raise InputError(f"seed is {seed}; it must not be negative")
-    if keep not in ("", "agents", "arms"):
-        raise unknown_name("value of keep", keep, ["agents", "arms"])
-    if horizon < problem.num_arms:
-        warnings.warn(
-            f"horizon {horizon} is below the number of arms {problem.num_arms}: agents that first "
-            "pull every arm once stop inside those initial pulls",
-            stacklevel=3,
-        )
     return chosen

@@ -26,8 +26,8 @@ NETWORKS = {
 def operator(
     monkeypatch: pytest.MonkeyPatch, network: Network, steps: int, bound: float, dense: bool
 ) -> StageOperator:
-    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_: dense)
-    made = StageOperator(network.matrix, steps, bound, uses=1)
+    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, **__: dense)
+    made = StageOperator(network.matrix, steps, bound, uses=1, values=34)
     assert (made.dense is not None) == dense
     return made
 
@@ -116,17 +116,17 @@ def test_runs_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dense_where_stages_are_long_and_used_often(graph: str) -> None:
     network = Network.from_spec(graph)
     steps = network.mixing_rounds()
-    assert is_dense_cheaper(network.matrix, steps, uses=1000)
-    assert not is_dense_cheaper(network.matrix, steps, uses=1)  # its making never pays
-    assert not is_dense_cheaper(network.matrix, 1, uses=1000)  # one sparse step is cheap
+    assert is_dense_cheaper(network.matrix, steps, uses=1000, values=34)
+    assert not is_dense_cheaper(network.matrix, steps, uses=1, values=34)  # its making never pays
+    assert not is_dense_cheaper(network.matrix, 1, uses=1000, values=34)  # one sparse step is cheap
 
 
 def test_sparse_where_stages_are_short() -> None:
     network = Network.from_spec("regular:3,1000,seed=1")
-    assert not is_dense_cheaper(network.matrix, network.mixing_rounds(), uses=10**6)
+    assert not is_dense_cheaper(network.matrix, network.mixing_rounds(), uses=10**6, values=34)
 
 
 def test_sparse_where_the_matrix_would_be_large() -> None:
     for agents, expected in ((DENSE_LIMIT, True), (DENSE_LIMIT + 1, False)):
         matrix = Network.from_spec(f"cycle:{agents}").matrix
-        assert is_dense_cheaper(matrix, 10**6, uses=10**6) == expected
+        assert is_dense_cheaper(matrix, 10**6, uses=10**6, values=34) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -15,11 +16,12 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.local import play_independent_ucb
+from coopbandits.sim.cpu.pulls import play_initial
 from coopbandits.sim.cpu.staged import play_dducb
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 
-stale_cache.remove()
+stale_cache.remove(Path(play_initial.stats.cache_path))
 
 KERNELS: dict[type[Policy], Callable[[Any, Task, range, Tick], Record]] = {
     DDUCB: play_dducb,
@@ -41,8 +43,8 @@ def play(task: Task, runs: range, tick: Tick) -> Record:
 def threads(number: int | None) -> Iterator[None]:
     """Use so many threads inside; None for all there are."""
     most: int = numba.config.NUMBA_NUM_THREADS
-    if number is not None and not 1 <= number <= most:
-        raise InputError(f"threads is {number}; give 1 to {most}, or None for all")
+    if number is not None and number not in range(1, most + 1):
+        raise InputError(f"threads is {number!r}; give 1 to {most}, or None for all")
     before = numba.get_num_threads()
     numba.set_num_threads(number or most)
     try:

@@ -11,8 +11,8 @@ from coopbandits.sim.cpu.runs import Runs, UcbRule
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
-SPAN_PULLS = 20_000_000
-"""Pulls played between two reports of progress."""
+SPAN_PULLS = 2_000_000
+"""Pulls of one run played between two reports of progress; no result depends on other runs."""
 
 
 def play_independent_ucb(policy: IndependentUCB, task: Task, runs: range, tick: Tick) -> Record:
@@ -22,7 +22,7 @@ def play_independent_ucb(policy: IndependentUCB, task: Task, runs: range, tick: 
     settled = state.fresh.copy()
     rule = UcbRule(own_pulls=True, weight=1.0, least=NO_INFORMATION)
     scale = policy.constant * task.problem.sigma**2
-    most = max(1, SPAN_PULLS // (len(runs) * task.network.num_agents))
+    most = max(1, SPAN_PULLS // task.network.num_agents)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         times = np.maximum(2.0, done + np.arange(rounds))

@@ -36,18 +36,24 @@ class StageOperator:
         C.
     lambda_bound : float
         λ of the accelerated recursion; 0 mixes plainly.
-    uses : int
-        How often it will be applied to one run's values; decides between dense and sparse.
+    uses, values : int
+        How often it will be applied to one run's values, and how many an agent has; they decide
+        between dense and sparse.
     """
 
     def __init__(
-        self, matrix: sparse.csr_array, steps: int, lambda_bound: float, uses: int
+        self,
+        matrix: sparse.csr_array,
+        steps: int,
+        lambda_bound: float,
+        uses: int,
+        values: int,
     ) -> None:
         self.matrix = matrix
         self.steps = steps
         self.lambda_bound = lambda_bound if lambda_bound >= LAMBDA_ZERO else 0.0
         self.spare: NDArray[np.float64] | None = None
-        self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses) else None
+        self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses, values) else None
 
     def _dense(self) -> NDArray[np.float64]:
         identity = np.eye(self.matrix.shape[0])[None]
@@ -84,13 +90,15 @@ class StageOperator:
         return mixed
 
 
-def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int) -> bool:
-    """Tell whether the dense matrix pays: N² against C·(nnz + N) per use, and its making."""
+def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int, values: int) -> bool:
+    """Tell whether the dense matrix pays: N² against C·(nnz + N) per use, and its making.
+
+    `values` is 2K: to make the matrix costs as much as to mix N values step by step.
+    """
     agents = matrix.shape[0]
     if agents > DENSE_LIMIT:
         return False
     sparse_cost = steps * (matrix.nnz + agents)
-    values = 34  # of a run, as many as in the paper; the making costs as N values
     return bool(sparse_cost * agents / values + uses * agents**2 < uses * sparse_cost)
 
 

@@ -45,13 +45,15 @@ class Stages:
             weight=self.shared.fewest_agents / self.shared.most_agents,
             least=NO_INFORMATION * self.shared.fewest_agents,
         )
-        uses = -(-task.horizon // self.stage_rounds) * state.shape[0]
+        uses = -(-task.horizon // self.stage_rounds) * task.num_runs
         steps = self.shared.sends // state.shape[2]
-        self.operator = StageOperator(network.matrix, steps, self.shared.lambda_bound, uses)
+        self.operator = StageOperator(
+            network.matrix, steps, self.shared.lambda_bound, uses, state.shape[2]
+        )
         # The remixed totals are read every round, or only at the end of a stage.
         self.reads_remixed = self.shared.remix and not self.shared.own_pulls
         remix_steps = 1 if self.reads_remixed else self.stage_rounds
-        self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses)
+        self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses, state.shape[2])
         self.in_flight = state.take_fresh(np.empty(state.shape))
         self.settled = self.in_flight * self.rule.weight
         self.accumulated = np.zeros(state.shape)

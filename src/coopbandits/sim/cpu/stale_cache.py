@@ -13,20 +13,19 @@ from pathlib import Path
 from coopbandits.core import draws, index
 from coopbandits.problems import rewards
 
-CACHE = Path(__file__).parent / "__pycache__"
-STAMP = CACHE / "kernel-sources.sha256"
+STAMP = "kernel-sources.sha256"
 
 
-def remove() -> None:
-    """Remove the cache beside this file unless it was made from the present sources."""
-    with contextlib.suppress(OSError):  # an installation that cannot be written has no cache here
-        present = digest()
-        if STAMP.exists() and STAMP.read_text() == present:
+def remove(cache: Path) -> None:
+    """Remove the kernels in a cache folder unless they were made from the present sources."""
+    stamp, present = cache / STAMP, digest()
+    with contextlib.suppress(OSError):  # what cannot be written holds no kernels of ours
+        if stamp.exists() and stamp.read_text() == present:
             return
-        for index in CACHE.glob("*.nbi"):
-            index.unlink(missing_ok=True)
-        CACHE.mkdir(exist_ok=True)
-        STAMP.write_text(present)
+        for kernel in cache.glob("*.nbi"):
+            kernel.unlink(missing_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(present)
 
 
 def digest() -> str:

@@ -35,7 +35,7 @@ class Tally(NamedTuple):
 
     counts: NDArray[np.int64]
     rewards: Vector
-    arms: NDArray[np.int16]
+    arms: NDArray[np.int32]
 
 
 class Span(NamedTuple):
@@ -79,7 +79,7 @@ def make_tally(task: Task, world: World) -> Tally:
     return Tally(
         counts=np.zeros((*shape, task.problem.num_arms), dtype=np.int64),
         rewards=np.zeros(shape),
-        arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), dtype=np.int16),
+        arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), dtype=np.int32),
     )
 
 
