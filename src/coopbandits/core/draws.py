@@ -25,6 +25,9 @@ MIX_2 = 0x94D049BB133111EB
 CELL_BITS = 11
 """The unit interval is cut into 2^11 cells, each with its own cubic."""
 
+PLACE_BITS = 48
+"""The place inside a cell is told by the next 48 bits, which a float64 holds exactly."""
+
 TAIL_CELLS = 28
 """In so many cells at either end the quantile function is computed, not tabulated."""
 
@@ -49,9 +52,9 @@ def uniforms(words: Words) -> Vector:
 def normals(words: Words) -> Vector:
     """Return standard normals: the normal quantile of the uniform, within 1e-9."""
     cell = (words >> np.uint64(64 - CELL_BITS)).astype(np.int64)
-    inside = ((words >> np.uint64(11)) & np.uint64((1 << (53 - CELL_BITS)) - 1)).astype(np.float64)
-    x = (inside + 0.5) * 2.0 ** (CELL_BITS - 53)
-    c = normal_cubics()[cell]
+    place = words >> np.uint64(64 - CELL_BITS - PLACE_BITS)
+    x = (place & np.uint64((1 << PLACE_BITS) - 1)).astype(np.float64)
+    c = normal_cubics().reshape(-1, 4)[cell]
     values = c[..., 0] + x * (c[..., 1] + x * (c[..., 2] + x * c[..., 3]))
     tail = (cell < TAIL_CELLS) | (cell >= (1 << CELL_BITS) - TAIL_CELLS)
     values[tail] = [normal_quantile(u) for u in uniforms(words[tail])]
@@ -60,7 +63,10 @@ def normals(words: Words) -> Vector:
 
 @cache
 def normal_cubics() -> NDArray[np.float64]:
-    """Return the cubic of every cell (shape cells × 4) through four Chebyshev nodes."""
+    """Return the cubic of every cell, four coefficients each, through four Chebyshev nodes.
+
+    The argument is the whole number that the lower bits of the word are: coefficients are scaled.
+    """
     cells = 1 << CELL_BITS
     nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(4) + 0.5) / 4)
     smooth = range(TAIL_CELLS, cells - TAIL_CELLS)
@@ -68,7 +74,8 @@ def normal_cubics() -> NDArray[np.float64]:
     for cell in smooth:
         values[cell] = [normal_quantile((cell + x) / cells) for x in nodes]
     cubics = np.linalg.solve(np.vander(nodes, increasing=True), values.T).T
-    return np.ascontiguousarray(cubics, dtype=np.float64)
+    scaled = cubics * 2.0 ** (-PLACE_BITS * np.arange(4))
+    return np.ascontiguousarray(scaled, dtype=np.float64).ravel()
 
 
 # Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.

@@ -75,9 +75,9 @@ class Timing:
 
 CASES = (
     Case("policy", "dducb", "cycle:100"),
-    Case("policy", "dducb", "grid:15x15", runs=5),
+    Case("policy", "dducb", "grid:15x15"),
     Case("policy", "dducb:own_pulls=false", "cycle:100"),
-    Case("policy", "dducb:own_pulls=false", "grid:15x15", runs=5),
+    Case("policy", "dducb:own_pulls=false", "grid:15x15"),
     Case("policy", "independent-ucb", "cycle:100"),
     Case("arms", "dducb", "cycle:100", num_arms=2),
     Case("arms", "dducb", "cycle:100", num_arms=50),

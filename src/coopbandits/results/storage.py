@@ -13,6 +13,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
@@ -194,6 +195,7 @@ def _canonical(settings: Mapping[str, Any]) -> str:
     return json.dumps(settings, sort_keys=True)
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)

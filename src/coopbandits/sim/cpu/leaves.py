@@ -25,12 +25,11 @@ _GOLDEN = np.uint64(draws.GOLDEN)
 _MIX_1 = np.uint64(draws.MIX_1)
 _MIX_2 = np.uint64(draws.MIX_2)
 _CELL_SHIFT = np.uint64(64 - draws.CELL_BITS)
-_INSIDE_MASK = np.uint64((1 << (53 - draws.CELL_BITS)) - 1)
-_INSIDE_UNIT = 2.0 ** (draws.CELL_BITS - 53)
+_PLACE_SHIFT = np.uint64(64 - draws.CELL_BITS - draws.PLACE_BITS)
+_PLACE_MASK = np.uint64((1 << draws.PLACE_BITS) - 1)
 _FIRST_CELL = draws.TAIL_CELLS
 _END_CELL = (1 << draws.CELL_BITS) - draws.TAIL_CELLS
-_ELEVEN, _TWELVE, _27, _30, _31 = (
-    np.uint64(11),
+_TWELVE, _27, _30, _31 = (
     np.uint64(12),
     np.uint64(27),
     np.uint64(30),
@@ -59,9 +58,9 @@ def normal(word: Any, cubics: Any) -> float:
     cell = np.int64(word >> _CELL_SHIFT)
     if cell < _FIRST_CELL or cell >= _END_CELL:
         return normal_quantile(uniform(word))
-    x = (np.float64((word >> _ELEVEN) & _INSIDE_MASK) + 0.5) * _INSIDE_UNIT
-    c = cubics[cell]
-    return c[0] + x * (c[1] + x * (c[2] + x * c[3]))
+    x = np.float64(np.int64((word >> _PLACE_SHIFT) & _PLACE_MASK))
+    c = 4 * cell
+    return cubics[c] + x * (cubics[c + 1] + x * (cubics[c + 2] + x * cubics[c + 3]))
 
 
 @njit(inline="always")

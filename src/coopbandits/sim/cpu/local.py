@@ -19,7 +19,6 @@ def play_independent_ucb(policy: IndependentUCB, task: Task, runs: range, tick: 
     """Play some runs of `IndependentUCB`."""
     state = Runs(task, runs, tick)
     state.play_initial()
-    settled = state.fresh.copy()
     rule = UcbRule(own_pulls=True, weight=1.0, least=NO_INFORMATION)
     scale = policy.constant * task.problem.sigma**2
     most = max(1, SPAN_PULLS // task.network.num_agents)
@@ -27,8 +26,8 @@ def play_independent_ucb(policy: IndependentUCB, task: Task, runs: range, tick: 
         rounds = min(most, task.horizon - done)
         times = np.maximum(2.0, done + np.arange(rounds))
         play_alone(
-            state.world, span(task, done, rounds), state.tally, settled, state.fresh,
-            scale * np.log(times), rule,
+            state.world, span(task, done, rounds), state.tally, state.fresh, state.fresh,
+            1.0, False, scale * np.log(times), rule,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from coopbandits.sim.cpu.leaves import best_arm, reward_from_variate, ucb, variate, word_at
+from coopbandits.problems.rewards import LOCATION_SCALE
+from coopbandits.sim.cpu.leaves import (
+    best_arm,
+    normal,
+    reward_from_variate,
+    ucb,
+    uniform,
+    variate,
+    word_at,
+)
 
 BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""
@@ -30,51 +39,84 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
             for r in range(span.rounds):
                 z = variate(world.is_normal, word_at(key, r), world.cubics)
                 u = reward_from_variate(world.form_kind, world.table, r, z)
-                _book(span, tally, run, block, agent, at, r, r, r + 1, u, fresh[run, agent])
+                _book(
+                    tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
+                    fresh[run], agent, span.slot + at, r, r, r + 1, u,
+                )  # fmt: skip
                 if r + 1 == span.stops[at]:
                     at += 1
 
 
 @njit(cache=True, parallel=True)
 def play_alone(
-    world: Any, span: Any, tally: Any, settled: Any, fresh: Any, explorations: Any, rule: Any
-) -> None:
-    """Let every agent play a span of rounds on its settled totals.
+    world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
+    explorations: Any, rule: Any,
+) -> None:  # fmt: skip
+    """Let every agent play a span of rounds on the totals it reads at the start.
 
     Nobody reads what the others do meanwhile, so agents are independent of one another.
 
     Parameters
     ----------
-    settled, fresh : (run, agent, 2K)
-        Network totals as the agents see them, and their own pulls; both are brought up to date.
+    read : (run, agent, 2K)
+        What agents read at the start, `factor` times; may be `fresh` itself.
+    fresh : (run, agent, 2K)
+        Own pulls; the new ones are added, after clearing the old ones if `clear`.
     explorations : (rounds,)
         B σ² ln s in every round.
     rule : UcbRule
         How own pulls count.
     """
-    num_arms = world.table.shape[0]
     for task in prange(world.reward_keys.shape[0] * world.num_blocks):
         run, block = task // world.num_blocks, task % world.num_blocks
-        last = min((block + 1) * world.block, world.reward_keys.shape[1])
-        means, widths, values = np.empty(num_arms), np.empty(num_arms), np.empty(num_arms)
-        variates = np.empty(BUFFER)
-        for agent in range(block * world.block, last):
-            if rule.own_pulls:
-                _play_own_pulls(
-                    world, span, tally, run, block, agent, settled[run, agent], fresh[run, agent],
-                    explorations, rule, means, widths, values, variates,
-                )  # fmt: skip
-            else:
-                _play_one_arm(
-                    world, span, tally, run, block, agent, settled[run, agent], fresh[run, agent],
-                    explorations[0], rule, values, variates,
-                )  # fmt: skip
+        play_block(
+            world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
+        )
+
+
+@njit
+def play_block(
+    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
+    clear: bool, explorations: Any, rule: Any,
+) -> None:  # fmt: skip
+    """Let one block of one run's agents play.
+
+    From here on arrays are handed down by themselves: to take one out of a tuple costs two atomic
+    operations each time, and an agent's whole stage costs as much as thirty of them.
+    """
+    num_arms = world.table.shape[0]
+    last = min((block + 1) * world.block, world.reward_keys.shape[1])
+    keys, table, cubics, stops = world.reward_keys[run], world.table, world.cubics, span.stops
+    counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
+    means, widths, values = np.empty(num_arms), np.empty(num_arms), np.empty(num_arms)
+    totals, variates = np.empty(2 * num_arms), np.empty(BUFFER)
+    kind, is_normal = world.form_kind, world.is_normal
+    for agent in range(block * world.block, last):
+        for c in range(totals.size):
+            totals[c] = factor * read[agent, c]
+        if clear:
+            for c in range(totals.size):
+                fresh[agent, c] = 0.0
+        if rule.own_pulls:
+            _play_own_pulls(
+                kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
+                span.slot, counts, rewards, arms, agent, totals, fresh, explorations, rule.weight,
+                rule.least, means, widths, values, variates,
+            )  # fmt: skip
+        else:
+            _play_one_arm(
+                kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
+                span.slot, counts, rewards, arms, agent, totals, fresh, explorations[0],
+                rule.least, values, variates,
+            )  # fmt: skip
 
 
 @njit
 def _play_own_pulls(
-    world: Any, span: Any, tally: Any, run: int, block: int, agent: int, settled: Any, fresh: Any,
-    explorations: Any, rule: Any, means: Any, widths: Any, values: Any, variates: Any,
+    kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
+    stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
+    fresh: Any, explorations: Any, weight: float, least: float, means: Any, widths: Any,
+    values: Any, variates: Any,
 ) -> None:  # fmt: skip
     """Choose every round; look at all arms only when the arm in play may have lost its lead.
 
@@ -84,65 +126,82 @@ def _play_own_pulls(
     where it is smallest) the test S/n + √(E/n) > bound needs neither division nor root.
     """
     num_arms = means.size
-    key = world.reward_keys[run, agent]
+    affine, scale_column = kind == LOCATION_SCALE, min(1, table.shape[1] - 1)
     for k in range(num_arms):
-        _refresh(k, settled[k], settled[num_arms + k], rule.least, means, widths)
+        _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
     r, at, made_from, made_to = 0, 0, 0, 0
-    while r < span.rounds:
+    while r < rounds:
         if r >= made_to:
-            made_from, made_to = r, min(span.rounds, r + BUFFER)
-            _fill(world, key, span.first + made_from, made_to - made_from, variates)
-        end = min(made_to, span.stops[at])
+            made_from, made_to = r, min(rounds, r + BUFFER)
+            _fill(is_normal, cubics, key, first + made_from, made_to - made_from, variates)
+        end = min(made_to, stops[at])
         arm = _leader(means, widths, values, math.sqrt(explorations[r]))
         bound = _bound_others(arm, means, widths, values, math.sqrt(explorations[end - 1]))
         exploration = explorations[r]
-        total, count, gained, start = settled[arm], settled[num_arms + arm], 0.0, r
+        total, count, gained, start = totals[arm], totals[num_arms + arm], 0.0, r
+        mean, scale = table[arm, 0], table[arm, scale_column]
         while True:
-            u = reward_from_variate(world.form_kind, world.table, arm, variates[r - made_from])
+            z = variates[r - made_from]
+            u = mean + scale * z if affine else reward_from_variate(kind, table, arm, z)
             gained += u
-            total += rule.weight * u
-            count += rule.weight
+            total += weight * u
+            count += weight
             r += 1
             if r >= end:
                 break
             lack = bound * count - total
             if lack > 0.0 and exploration * count <= lack * lack:
                 break
-        settled[arm], settled[num_arms + arm] = total, count
-        _refresh(arm, total, count, rule.least, means, widths)
-        _book(span, tally, run, block, agent, at, arm, start, r, gained, fresh)
-        if r == span.stops[at]:
+        totals[arm], totals[num_arms + arm] = total, count
+        _refresh(arm, total, count, least, means, widths)
+        _book(counts, rewards, arms, fresh, agent, slot + at, arm, first + start, first + r, gained)
+        if r == stops[at]:
             at += 1
 
 
 @njit
 def _play_one_arm(
-    world: Any, span: Any, tally: Any, run: int, block: int, agent: int, settled: Any, fresh: Any,
-    exploration: float, rule: Any, values: Any, variates: Any,
+    kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
+    stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
+    fresh: Any, exploration: float, least: float, values: Any, variates: Any,
 ) -> None:  # fmt: skip
     """Choose once; then the tape is only summed."""
     num_arms = values.size
     for k in range(num_arms):
-        values[k] = ucb(settled[k], settled[num_arms + k], rule.least, exploration)
+        values[k] = ucb(totals[k], totals[num_arms + k], least, exploration)
     arm = best_arm(values)
-    key = world.reward_keys[run, agent]
     r, at = 0, 0
-    while r < span.rounds:
-        end = min(span.rounds, span.stops[at], r + BUFFER)
-        _fill(world, key, span.first + r, end - r, variates)
-        gained = 0.0
-        for i in range(end - r):
-            gained += reward_from_variate(world.form_kind, world.table, arm, variates[i])
-        _book(span, tally, run, block, agent, at, arm, r, end, gained, fresh)
+    while r < rounds:
+        end = min(rounds, stops[at], r + BUFFER)
+        _fill(is_normal, cubics, key, first + r, end - r, variates)
+        gained = _sum_rewards(kind, table, arm, end - r, variates)
+        _book(counts, rewards, arms, fresh, agent, slot + at, arm, first + r, first + end, gained)
         r = end
-        if r == span.stops[at]:
+        if r == stops[at]:
             at += 1
 
 
+@njit
+def _sum_rewards(kind: int, table: Any, arm: int, size: int, variates: Any) -> float:
+    gained = 0.0
+    if kind == LOCATION_SCALE:  # without a branch per pull
+        mean, scale = table[arm, 0], table[arm, 1]
+        for i in range(size):
+            gained += mean + scale * variates[i]
+    else:
+        for i in range(size):
+            gained += reward_from_variate(kind, table, arm, variates[i])
+    return gained
+
+
 @njit(inline="always")
-def _fill(world: Any, key: Any, first: int, size: int, variates: Any) -> None:
-    for i in range(size):
-        variates[i] = variate(world.is_normal, word_at(key, first + i), world.cubics)
+def _fill(is_normal: bool, cubics: Any, key: Any, first: int, size: int, variates: Any) -> None:
+    if is_normal:
+        for i in range(size):
+            variates[i] = normal(word_at(key, first + i), cubics)
+    else:
+        for i in range(size):
+            variates[i] = uniform(word_at(key, first + i))
 
 
 @njit(inline="always")
@@ -188,17 +247,17 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
 
 @njit
 def _book(
-    span: Any, tally: Any, run: int, block: int, agent: int, at: int, arm: int, start: int,
-    end: int, gained: float, fresh: Any,
+    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, slot: int, arm: int, start: int,
+    end: int, gained: float,
 ) -> None:  # fmt: skip
-    """Enter a stretch of pulls of one arm."""
-    fresh[arm] += gained
-    fresh[fresh.size // 2 + arm] += end - start
-    tally.counts[run, block, span.slot + at, arm] += end - start
-    tally.rewards[run, block, span.slot + at] += gained
-    if tally.arms.shape[2] > 0:
-        for r in range(start, end):
-            tally.arms[run, agent, span.first + r] = arm
+    """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
+    fresh[agent, arm] += gained
+    fresh[agent, fresh.shape[1] // 2 + arm] += end - start
+    counts[slot, arm] += end - start
+    rewards[slot] += gained
+    if arms.shape[1] > 0:
+        for pull in range(start, end):
+            arms[agent, pull] = arm
 
 
 @njit(cache=True, parallel=True)
@@ -232,7 +291,10 @@ def play_round(
             )
             u = reward_from_variate(world.form_kind, world.table, arm, z)
             arms[run, agent], rewards[run, agent] = arm, u
-            _book(span, tally, run, block, agent, 0, arm, 0, 1, u, fresh[run, agent])
+            _book(
+                tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh[run],
+                agent, span.slot, arm, span.first, span.first + 1, u,
+            )  # fmt: skip
 
 
 @njit(cache=True, parallel=True)

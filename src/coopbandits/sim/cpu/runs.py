@@ -16,7 +16,7 @@ Pairs = NDArray[np.float64]
 
 
 class UcbRule(NamedTuple):
-    """How own pulls count: settled with `weight`, if at once; no information up to `least`."""
+    """How own pulls count: with `weight`, if at once; a count up to `least` tells nothing."""
 
     own_pulls: bool
     weight: float
@@ -56,9 +56,11 @@ class Runs:
         self.tick(rounds * self.shape[0] * self.shape[1])
 
     def take_fresh(self, used_up: Pairs) -> Pairs:
-        """Return the pulls since the last call, and collect anew in an array that is not needed."""
+        """Return the pulls since the last call; an array that is not needed takes their place.
+
+        Whoever plays next has to clear it.
+        """
         fresh, self.fresh = self.fresh, used_up
-        self.fresh.fill(0.0)
         self._keep(fresh)
         return fresh
 

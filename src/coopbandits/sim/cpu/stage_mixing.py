@@ -139,23 +139,37 @@ def _mix_agent(
 
 @njit(cache=True, parallel=True)
 def add_dense(operator: Any, values: Any, accumulated: Any) -> None:
-    """Add operator · values to `accumulated`, arm by arm, over the agents that pulled the arm."""
+    """Add operator · values to `accumulated` for all runs."""
     num_runs, num_agents, size = values.shape
-    num_arms = size // 2
-    for task in prange(num_runs * num_arms):
-        run, arm = task // num_arms, task % num_arms
+    for task in prange(num_runs * (size // 2)):
+        run, arm = task // (size // 2), task % (size // 2)
         pullers = np.empty(num_agents, dtype=np.int64)
-        found = 0
-        for agent in range(num_agents):
-            if values[run, agent, num_arms + arm] != 0.0 or values[run, agent, arm] != 0.0:
-                pullers[found] = agent
-                found += 1
-        if found > 0:
-            _add_arm(operator, values[run], pullers[:found], arm, accumulated[run])
+        _add_arm(operator, values[run], arm, pullers, accumulated[run])
+
+
+@njit
+def add_run(operator: Any, values: Any, accumulated: Any) -> None:
+    """Add operator · values to `accumulated` for one run."""
+    pullers = np.empty(values.shape[0], dtype=np.int64)
+    for arm in range(values.shape[1] // 2):
+        _add_arm(operator, values, arm, pullers, accumulated)
+
+
+@njit
+def _add_arm(operator: Any, values: Any, arm: int, pullers: Any, accumulated: Any) -> None:
+    """Add one arm's totals, over the agents that pulled it."""
+    count = arm + values.shape[1] // 2
+    found = 0
+    for agent in range(values.shape[0]):
+        if values[agent, count] != 0.0 or values[agent, arm] != 0.0:
+            pullers[found] = agent
+            found += 1
+    if found > 0:
+        _add_rows(operator, values, pullers[:found], arm, accumulated)
 
 
 @njit(fastmath={"contract"})
-def _add_arm(operator: Any, values: Any, pullers: Any, arm: int, accumulated: Any) -> None:
+def _add_rows(operator: Any, values: Any, pullers: Any, arm: int, accumulated: Any) -> None:
     """Add up the rows of some agents, four at a time; the operator is symmetric."""
     num_agents, size = values.shape
     sums, counts = np.zeros(num_agents), np.zeros(num_agents)

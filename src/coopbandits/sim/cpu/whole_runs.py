@@ -1,0 +1,73 @@
+"""Stage after stage of whole runs in one kernel: every thread takes a run.
+
+The same steps as playing and mixing stage by stage for all runs at once, in the same order, so the
+results are the same bits. But what a run needs stays in a core's cache, and nothing is paid between
+stages. For many runs of networks small enough for dense mixing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from coopbandits.sim.cpu.pulls import play_block
+from coopbandits.sim.cpu.stage_mixing import add_run
+from coopbandits.sim.cpu.world import Span
+
+
+class StagePlan(NamedTuple):
+    """What all stages share: their length E, the horizon, bounds on N, and B σ²."""
+
+    stage_rounds: int
+    horizon: int
+    fewest_agents: int
+    most_agents: int
+    scale: float
+
+
+@njit(cache=True, parallel=True)
+def play_stages(
+    world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
+    operator: Any, rule: Any, done: int, stages: int,
+) -> None:  # fmt: skip
+    """Play some stages of every run, from round `done` on; see `Stages` for the arrays.
+
+    After an odd number of stages that were mixed, `in_flight` and `fresh` have changed places.
+    """
+    for run in prange(in_flight.shape[0]):
+        _play_run(
+            world, plan, tally, recorded, run, in_flight[run], fresh[run], accumulated[run],
+            operator, rule, done, stages,
+        )  # fmt: skip
+
+
+@njit
+def _play_run(
+    world: Any, plan: Any, tally: Any, recorded: Any, run: int, in_flight: Any, fresh: Any,
+    accumulated: Any, operator: Any, rule: Any, done: int, stages: int,
+) -> None:  # fmt: skip
+    num_arms = in_flight.shape[1] // 2
+    explorations = np.empty(plan.stage_rounds)
+    for _ in range(stages):
+        rounds = min(plan.stage_rounds, plan.horizon - done)
+        first = done == num_arms
+        start = num_arms if first else (done - plan.stage_rounds) * plan.most_agents
+        for r in range(rounds):
+            own = r if rule.own_pulls else 0
+            explorations[r] = plan.scale * math.log(max(2.0, float(start + own)))
+        slot = np.searchsorted(recorded, done, side="right")
+        last = np.searchsorted(recorded, done + rounds, side="left")
+        span = Span(done, rounds, recorded[slot : last + 1] - done, int(slot))
+        read = in_flight if first else accumulated
+        factor = rule.weight if first else float(plan.fewest_agents)
+        for block in range(world.num_blocks):
+            play_block(
+                world, span, tally, run, block, read, fresh, factor, True, explorations, rule
+            )
+        done += rounds
+        if rounds == plan.stage_rounds and done < plan.horizon:
+            add_run(operator, in_flight, accumulated)
+            in_flight, fresh = fresh, in_flight
