@@ -164,9 +164,15 @@ def test_bad_graphs(call: Call, arguments: tuple[str, ...], message: str) -> Non
         (("--policy", "dducb", "--graph", "cylce:4"), "did you mean 'cycle'"),
         (("--policy", "dducb", "--means", "1,x"), "part 'x' is no number; write numbers"),
         (("--policy", "dducb", "--sigma", "-1"), "sigma is -1"),
-        (("--policy", "dducb", "--horizon", "0"), "horizon is 0; it must be at least 1"),
-        (("--policy", "dducb", "--runs", "0"), "runs is 0; it must be at least 1"),
-        (("--policy", "dducb", "--seed", "-1"), "seed is -1; it must not be negative"),
+        (
+            ("--policy", "dducb", "--horizon", "0"),
+            "horizon is 0; it must be a whole number, at least 1",
+        ),
+        (("--policy", "dducb", "--runs", "0"), "runs is 0; it must be a whole number, at least 1"),
+        (
+            ("--policy", "dducb", "--seed", "-1"),
+            "seed is -1; it must be a whole number, at least 0",
+        ),
         (("--policy", "dducb", "--engine", "gpu"), "unknown engine 'gpu'"),
         (("--policy", "dducb", "--policy", "dducb"), "policy dducb was given twice"),
     ],

@@ -35,7 +35,7 @@ EXTREME = [5e-324, 1e-17, 0.25, 1 / 3, 1 - 2**-53, np.nextafter(1 / 3, 1)]
 def compiled() -> Any:
     leaf: Any = numba.njit(reward_from_variate)
 
-    @numba.njit
+    @numba.njit  # type: ignore[untyped-decorator]  # numba is not typed where kernels are
     def kernel(form: Any, arms: Any, variates: Any, out: Any) -> None:
         for i in range(arms.size):
             out[i] = leaf(form.kind, form.table, arms[i], variates[i])

@@ -36,7 +36,7 @@ def play(**changes: Any) -> Result:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"problem": [1.0, 0.8]}, r"problem is \[1.0, 0.8\]; give a problem such as"),
+        ({"problem": [1.0, 0.8]}, r"problem is \[1.0, 0.8\]; give one such as"),
         ({"network": "cycle:5"}, r"network is 'cycle:5'; wrap a graph as cb.Network\(graph\)"),
         ({"policies": []}, "no policy was given; give at least one"),
         ({"policies": ["dducb"]}, r"'dducb' is no policy; give instances such as cb.DDUCB\(\)"),
@@ -45,21 +45,24 @@ def play(**changes: Any) -> Result:
         ({"horizon": 0}, "horizon is 0; it must be"),
         ({"horizon": -3}, "horizon is -3; it must be"),
         ({"runs": 0}, "runs is 0; it must be"),
-        ({"seed": -1}, "seed is -1; it must not be negative"),
+        ({"seed": -1}, "seed is -1; it must be a whole number, at least 0"),
         ({"keep": "agent"}, "unknown value of keep 'agent'.*did you mean 'agents'"),
         ({"engine": "cpus"}, "unknown engine 'cpus'.*did you mean 'cpu'"),
-        ({"rounds": 0}, "rounds is 0; record at least 1 round"),
-        ({"rounds": [0, 5]}, r"rounds must lie in 1 to 30 \(the horizon\); got \[0, 5\]"),
-        ({"rounds": [31]}, "rounds must lie in 1 to 30"),
-        ({"rounds": [[1, 2]]}, "rounds must lie in 1 to 30"),
+        ({"rounds": 0}, "rounds is 0; it must be a whole number, at least 1"),
+        (
+            {"rounds": [0, 5]},
+            r"rounds must be whole numbers in 1 to 30 \(the horizon\); got \[0, 5\]",
+        ),
+        ({"rounds": [31]}, "rounds must be whole numbers in 1 to 30"),
+        ({"rounds": [[1, 2]]}, "rounds must be whole numbers in 1 to 30"),
         ({"horizon": 20.0}, "horizon is 20.0"),
         ({"horizon": "20"}, "horizon is '20'"),
         ({"runs": 1.5}, "runs is 1.5"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"rounds": [1.7, 3.2]}, r"rounds.* got \[1.7, 3.2\]"),
-        ({"policies": None}, "None is no policy"),
-        ({"policies": "dducb"}, "'dducb' is no policy"),
-        ({"keep": None}, "unknown value of keep None"),
+        ({"policies": None}, "policies is None; give instances"),
+        ({"policies": "dducb"}, "policies is 'dducb'; give instances"),
+        ({"keep": None}, "unknown value of keep 'None'"),
         ({"threads": 1.0}, "threads is 1.0"),
         ({"threads": 0}, "threads is 0; give 1 to"),
         ({"threads": 10_000}, "threads is 10000; give 1 to"),
@@ -122,7 +125,8 @@ def test_rounds() -> None:
     def recorded(rounds: Any, horizon: int = 30) -> list[int]:
         return play(rounds=rounds, horizon=horizon).dataset["round"].values.tolist()  # type: ignore[no-any-return]
 
-    assert recorded(1) == [1, 30]
+    assert recorded(1) == [30]
+    assert recorded(2) == [1, 30]
     assert recorded([4, 9, 4]) == [4, 9, 30]
     assert recorded((30,)) == [30]
     assert recorded([]) == [30]

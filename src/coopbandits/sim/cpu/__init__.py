@@ -43,7 +43,7 @@ def play(task: Task, runs: range, tick: Tick) -> Record:
 def threads(number: int | None) -> Iterator[None]:
     """Use so many threads inside; None for all there are."""
     most: int = numba.config.NUMBA_NUM_THREADS
-    if number is not None and number not in range(1, most + 1):
+    if number is not None and not (type(number) is int and 1 <= number <= most):
         raise InputError(f"threads is {number!r}; give 1 to {most}, or None for all")
     before = numba.get_num_threads()
     numba.set_num_threads(number or most)

@@ -1,0 +1,72 @@
+"""Size: a million agents fit into 4 GB, and an agent-round does not grow dearer with their number.
+
+Needs minutes, and a machine that does little else for the second test.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from coopbandits.experiments.bench import Case, time_case
+
+pytestmark = pytest.mark.slow
+
+AGENTS, ARMS, HORIZON = 1_000_000, 17, 50
+
+# λ of a random 8-regular graph with max-degree weights is about 0.70; a bound spares its search.
+MILLION = f"""
+import json, time
+import coopbandits as cb
+from coopbandits.experiments.bench import peak_megabytes
+
+started = time.perf_counter()
+network = cb.Network.from_spec("regular:8,{AGENTS}")
+built = time.perf_counter()
+problem = cb.GaussianBandit([1.0] + [0.8] * {ARMS - 1})
+result = cb.simulate(problem, network, cb.DDUCB(lambda_bound=0.75), {HORIZON}, progress=False)
+played = time.perf_counter()
+print(json.dumps({{
+    "agents": network.num_agents,
+    "pulls": int(result.dataset["pulls"].sum()),
+    "engines": result.meta["engines"],
+    "network_seconds": built - started,
+    "simulation_seconds": played - built,
+    "peak_megabytes": peak_megabytes(),
+}}))
+"""
+
+
+def test_a_million_agents_in_four_gigabytes() -> None:
+    # In a process of its own, since the largest size of a process never shrinks again.
+    done = subprocess.run([sys.executable, "-c", MILLION], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    print(
+        f"\n{AGENTS} agents, {ARMS} arms, {HORIZON} rounds: network {figures['network_seconds']:.1f}"
+        f" s, simulation {figures['simulation_seconds']:.1f} s, peak memory "
+        f"{figures['peak_megabytes']:.0f} MB"
+    )
+    assert figures["engines"] == ["cpu"]
+    assert figures["agents"] == AGENTS
+    assert figures["pulls"] == AGENTS * HORIZON
+    assert figures["peak_megabytes"] <= 4000
+
+
+def test_the_cost_of_an_agent_round_does_not_grow_with_their_number() -> None:
+    sizes = (1_000, 10_000, 100_000)
+    costs = {}
+    for agents in sizes:
+        case = Case("agents", "dducb", f"regular:3,{agents}", horizon=500, runs=1)
+        timing = time_case(case, repeats=3)
+        costs[agents] = timing.draws
+        print(
+            f"\nregular:3,{agents}: {timing.nanoseconds:.1f} ns per agent-round, "
+            f"{timing.draws:.2f} draws"
+        )
+    ratio = costs[100_000] / costs[1_000]
+    print(f"100 000 agents over 1 000: {ratio:.2f}")
+    assert ratio <= 3
