@@ -7,7 +7,7 @@ OUT ?= out
 
 run: .venv/.base
 	$(BIN)/coopbandits simulate --graph cycle:100 --policy dducb --policy independent-ucb \
-	  --horizon 1000 --runs 2 --out $(OUT)
+	  --policy dducb:own_pulls=false --horizon 10000 --runs 10 --out $(OUT)
 
 test: check
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
