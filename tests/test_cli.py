@@ -1,17 +1,32 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from typer.main import get_command
 
-from coopbandits import Result
+from coopbandits import (
+    DDUCB,
+    Cell,
+    GaussianBandit,
+    InputError,
+    Network,
+    Result,
+    SimulationInterrupted,
+    parse_policy,
+    simulate,
+)
 from coopbandits.cli import app, main
+from coopbandits.experiments import bench
+from coopbandits.sim.ledger import Ledger, run_cell
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
 SMALL = ("--graph", "cycle:4", "--means", "1,0.5", "--horizon", "40", "--runs", "2")
@@ -195,6 +210,225 @@ def test_a_place_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize("kept", [0, 2])
+def test_simulate_interrupted(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    problem, network = GaussianBandit([1.0, 0.5]), Network.from_spec("cycle:4")
+    part = simulate(problem, network, DDUCB(), 40, kept, progress=False) if kept else None
+
+    def interrupted(*arguments: object, **keywords: object) -> Result:
+        raise SimulationInterrupted(part, kept, 5)
+
+    monkeypatch.setattr("coopbandits.cli.simulate", interrupted)
+    outcome = call("simulate", *SMALL, "--policy", "dducb", "--out", str(tmp_path / "out"))
+    assert outcome.status == 130
+    assert outcome.err.startswith(f"interrupted: kept {kept} of 5 runs; ")
+    assert "Traceback" not in outcome.err
+    folder = tmp_path / "out" / "partial-2-runs"
+    if part is None:
+        assert outcome.err.endswith("; nothing was written\n")
+        assert not (tmp_path / "out").exists()
+    else:
+        assert f"; written to {folder}: result.nc, meta.json" in outcome.err
+        assert outcome.out.startswith(str(part.summary()))
+        assert Result.load(folder).dataset.identical(part.dataset)
+
+
+EXPERIMENT = """
+horizon = 40
+runs = 2
+policies = ["dducb", "independent-ucb"]
+graphs = ["cycle:4", "star:5"]
+
+[problems.small]
+kind = "gaussian"
+means = [1.0, 0.5]
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> tuple[str, ...]:
+    """Write a small experiment of four cells; return the command that plays it."""
+    (tmp_path / "experiment.toml").write_text(EXPERIMENT)
+    return ("run", str(tmp_path / "experiment.toml"), "--out", str(tmp_path / "out"))
+
+
+@pytest.fixture
+def dask(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Let a thread stand in for a Dask cluster; return the option that asks for it."""
+
+    @contextmanager
+    def thread(address: str) -> Iterator[Executor]:
+        assert address == "tcp://here:8786"
+        with ThreadPoolExecutor(1) as executor:
+            yield executor
+
+    monkeypatch.setattr("coopbandits.cli.dask_executor", thread)
+    return ("--dask", "tcp://here:8786")
+
+
+def cells_of(out: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in out.glob("cells/*/*")}
+
+
+def test_run(call: Call, tmp_path: Path, experiment: tuple[str, ...]) -> None:
+    out = tmp_path / "out"
+    outcome = call(*experiment, "--workers", "1")
+    assert (outcome.status, outcome.err) == (0, "")
+    for graph, folder in (("cycle:4", out / "cycle-4"), ("star:5", out / "star-5")):
+        problem, network = GaussianBandit([1.0, 0.5]), Network.from_spec(graph)
+        policies = [DDUCB(), parse_policy("independent-ucb")]
+        together = simulate(problem, network, policies, 40, 2, progress=False)
+        names = "regret.svg, regret.png, report.html"
+        assert f"\n{graph}\n{together.summary()}\nwritten to {folder}: {names}\n" in outcome.out
+        assert {path.name for path in folder.iterdir()} == set(names.split(", "))
+    assert outcome.out.count("regret after 40 rounds, 2 runs") == 2
+    before = cells_of(out)
+    assert len(before) == 2 * 4
+
+    again = call(*experiment, "--workers", "1")
+    assert again == outcome
+    assert cells_of(out) == before
+    assert {path.name for path in out.iterdir()} == {"cells", "cycle-4", "star-5"}
+
+
+def test_run_with_overrides_and_dask(
+    call: Call, tmp_path: Path, experiment: tuple[str, ...], dask: tuple[str, ...]
+) -> None:
+    settings = ("--set", "horizon=25", "--set", 'graphs=["cycle:6"]', "--set", "seeds=[1, 2]")
+    outcome = call(*experiment, *dask, *settings)
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.count("regret after 25 rounds") == 2
+    assert "\ncycle:6, seed 1\n" in outcome.out
+    assert (tmp_path / "out" / "cycle-6-seed-2" / "report.html").exists()
+    assert len(cells_of(tmp_path / "out")) == 2 * 4
+
+
+def test_run_sets_a_failing_cell_aside(
+    call: Call,
+    tmp_path: Path,
+    experiment: tuple[str, ...],
+    dask: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plays: list[str] = []
+
+    def flaky(cell: Cell) -> Result:
+        plays.append(str(cell))
+        if cell.policy.spelling == "dducb" and cell.network.num_agents == 5:
+            raise RuntimeError("no [luck]")
+        return run_cell(cell)
+
+    module = sys.modules["coopbandits.sim.sweep"]  # the name leads to the function
+    monkeypatch.setattr(module, "run_cell", flaky)
+    outcome = call(*experiment, *dask)
+    assert outcome.status == 1
+    sentence = "set aside: dducb on star:5, seed 0: RuntimeError: no [luck]"
+    assert outcome.err.splitlines()[-1] == sentence
+    assert "Traceback" not in outcome.err
+    assert outcome.out.count("regret after 40 rounds") == 2  # the rest is shown
+    assert len(cells_of(tmp_path / "out")) == 2 * 3
+    assert len(plays) == 4
+
+    plays.clear()
+    again = call(*experiment, *dask)
+    assert (again.status, again.err.splitlines()) == (1, [sentence])
+    assert plays == []
+
+    monkeypatch.setattr(module, "run_cell", run_cell)
+    retried = call(*experiment, *dask, "--retry")
+    assert (retried.status, retried.err) == (0, "")
+    assert len(cells_of(tmp_path / "out")) == 2 * 4
+    assert list((tmp_path / "out" / "quarantine").iterdir()) == []
+
+
+def test_run_interrupted(
+    call: Call,
+    tmp_path: Path,
+    experiment: tuple[str, ...],
+    dask: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "out"
+    store = Ledger.store
+
+    def store_and_stop(self: Ledger, cell: Cell, result: Result) -> None:
+        store(self, cell, result)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "store", store_and_stop)
+    outcome = call(*experiment, *dask)
+    assert (outcome.status, outcome.out) == (130, "")
+    sentence = f"interrupted: 1 of 4 cells are in {out}; run it again to do the rest\n"
+    assert outcome.err == sentence
+    before = cells_of(out)
+
+    monkeypatch.setattr(Ledger, "store", store)
+    assert call(*experiment, *dask).status == 0
+    after = cells_of(out)
+    assert len(after) == 2 * 4
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "horizn=5"), "unknown key in .*'horizn'.* did you mean 'horizon'"),
+        (("--set", "horizon"), "--set takes key=value, such as horizon=500; got 'horizon'"),
+        (("--workers", "0"), "workers is 0; it must be at least 1"),
+        (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1; start"),
+    ],
+)
+def test_bad_runs(
+    call: Call,
+    tmp_path: Path,
+    experiment: tuple[str, ...],
+    arguments: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nobody(address: str) -> Executor:
+        raise InputError(f"no Dask scheduler answers at {address}; start one")
+
+    monkeypatch.setattr("coopbandits.cli.dask_executor", nobody)
+    assert re.search(message, refused(call(*experiment, *arguments)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_without_a_file(call: Call, tmp_path: Path) -> None:
+    outcome = call("run", str(tmp_path / "nowhere.toml"), "--out", str(tmp_path / "out"))
+    assert re.search(r"cannot read .*nowhere\.toml: No such file", refused(outcome))
+
+
+@pytest.fixture
+def tiny_bench(monkeypatch: pytest.MonkeyPatch) -> bench.Case:
+    """Let the benchmark time one tiny case, once, without a second process."""
+    case = bench.Case("tiny", "dducb", "cycle:4", num_arms=2, horizon=30, runs=2)
+    run_bench = bench.run_bench
+    monkeypatch.setattr(bench, "run_bench", lambda: run_bench((case,), 1))
+    monkeypatch.setattr(bench, "time_threads", lambda: bench.SpeedUp(1.5, 2.0))
+    return case
+
+
+def test_bench(call: Call, tiny_bench: bench.Case) -> None:
+    outcome = call("bench")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("cost of one agent-round; 1 draw = ")
+    assert re.search(r"^tiny: dducb +cycle:4 +2 +30( +[\d.]+){3}$", outcome.out, re.MULTILINE)
+    assert outcome.out.endswith("ratio 0.75\n")
+
+
+def test_bench_as_json(call: Call, tiny_bench: bench.Case) -> None:
+    outcome = call("bench", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    data = json.loads(outcome.out)
+    assert set(data) == {"timings", "speed_up", "versions", "platform"}
+    (timing,) = data["timings"]
+    assert timing["case"]["policy"] == tiny_bench.policy
+    assert timing["draws"] > 0
+
+
 def test_no_arguments_show_help(call: Call) -> None:
     outcome = call()
     text = outcome.out + outcome.err
@@ -214,7 +448,7 @@ def test_help_names_every_option(call: Call, command: str) -> None:
             assert parameter.help, f"{names} has no explanation"
 
 
-@pytest.mark.parametrize("command", ["graph", "simulate"])
+@pytest.mark.parametrize("command", ["graph", "simulate", "run", "bench"])
 def test_documented_options_exist(command: str) -> None:
     documented = {
         "graph": {"--weights", "--arms", "--horizon"},
@@ -222,6 +456,8 @@ def test_documented_options_exist(command: str) -> None:
             *("--graph", "--policy", "--horizon", "--runs", "--seed", "--out"),
             *("--means", "--sigma", "--weights", "--engine"),
         },
+        "run": {"--out", "--set", "--workers", "--dask", "--retry"},
+        "bench": {"--json"},
     }
     parameters = get_command(app).commands[command].params  # type: ignore[attr-defined]
     assert documented[command] <= {name for parameter in parameters for name in parameter.opts}
@@ -243,3 +479,21 @@ def test_the_installed_command() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean 'grid'?" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_bounds(call: Call) -> None:
+    outcome = call("bounds", "--graph", "cycle:100")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "dducb:bonus_factor=4,own_pulls=false, T = 10000" in outcome.out
+    rows_by_name = {line.split("  ")[0]: line for line in outcome.out.splitlines()}
+    assert "353796" in rows_by_name["finite-time bound"]
+    assert rows_by_name["finite-time bound"].endswith("vacuous at this horizon")
+    assert not rows_by_name["sharper finite-time bound"].endswith("vacuous at this horizon")
+    assert "200000" in rows_by_name["always the worst arm"]
+
+
+def test_bounds_outside_their_assumptions(call: Call) -> None:
+    outcome = call("bounds", "--graph", "grid:10x10", "--policy", "dducb")
+    assert outcome.status == 0
+    assert "proven for bonus_factor=4; this policy has 2" in outcome.out
+    refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import typer
 
+import coopbandits as cb
 from coopbandits.cli import app
 from coopbandits.core import POLICIES, parse_policy
 from coopbandits.network import parse_graph
@@ -160,7 +161,29 @@ def test_files_named_in_the_text_exist(page: Path) -> None:
 def test_every_policy_has_a_page(name: str) -> None:
     page = ROOT / "docs" / "policies" / f"{name}.md"
     assert "## Differs from the paper" in page.read_text()
-    assert f"policies/{name}" in (ROOT / "docs" / "index.md").read_text()
+    assert f"policies/{name}\n" in (ROOT / "docs" / "index.md").read_text()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_page_spells_it_in_python_and_on_the_command_line(name: str) -> None:
+    text = (ROOT / "docs" / "policies" / f"{name}.md").read_text()
+    ((python, spelling, rest),) = re.findall(
+        r"^`(cb\.\w+\(.*?\))` · on the command line `([^`]+)`(.*)$", text, re.MULTILINE
+    )
+    policy = eval(python, {"cb": cb})  # noqa: S307  own pages
+    assert policy == parse_policy(spelling)
+    assert policy.spelling == spelling
+    assert {parse_policy(other).name for other in [spelling, *re.findall(r"`([^`]+)`", rest)]} == {
+        name
+    }
+
+
+def test_tables_list_every_policy() -> None:
+    tables = {README: "docs/policies/", ROOT / "docs" / "policies" / "index.md": ""}
+    for page, folder in tables.items():
+        rows = [line for line in page.read_text().splitlines() if line.startswith("| [`")]
+        listed = re.findall(rf"\[`([\w-]+)`\]\({folder}([\w-]+)\.md\)", "\n".join(rows))
+        assert listed == [(name, name) for name in POLICIES]
 
 
 def test_every_decision_is_listed() -> None:

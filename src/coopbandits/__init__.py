@@ -13,8 +13,19 @@ if TYPE_CHECKING:
         DDUCB,
         Agent,
         Aggregation,
+        CentralBatchedUCB,
+        CentralPolicy,
+        CentralTS,
+        CentralUCB,
         CooperativeAgent,
+        CoopUCB,
+        CoopUCB2,
+        CoopUCL,
+        DecBayesUCB,
+        DecTS,
+        DelayedCentralUCB,
         Estimate,
+        IndependentTS,
         IndependentUCB,
         InputError,
         LocalView,
@@ -47,8 +58,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "DDUCB Agent Aggregation CooperativeAgent Estimate IndependentUCB InputError LocalView "
-        "Policy Vector parse_policy ucb_index"
+        "DDUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB CoopUCB "
+        "CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
+        "IndependentTS IndependentUCB InputError LocalView Policy Vector parse_policy ucb_index"
     ),
     "network": "Network",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
@@ -68,9 +80,20 @@ __all__ = [
     "BetaBandit",
     "BoundedBandit",
     "Cell",
+    "CentralBatchedUCB",
+    "CentralPolicy",
+    "CentralTS",
+    "CentralUCB",
+    "CoopUCB",
+    "CoopUCB2",
+    "CoopUCL",
     "CooperativeAgent",
+    "DecBayesUCB",
+    "DecTS",
+    "DelayedCentralUCB",
     "Estimate",
     "GaussianBandit",
+    "IndependentTS",
     "IndependentUCB",
     "InputError",
     "LocalView",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core import CooperativeAgent, LocalView, Policy, Vector
-from coopbandits.core.aggregate import StagedMixing
-from coopbandits.core.draws import normals, words
+from coopbandits.core.aggregate import RunningConsensus, StagedMixing
+from coopbandits.core.draws import Words, normals, words
 
 Matrix = NDArray[np.float64]
 
@@ -94,6 +94,11 @@ def staged(agent: CooperativeAgent) -> StagedMixing:
     return agent.aggregation
 
 
+def consensus(agent: CooperativeAgent) -> RunningConsensus:
+    assert isinstance(agent.aggregation, RunningConsensus)
+    return agent.aggregation
+
+
 def rewards_tape(size: int, horizon: int, num_arms: int, key: int = 11) -> NDArray[np.float64]:
     """rewards[agent, pull, arm] = mean of the arm + normal; fixed numbers, nothing special."""
     means = 1.0 - 0.25 * np.arange(num_arms) / max(1, num_arms - 1)
@@ -126,14 +131,25 @@ class Run(NamedTuple):
     sizes: list[set[int]]
 
 
+def decision_words(size: int, horizon: int, key: int = 23) -> Words:
+    """Return one word per (agent, pull)."""
+    return words(key, np.arange(size * horizon, dtype=np.uint64)).reshape(size, horizon)
+
+
 def drive(
-    agents: Sequence[CooperativeAgent], rewards: NDArray[np.float64], first: int, last: int
+    agents: Sequence[CooperativeAgent],
+    rewards: NDArray[np.float64],
+    first: int,
+    last: int,
+    decisions: Words | None = None,
 ) -> Run:
-    """Play rounds first … last−1, one pull per agent and round."""
+    """Play rounds first … last−1, one pull per agent and round; without `decisions` all are 0."""
+    if decisions is None:
+        decisions = np.zeros(rewards.shape[:2], dtype=np.uint64)
     run = Run([], [], [])
     for t in range(first, last):
         run.times.append([agent.aggregation.estimate().time for agent in agents])
-        row = [agent.choose(0) for agent in agents]
+        row = [agent.choose(int(decisions[i, t])) for i, agent in enumerate(agents)]
         for i, (agent, arm) in enumerate(zip(agents, row, strict=True)):
             agent.observe(arm, float(rewards[i, t, arm]))
         run.arms.append(row)

@@ -1,15 +1,19 @@
-"""Words, uniforms and normals: known answers, distribution, independence of order."""
+"""Words and what is made of them: known answers, distribution, independence of order."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from scipy.stats import kstest
+from scipy.stats import beta, gamma, kstest
 
 from coopbandits.core.draws import (
     CELL_BITS,
     TAIL_CELLS,
+    betas,
+    gammas,
     mix,
     normal_quantile,
     normals,
@@ -137,3 +141,91 @@ def test_keys_are_independent(key: int) -> None:
 def test_neighbouring_words_are_independent(lag: int) -> None:
     sample = uniforms(MILLION)
     assert abs(np.corrcoef(sample[:-lag], sample[lag:])[0, 1]) < 4.5 / 1000
+
+
+KEYS = MILLION[:100_000]
+SHAPES = [1.0, 1.3, 2.0, 5.5, 40.0, 1e4, 1e8]
+
+
+def naive_gamma(key: int, shape: float) -> tuple[float, int]:
+    """Marsaglia and Tsang (2000), one variate; and the trials it took."""
+    d = shape - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    for trial in range(100):
+        x = float(normals(words(key, counters(2 * trial)))[0])
+        u = float(uniforms(words(key, counters(2 * trial + 1)))[0])
+        if 1 + c * x <= 0:
+            continue
+        v = (1 + c * x) ** 3
+        if math.log(u) < x**2 / 2 + d - d * v + d * math.log(v):
+            return d * v, trial + 1
+    raise AssertionError("a hundred trials")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gammas_have_the_gamma_distribution(shape: float) -> None:
+    sample = gammas(KEYS, np.full(KEYS.size, shape))
+    assert kstest(sample, gamma(shape).cdf).pvalue > 0.01
+    standard = (sample - shape) / math.sqrt(shape)
+    assert standard.mean() == pytest.approx(0.0, abs=4 / math.sqrt(KEYS.size))
+    # Fourth moment of a standardised gamma: 3 + 6/shape.
+    spread = math.sqrt((2 + 6 / shape) / KEYS.size)
+    assert standard.var() == pytest.approx(1.0, abs=4 * spread)
+    assert np.isfinite(sample).all()
+    assert (sample > 0).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES[:-1])
+def test_gammas_are_the_naive_ones(shape: float) -> None:
+    naive = [naive_gamma(int(key), shape) for key in KEYS[:3000]]
+    found = gammas(KEYS[:3000], np.full(3000, shape))
+    np.testing.assert_allclose(found, [value for value, _ in naive], rtol=1e-12)
+    trials = {trial for _, trial in naive}
+    assert max(trials) >= (2 if shape < 100 else 1)  # rejections are part of what was compared
+
+
+def test_a_rejection_shifts_nobody() -> None:
+    """Another shape in one place, which takes other trials there, leaves all the rest."""
+    shapes = np.full(200, 1.0)
+    before = gammas(KEYS[:200], shapes)
+    rejected = [i for i in range(200) if naive_gamma(int(KEYS[i]), 1.0)[1] > 1]
+    assert rejected
+    for place in (*rejected, 0, 199):
+        changed = shapes.copy()
+        changed[place] = 300.0
+        after = gammas(KEYS[:200], changed)
+        assert after[place] > 100.0
+        assert np.delete(after, place).tolist() == np.delete(before, place).tolist()
+        assert gammas(KEYS[place : place + 1], shapes[:1]).tolist() == [before[place]]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(1.0, 1.0), (1.0, 9.0), (2.5, 1.0), (30.0, 50.0), (1e8, 1e8), (1.0, 1e8), (1e8, 2.0)],
+)
+def test_betas_have_the_beta_distribution(a: float, b: float) -> None:
+    size = 50_000
+    sample = betas(12345, np.full(size, a), np.full(size, b))
+    assert kstest(sample, beta(a, b).cdf).pvalue > 0.01
+    assert sample.mean() == pytest.approx(a / (a + b), abs=4 * beta(a, b).std() / math.sqrt(size))
+    assert sample.var() == pytest.approx(beta(a, b).var(), rel=0.06)
+    assert ((sample > 0) & (sample <= 1)).all()
+
+
+def test_betas_of_one_arm_do_not_hang_on_the_others() -> None:
+    a, b = np.linspace(1.0, 5.0, 40), np.linspace(3.0, 1.0, 40)
+    before = betas(77, a, b)
+    for place in range(40):
+        other = a.copy()
+        other[place] += 10.0
+        after = betas(77, other, b)
+        assert after[place] != before[place]
+        assert np.delete(after, place).tolist() == np.delete(before, place).tolist()
+
+
+def test_betas_of_different_words_are_independent() -> None:
+    ones = np.ones(50_000)
+    first, second = betas(1, ones, ones), betas(2, ones, ones)
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / math.sqrt(50_000)
+    # Within one word too: arm k takes the words k and K + k, and no arm another's.
+    assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 4.5 / math.sqrt(50_000)

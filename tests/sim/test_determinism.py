@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
-from coopbandits.core import Policy
+from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
-from coopbandits.sim.cpu import local
+from coopbandits.sim.cpu import central, consensus, local
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
-POLICIES: list[Policy] = [
-    DDUCB(),
+POLICIES: list[AnyPolicy] = [
+    *map(parse_policy, EXAMPLES),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True),
     DDUCB(remix=True, own_pulls=False),
     DDUCB(values_per_message=3),
-    IndependentUCB(),
 ]
+FIELD = [parse_policy(text) for text in EXAMPLES if text not in ("dducb", "independent-ucb")]
 PROBLEM = GaussianBandit([0.2, 1.0, 0.9, 0.6])
 NETWORK = Network.from_spec("regular:3,70,seed=2")  # three blocks of agents
 
@@ -68,6 +68,19 @@ def test_spans_of_independent_agents(monkeypatch: pytest.MonkeyPatch, rounds: in
     call: dict[str, Any] = {"policies": IndependentUCB(), "horizon": 300, "rounds": 5}
     expected = play(**call)
     monkeypatch.setattr(local, "SPAN_PULLS", rounds * 4 * 70)
+    found = play(**call)
+    assert found.drop_vars("realized_regret").identical(expected.drop_vars("realized_regret"))
+    np.testing.assert_allclose(found["realized_regret"], expected["realized_regret"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 40])
+@pytest.mark.parametrize("runs", [1, 4])
+def test_spans_of_the_field(monkeypatch: pytest.MonkeyPatch, rounds: int, runs: int) -> None:
+    """Odd and even ones: averages change places between two arrays, and must be found again."""
+    call: dict[str, Any] = {"policies": FIELD, "runs": runs}
+    expected = play(**call)
+    monkeypatch.setattr(consensus, "SPAN_PULLS", rounds * 70)
+    monkeypatch.setattr(central, "SPAN_PULLS", rounds * 70)
     found = play(**call)
     assert found.drop_vars("realized_regret").identical(expected.drop_vars("realized_regret"))
     np.testing.assert_allclose(found["realized_regret"], expected["realized_regret"], rtol=1e-9)

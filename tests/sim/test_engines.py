@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import networkx as nx
+import numba
 import numpy as np
 import pytest
 
@@ -11,20 +12,18 @@ from coopbandits import (
     BernoulliBandit,
     BetaBandit,
     GaussianBandit,
-    IndependentUCB,
     LoggedBandit,
     Network,
-    Policy,
     Problem,
     Result,
     simulate,
 )
-from coopbandits.core.registry import POLICIES
+from coopbandits.core.registry import EXAMPLES, POLICIES, AnyPolicy, parse_policy
 from coopbandits.sim.cpu import KERNELS, stage_mixing
 
 MEANS = [0.5, 1.0, 0.8, 0.9]
 
-VARIANTS: dict[str, Policy] = {
+VARIANTS: dict[str, AnyPolicy] = {
     "default": DDUCB(),
     "plain": DDUCB(own_pulls=False),
     "unaccelerated": DDUCB(accelerated=False),
@@ -61,8 +60,23 @@ VARIANTS: dict[str, Policy] = {
     "agents-between-remix": DDUCB(num_agents=(2, 15), remix=True, own_pulls=False),
     "lambda-above": DDUCB(lambda_bound=0.95),
     "lambda-above-plain": DDUCB(lambda_bound=0.95, own_pulls=False),
-    "independent": IndependentUCB(),
-    "independent-small": IndependentUCB(constant=0.3),
+    "independent": parse_policy("independent-ucb"),
+    "independent-small": parse_policy("independent-ucb:constant=0.3"),
+}
+
+# One of every policy, and what their settings switch.
+FIELD: dict[str, AnyPolicy] = {
+    text: parse_policy(text)
+    for text in (
+        *(text for text in EXAMPLES if text not in ("dducb", "independent-ucb")),
+        "coop-ucb:gamma=2",
+        "coop-ucl:gamma=1.5,prior_mean=0.9,prior_sigma=0.3",
+        "dec-ts:family=bernoulli",
+        "independent-ts:family=bernoulli",
+        "central-ts:family=bernoulli",
+        "central-ucb:constant=0.2",
+        "delayed-central-ucb:delay=1",
+    )
 }
 
 NETWORKS: dict[str, Network] = {
@@ -93,13 +107,13 @@ GRAPH_VARIANTS = ["default", "plain", "neighbors", "remix-plain", "budget-3", "i
 
 
 def assert_same(found: Result, expected: Result) -> None:
-    """Whole numbers agree exactly, sums of rewards to 1e-9."""
-    assert np.array_equal(found.arms, expected.arms)
-    assert np.array_equal(found.regret, expected.regret)
-    for name in ("agent_pulls", "pulls", "values_sent", "messages_sent"):
-        assert np.array_equal(found.dataset[name], expected.dataset[name]), name
+    """Whole numbers agree exactly, sums of rewards to 1e-9; `found` may have fewer runs."""
+    left = found.dataset
+    right = expected.dataset.isel(run=slice(left.sizes["run"]))
+    for name in ("arms", "regret", "agent_pulls", "pulls", "values_sent", "messages_sent"):
+        assert np.array_equal(left[name], right[name]), name
     np.testing.assert_allclose(
-        found.realized_regret, expected.realized_regret, rtol=1e-9, atol=1e-9
+        left["realized_regret"], right["realized_regret"], rtol=1e-9, atol=1e-9
     )
 
 
@@ -107,7 +121,7 @@ def check_engines(
     monkeypatch: pytest.MonkeyPatch,
     problem: Problem,
     network: Network,
-    policy: Policy,
+    policy: AnyPolicy,
     horizon: int,
     seed: int = 5,
 ) -> Result:
@@ -142,13 +156,75 @@ def test_every_problem(monkeypatch: pytest.MonkeyPatch, problem: str, variant: s
     check_engines(monkeypatch, PROBLEMS[problem], network, policy, 75, seed=2)
 
 
-@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy in KERNELS])
-def test_every_policy_with_a_kernel(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+TWO = min(2, numba.config.NUMBA_NUM_THREADS)
+
+
+def check_field(
+    problem: Problem, network: Network, policy: AnyPolicy, horizon: int, seed: int = 5
+) -> Result:
+    """Play on both engines, the compiled one by whole runs, and by agents where runs are few."""
+    expected = simulate(problem, network, policy, horizon, 2, seed, "reference", keep="arms")
+    for threads, runs in ((1, 2), (TWO, 2), (TWO, 1)):
+        found = simulate(
+            problem, network, policy, horizon, runs, seed, "cpu", keep="arms", threads=threads
+        )
+        assert found.meta["engines"] == ["cpu"]
+        assert_same(found, expected)
+    return expected
+
+
+@pytest.mark.parametrize("graph", NETWORKS)
+@pytest.mark.parametrize("policy", FIELD)
+def test_the_field_on_every_graph(policy: str, graph: str) -> None:
+    problem = BernoulliBandit(MEANS) if "bernoulli" in policy else GaussianBandit(MEANS, sigma=0.7)
+    result = check_field(problem, NETWORKS[graph], FIELD[policy], 79)
+    assert len(np.unique(result.arms[..., len(MEANS) :])) > 1
+
+
+def test_landgrens_epsilon_c_where_eigenvalues_are_simple() -> None:
+    policy = parse_policy("coop-ucb:gamma=1.5,epsilon_c=landgren")
+    found = check_field(GaussianBandit(MEANS), NETWORKS["path"], policy, 200)
+    closed = check_field(GaussianBandit(MEANS), NETWORKS["path"], FIELD["coop-ucb:gamma=2"], 200)
+    assert not np.array_equal(found.arms, closed.arms)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("policy", FIELD)
+def test_the_field_on_every_problem(policy: str, problem: str) -> None:
+    """A Beta posterior on any rewards at all: nothing that both engines do not do alike."""
+    check_field(PROBLEMS[problem], NETWORKS["path"], FIELD[policy], 40, seed=2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", FIELD)
+def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> None:
+    """Where t is 0 and 1, and where N is 1."""
+    for graph in ("complete:2", "single"):
+        network = NETWORKS["single"] if graph == "single" else Network.from_spec(graph)
+        check_field(GaussianBandit([0.0, 0.1, 0.2], sigma=0.3), network, FIELD[policy], 9, seed)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3])
+@pytest.mark.parametrize("policy", FIELD)
+def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
+    with pytest.warns(UserWarning, match=f"horizon {horizon} is below the number of arms 4"):
+        result = check_field(GaussianBandit(MEANS), NETWORKS["star"], FIELD[policy], horizon)
+    if policy.startswith("coop"):
+        assert (result.arms == np.arange(horizon)).all()
+    mixes = policy.startswith(("coop", "dec-"))
+    assert (result.dataset["messages_sent"] == (2 * 5 * horizon if mixes else 0)).all()
+    assert (result.messages == (2 * 5 * 2 * 4 * horizon if mixes else 0)).all()
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_policy_with_a_kernel(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """More agents than one block, and stretches longer than a buffer of variates."""
-    policy = POLICIES[name]()
+    policy = parse_policy(text)
     problem = GaussianBandit([0.5, 1.0])
-    check_engines(monkeypatch, problem, Network.from_spec("regular:3,70,seed=1"), policy, 40)
-    check_engines(monkeypatch, problem, Network.from_spec("complete:3"), policy, 400)
+    for graph, horizon in (("regular:3,70,seed=1", 40), ("complete:3", 400)):
+        network = Network.from_spec(graph)
+        check_engines(monkeypatch, problem, network, policy, horizon)
+        check_field(problem, network, policy, horizon)
 
 
 @pytest.mark.parametrize("own_pulls", [True, False])
@@ -178,6 +254,5 @@ def test_horizons_around_a_stage(monkeypatch: pytest.MonkeyPatch, extra: int) ->
 
 
 def test_no_kernel_and_no_policy_is_left_out() -> None:
-    tested = {type(policy) for policy in VARIANTS.values()}
-    assert set(KERNELS) <= tested
-    assert set(KERNELS) <= set(POLICIES.values())
+    tested = {type(policy) for policy in (*VARIANTS.values(), *FIELD.values())}
+    assert set(KERNELS) == tested == set(POLICIES.values())

@@ -46,9 +46,10 @@ def test_a_million_agents_in_four_gigabytes() -> None:
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
     print(
-        f"\n{AGENTS} agents, {ARMS} arms, {HORIZON} rounds: network {figures['network_seconds']:.1f}"
-        f" s, simulation {figures['simulation_seconds']:.1f} s, peak memory "
-        f"{figures['peak_megabytes']:.0f} MB"
+        f"\n{AGENTS} agents, {ARMS} arms, {HORIZON} rounds: "
+        f"network {figures['network_seconds']:.1f} s, "
+        f"simulation {figures['simulation_seconds']:.1f} s, "
+        f"peak memory {figures['peak_megabytes']:.0f} MB"
     )
     assert figures["engines"] == ["cpu"]
     assert figures["agents"] == AGENTS

@@ -7,11 +7,14 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from coopbandits import DDUCB, GaussianBandit, IndependentUCB, Network
-from coopbandits.core import Policy
+from coopbandits import DDUCB, GaussianBandit, Network
+from coopbandits.core import CentralUCB, CoopUCB
+from coopbandits.core.central import Controller
+from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
+from coopbandits.theory.epsilon_c import epsilon_c
 
 from .policies import Fixed, Recording, UpwardAgent
 
@@ -19,7 +22,7 @@ PROBLEM = GaussianBandit([0.2, 1.0, 0.6], sigma=0.5)
 NETWORK = Network.from_spec("star:5")
 
 
-def task(policy: Policy, horizon: int = 30, keep: str = "arms") -> Task:
+def task(policy: AnyPolicy, horizon: int = 30, keep: str = "arms") -> Task:
     return Task(PROBLEM, NETWORK, policy, horizon, 9, np.arange(1, horizon + 1), keep)
 
 
@@ -34,15 +37,68 @@ def same(left: Record, right: Record) -> bool:
 
 def test_agents_are_told_no_more_than_they_need() -> None:
     policy = Recording()
-    reference.make_agents(NETWORK, policy, 3, 0.5)
+    reference.Agents(task(policy), policy)
     views = [agent.view for agent in policy.agents]
     assert [view.agent_id for view in views] == list(range(5))
     assert all(view.num_agents is None and view.lambda_bound is None for view in views)
     assert all((view.num_arms, view.sigma) == (3, 0.5) for view in views)
     hub = next(view for view in views if len(view.neighbor_weights) == 4)
     assert hub.own_weight == NETWORK.matrix[hub.agent_id, hub.agent_id]
-    told = [agent.view for agent in reference.make_agents(NETWORK, DDUCB(), 3, 0.5)]
+    assert all(view.global_knowledge == {} for view in views)
+    told = [agent.view for agent in reference.Agents(task(DDUCB()), DDUCB()).agents]
     assert all(view.num_agents == 5 and view.lambda_bound == NETWORK.lambda2 for view in told)
+    assert all(view.global_knowledge == {} for view in told)
+
+
+def test_agents_are_told_their_own_global_knowledge() -> None:
+    policy = CoopUCB(2.0)
+    views = [agent.view for agent in reference.Agents(task(policy), policy).agents]
+    assert [view.global_knowledge for view in views] == [
+        {"epsilon_c:closed": value} for value in epsilon_c(NETWORK)
+    ]
+    assert all(view.num_agents == 5 and view.lambda_bound is None for view in views)
+
+
+class Watched(CentralUCB):
+    """Keeps what its controller was asked and told."""
+
+    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+        calls: list[tuple[object, ...]] = CALLS
+
+        class Watch(Controller):
+            def choose(self, word: int) -> int:
+                calls.append(("choose", word))
+                return super().choose(word)
+
+            def observe(self, arm: int, reward: float) -> None:
+                calls.append(("observe", arm, reward))
+                super().observe(arm, reward)
+
+            def end_round(self) -> None:
+                calls.append(("end",))
+                super().end_round()
+
+        inner = super().make_controller(num_arms, sigma)
+        return Watch(num_arms, inner.index, -1)
+
+
+CALLS: list[tuple[object, ...]] = []
+
+
+def test_a_controller_is_driven_agent_by_agent() -> None:
+    """Choose, then observe, for every agent in turn; then the round ends. Nothing is sent."""
+    CALLS.clear()
+    record = reference.play(task(Watched(), horizon=4), range(1), ignore)
+    assert [call[0] for call in CALLS] == (["choose", "observe"] * 5 + ["end"]) * 4
+    tape = tape_words(agent_keys(9, DECISIONS, 0, 5), 0, 4)
+    assert [call[1] for call in CALLS if call[0] == "choose"] == tape.T.ravel().tolist()
+    z = variates("normal", tape_words(agent_keys(9, REWARDS, 0, 5), 0, 4)).T.ravel()
+    arms = record.arms[0].T.ravel()
+    assert [call[1] for call in CALLS if call[0] == "observe"] == arms.tolist()
+    paid = [call[2] for call in CALLS if call[0] == "observe"]
+    np.testing.assert_allclose(np.array(paid, dtype=float), PROBLEM.means[arms] + 0.5 * z)
+    assert record.messages.tolist() == [0]
+    assert (record.values == 0).all()
 
 
 def test_messages_reach_the_neighbour_they_were_written_for() -> None:
@@ -73,8 +129,8 @@ def test_rewards_come_from_the_reward_tape() -> None:
     assert record.agent_pulls[0].tolist() == [[0, 0, 30]] * 5
 
 
-@pytest.mark.parametrize("policy", [DDUCB(), IndependentUCB()])
-def test_runs_do_not_depend_on_those_before(policy: Policy) -> None:
+@pytest.mark.parametrize("policy", map(parse_policy, EXAMPLES), ids=EXAMPLES)
+def test_runs_do_not_depend_on_those_before(policy: AnyPolicy) -> None:
     together = reference.play(task(policy), range(4), ignore)
     alone = [reference.play(task(policy), range(run, run + 1), ignore) for run in range(4)]
     assert same(together, join(alone))

@@ -24,6 +24,14 @@ class NeedyPolicy(Using):
         return {"num_agents"}
 
 
+class CuriousPolicy(Using):
+    """Needs what nobody computes."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"epsilon_c:exact"})
+
+
 class IgnoresAllowed(Honest):
     def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         return super().choose(word)

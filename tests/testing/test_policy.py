@@ -6,13 +6,26 @@ from typing import Any
 
 import pytest
 
-from coopbandits.core import DDUCB, IndependentUCB, InputError, Policy
-from coopbandits.core.registry import POLICIES
+from coopbandits.core import (
+    DDUCB,
+    CentralPolicy,
+    CoopUCB,
+    CoopUCL,
+    DecTS,
+    IndependentTS,
+    IndependentUCB,
+    InputError,
+    Policy,
+    parse_policy,
+)
+from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
 from . import broken
 from .honest import Honest, Using
+
+AGENT_POLICIES = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, Policy)]
 
 VARIANTS = (
     DDUCB(own_pulls=False),
@@ -24,6 +37,10 @@ VARIANTS = (
     DDUCB(values_per_message=3),
     DDUCB(values_per_message=1, own_pulls=False, mixing_rounds=2),
     DDUCB(accelerated=False, mixing_rounds=1, num_agents=(2, 9)),
+    CoopUCB(2.0, epsilon_c="landgren"),
+    CoopUCL(1.5, prior_mean=0.5, prior_sigma=2.0),
+    DecTS("bernoulli"),
+    IndependentTS("bernoulli"),
 )
 
 BROKEN: dict[str, tuple[Any, ...]] = {
@@ -31,6 +48,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         DDUCB,
         broken.NumberedPolicy(Honest),
         broken.NeedyPolicy(Honest),
+        broken.CuriousPolicy(Honest),
         Using(lambda view: None),  # type: ignore[arg-type,return-value]
     ),
     "message form": (
@@ -78,18 +96,25 @@ BROKEN: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_registered_policy_keeps_the_contract(name: str) -> None:
-    check_policy(POLICIES[name]())
+def test_every_policy_is_checked_by_one_of_the_two_checkers() -> None:
+    """The other one is `check_central_policy`, over the central ones of the same list."""
+    central = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, CentralPolicy)]
+    spellings = sorted(policy.spelling for policy in (*AGENT_POLICIES, *central))
+    assert spellings == sorted(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_registered_policy_keeps_the_contract_with_a_single_arm(name: str) -> None:
-    check_policy(POLICIES[name](), num_arms=1, rounds=8)
+@pytest.mark.parametrize("policy", AGENT_POLICIES, ids=lambda policy: policy.spelling)
+def test_every_registered_policy_keeps_the_contract(policy: Policy) -> None:
+    check_policy(policy)
+
+
+@pytest.mark.parametrize("policy", AGENT_POLICIES, ids=lambda policy: policy.spelling)
+def test_every_registered_policy_keeps_the_contract_with_a_single_arm(policy: Policy) -> None:
+    check_policy(policy, num_arms=1, rounds=8)
 
 
 @pytest.mark.parametrize("policy", VARIANTS, ids=lambda policy: policy.spelling)
-def test_every_variant_of_dducb_keeps_the_contract(policy: Policy) -> None:
+def test_every_variant_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy, num_arms=2, rounds=10)
 
 

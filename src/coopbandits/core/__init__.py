@@ -10,19 +10,40 @@ from coopbandits.core.agent import (
     Vector,
 )
 from coopbandits.core.baselines import IndependentUCB
+from coopbandits.core.central import (
+    CentralBatchedUCB,
+    CentralPolicy,
+    CentralTS,
+    CentralUCB,
+    DelayedCentralUCB,
+)
+from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ucb_index
 from coopbandits.core.policy import Policy
-from coopbandits.core.registry import POLICIES, parse_policy
+from coopbandits.core.registry import POLICIES, AnyPolicy, parse_policy
+from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 
 __all__ = [
     "DDUCB",
     "POLICIES",
     "Agent",
     "Aggregation",
+    "AnyPolicy",
+    "CentralBatchedUCB",
+    "CentralPolicy",
+    "CentralTS",
+    "CentralUCB",
+    "CoopUCB",
+    "CoopUCB2",
+    "CoopUCL",
     "CooperativeAgent",
+    "DecBayesUCB",
+    "DecTS",
+    "DelayedCentralUCB",
     "Estimate",
+    "IndependentTS",
     "IndependentUCB",
     "InputError",
     "LocalView",

@@ -79,7 +79,7 @@ class Estimate(NamedTuple):
     sums, counts : array of shape (K,)
         Reward sum and number of pulls per arm, over the whole network.
     time : float
-        Number of pulls behind these totals, at least 2 (the s of ln s).
+        Number of pulls behind these totals, at least 1 (the s of ln s).
     num_agents : float
         Number of agents behind these totals.
     """

@@ -117,3 +117,38 @@ def normal_quantile(p: float) -> float:
         top = top * r + coefficients[0][i]
         bottom = bottom * r + coefficients[1][i]
     return q * top / bottom if central else math.copysign(top / bottom, q)
+
+
+def betas(word: int, a: Vector, b: Vector) -> Vector:
+    """Return one Beta(a_k, b_k) variate for every k, for parameters of at least 1."""
+    keys = words(word, np.arange(2 * a.size, dtype=np.uint64))
+    first, second = gammas(keys[: a.size], a), gammas(keys[a.size :], b)
+    return first / (first + second)
+
+
+def gammas(keys: Words, shapes: Vector) -> Vector:
+    """Return one Gamma(shape, 1) variate per key, for shapes of at least 1 (Marsaglia, Tsang 2000).
+
+    Every key is a tape of its own, two words per trial, so that a rejection shifts nobody else.
+    """
+    d = shapes - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    values = np.zeros(shapes.size)
+    open_places = np.arange(shapes.size)
+    trial = 0
+    while open_places.size:
+        counters = np.full(open_places.size, 2 * trial, dtype=np.uint64)
+        x = normals(_words_of(keys[open_places], counters))
+        u = uniforms(_words_of(keys[open_places], counters + np.uint64(1)))
+        v = np.maximum(0.0, 1.0 + c[open_places] * x) ** 3
+        with np.errstate(divide="ignore"):
+            bound = 0.5 * x * x + d[open_places] * (1.0 - v + np.log(v))
+        taken = np.log(u) < bound
+        values[open_places[taken]] = d[open_places[taken]] * v[taken]
+        open_places = open_places[~taken]
+        trial += 1
+    return values
+
+
+def _words_of(keys: Words, counters: Words) -> Words:
+    return mix(keys + (counters + np.uint64(1)) * np.uint64(GOLDEN))

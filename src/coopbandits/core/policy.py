@@ -10,28 +10,14 @@ if TYPE_CHECKING:
     from coopbandits.core.agent import Agent, LocalView
 
 
-class Policy(ABC):
-    """Settings of an algorithm; immutable, compared by value.
-
-    A policy of one's own sets `name` and writes `make_agent`. As a frozen dataclass its fields are
-    its settings, and the spelling (``name:setting=value,…``, settings at their default left out)
-    follows from them.
-    """
+class Named:
+    """Settings with a name; as a frozen dataclass their fields make the spelling."""
 
     name: ClassVar[str]
 
     @property
-    def needs(self) -> frozenset[str]:
-        """What the agents must be told beyond their row of P: "num_agents", "lambda_bound"."""
-        return frozenset()
-
-    @abstractmethod
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent that knows `view` and nothing else."""
-
-    @property
     def spelling(self) -> str:
-        """The policy as one word, as on the command line."""
+        """The policy as one word, as on the command line: settings at their default left out."""
         settings: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
         changed = [
             f"{setting.name}={spell(getattr(self, setting.name))}"
@@ -39,6 +25,26 @@ class Policy(ABC):
             if getattr(self, setting.name) != setting.default
         ]
         return self.name + (":" + ",".join(changed) if changed else "")
+
+
+class Policy(Named, ABC):
+    """Settings of an algorithm; immutable, compared by value.
+
+    A policy of one's own sets `name` and writes `make_agent`. As a frozen dataclass its fields are
+    its settings, and the spelling (``name:setting=value,…``) follows from them.
+    """
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the agents must be told beyond their row of P.
+
+        "num_agents", "lambda_bound", or global knowledge such as "epsilon_c:closed".
+        """
+        return frozenset()
+
+    @abstractmethod
+    def make_agent(self, view: LocalView) -> Agent:
+        """Return a fresh agent that knows `view` and nothing else."""
 
 
 def spell(value: Any) -> str:

@@ -11,10 +11,11 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numba
 import numpy as np
 
 from coopbandits.core.registry import parse_policy
@@ -79,6 +80,10 @@ CASES = (
     Case("policy", "dducb:own_pulls=false", "cycle:100"),
     Case("policy", "dducb:own_pulls=false", "grid:15x15"),
     Case("policy", "independent-ucb", "cycle:100"),
+    Case("policy", "coop-ucb:gamma=1.01", "cycle:100", runs=2),
+    Case("policy", "coop-ucb2:gamma=1.01", "grid:15x15", runs=2),
+    Case("policy", "dec-ts", "cycle:100", runs=2),
+    Case("policy", "central-ts", "cycle:100", runs=2),
     Case("arms", "dducb", "cycle:100", num_arms=2),
     Case("arms", "dducb", "cycle:100", num_arms=50),
     Case("horizon", "dducb", "cycle:100", horizon=1_000, runs=50),
@@ -89,9 +94,9 @@ CASES = (
 )
 
 
-def run_bench(cases: tuple[Case, ...] = CASES, repeats: int = REPEATS) -> Iterator[Timing]:
-    """Time every case."""
-    for case in cases:
+def run_bench(cases: Sequence[Case] | None = None, repeats: int = REPEATS) -> Iterator[Timing]:
+    """Time every case; all of `CASES` unless given."""
+    for case in CASES if cases is None else cases:
         yield time_case(case, repeats)
 
 
@@ -144,12 +149,14 @@ class SpeedUp:
         return self.threads / self.processes
 
 
-def time_threads(case: Case = CASES[0], repeats: int = REPEATS) -> SpeedUp:
-    """Compare one run in two threads with two runs in two processes, in turn."""
+def time_threads(case: Case = CASES[0], repeats: int = REPEATS) -> SpeedUp | None:
+    """Compare one run in two threads with two runs in two processes, in turn; None on one core."""
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        return None
     one, two = case.player(), Case(**{**asdict(case), "threads": 2}).player()
     one(), two()
     context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(2)
+    barrier = context.Barrier(2, timeout=600)  # a partner that died is not waited for
     helper = context.Process(target=_busy, args=(case, barrier, repeats))
     helper.start()
     alone, threaded, together = [], [], []
@@ -184,11 +191,13 @@ def row(timing: Timing) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def table(timings: list[Timing], speed_up: SpeedUp) -> str:
+def table(timings: list[Timing], speed_up: SpeedUp | None) -> str:
     """Return the table as text."""
     unit = min(timing.unit_nanoseconds for timing in timings)
     lines = [f"cost of one agent-round; 1 draw = {unit:.1f} ns here, one thread", ""]
     lines += columns([HEADER, *map(row, timings)])
+    if speed_up is None:
+        return "\n".join([*lines, "", "one core: there is no speed-up of threads to measure"])
     lines += [
         "",
         f"two threads are {speed_up.threads:.2f} times as fast as one; two independent processes "
@@ -197,10 +206,10 @@ def table(timings: list[Timing], speed_up: SpeedUp) -> str:
     return "\n".join(lines)
 
 
-def as_json(timings: list[Timing], speed_up: SpeedUp) -> dict[str, Any]:
+def as_json(timings: list[Timing], speed_up: SpeedUp | None) -> dict[str, Any]:
     """Return all numbers, with versions and platform."""
     return {
         "timings": [asdict(timing) for timing in timings],
-        "speed_up": {**asdict(speed_up), "ratio": speed_up.ratio},
+        "speed_up": speed_up and {**asdict(speed_up), "ratio": speed_up.ratio},
         **environment(),
     }

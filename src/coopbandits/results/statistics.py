@@ -115,11 +115,15 @@ def _plus_minus(row: MeanSummary | PairedDifference) -> str:
     )
 
 
-def columns(rows: list[tuple[str, ...]]) -> list[str]:
-    """Align cells: the first column left, the others right."""
+def columns(rows: list[tuple[str, ...]], left: tuple[int, ...] = (0,)) -> list[str]:
+    """Align cells: the columns in `left` to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+        "  ".join(
+            cell.ljust(width) if i in left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
     ]
 
 

@@ -26,12 +26,17 @@ def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
 
 def merge(results: Sequence[Result]) -> Result:
     """Put results of several policies on the same tapes side by side."""
+    if not results:
+        raise InputError("there are no results to put side by side; give at least one")
     settings = [_without_policies(result.meta["settings"]) for result in results]
     if any(other != settings[0] for other in settings[1:]):
         raise InputError(
             "results of different settings cannot stand side by side; merge equal ones"
         )
     policies = [name for result in results for name in result.meta["settings"]["policies"]]
+    for name in policies:
+        if policies.count(name) > 1:
+            raise InputError(f"policy {name} stands in two results; merge each once")
     meta = {
         **results[0].meta,
         "settings": {**settings[0], "policies": policies},

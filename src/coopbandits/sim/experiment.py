@@ -121,7 +121,7 @@ def make_problem(name: str, spec: Any) -> Problem:
         raise InputError(f"problem {name!r} has no kind; choose one of {', '.join(KINDS)}")
     given = dict(spec)
     kind = given.pop("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise unknown_name(f"kind of problem {name!r}", str(kind), KINDS)
     maker, needed, optional = KINDS[kind]
     for key in given:
@@ -130,6 +130,8 @@ def make_problem(name: str, spec: Any) -> Problem:
     for key in needed:
         if key not in given:
             raise InputError(f"problem {name!r} of kind {kind} has no {key}; give it")
+    if "file" in given and not isinstance(given["file"], str):
+        raise InputError(f"problem {name!r} has file {given['file']!r}; give a path in quotes")
     return maker(**given)
 
 

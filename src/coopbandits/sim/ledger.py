@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
+from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
@@ -34,7 +34,7 @@ class Cell:
 
     problem: Problem
     network: Network
-    policy: Policy
+    policy: AnyPolicy
     horizon: int
     runs: int = 1
     seed: int = 0
@@ -46,9 +46,9 @@ class Cell:
             "problem": self.problem.describe(),
             "network": network_settings(self.network),
             "policy": self.policy.spelling,
-            "horizon": self.horizon,
-            "runs": self.runs,
-            "seed": self.seed,
+            "horizon": int(self.horizon),
+            "runs": int(self.runs),
+            "seed": int(self.seed),
         }
 
     @property
@@ -92,8 +92,12 @@ class Ledger:
         part = target.with_name(f".{os.getpid()}.{target.name}")
         try:
             result.save(part)
-            shutil.rmtree(target, ignore_errors=True)  # one that could not be read
+            _remove(target)  # one that could not be read
             part.rename(target)
+        except OSError as error:
+            raise InputError(
+                f"cannot write {target}: {error.strerror}; make room there or choose another folder"
+            ) from error
         finally:
             shutil.rmtree(part, ignore_errors=True)
         self._note(cell).unlink(missing_ok=True)
@@ -107,9 +111,16 @@ class Ledger:
         """Return the error of a cell that was set aside, or None."""
         try:
             error: str = json.loads(self._note(cell).read_text())["error"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
         return error
 
     def _note(self, cell: Cell) -> Path:
         return self.folder / "quarantine" / f"{cell.id}.json"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.policy import Policy
+from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 
@@ -33,7 +33,7 @@ class Task:
 
     problem: Problem
     network: Network
-    policy: Policy
+    policy: AnyPolicy
     horizon: int
     seed: int
     rounds: NDArray[np.int64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import Policy
+from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
@@ -41,7 +41,7 @@ class SimulationInterrupted(KeyboardInterrupt):
 def simulate(
     problem: Problem,
     network: Network,
-    policies: Policy | Sequence[Policy],
+    policies: AnyPolicy | Sequence[AnyPolicy],
     horizon: int,
     runs: int = 1,
     seed: int = 0,
@@ -87,6 +87,7 @@ def simulate(
         On Ctrl-C; its `result` has the runs that all policies finished.
     """
     chosen = _check(problem, network, policies, horizon, runs, seed, keep)
+    horizon, runs, seed = int(horizon), int(runs), int(seed)  # numpy's integers are no plain data
     kept_rounds = recorded_rounds(horizon, rounds)
     tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep, runs) for p in chosen]
     engines = [_engine(engine, task.policy) for task in tasks]
@@ -113,7 +114,7 @@ def simulate(
 def plan(
     problem: Problem,
     network: Network,
-    policies: Policy | Sequence[Policy],
+    policies: AnyPolicy | Sequence[AnyPolicy],
     horizon: int,
     runs: int = 1,
     seed: int = 0,
@@ -144,7 +145,7 @@ def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray
 PLAY = {"cpu": cpu.play, "reference": reference.play}
 
 
-def _engine(wanted: str, policy: Policy) -> str:
+def _engine(wanted: str, policy: AnyPolicy) -> str:
     """Return the engine that will play a policy."""
     if wanted not in ENGINES:
         raise unknown_name("engine", wanted, ENGINES)
@@ -167,12 +168,12 @@ def _batches(task: Task, runs: int, engines: list[str]) -> list[range]:
 def _check(
     problem: Problem,
     network: Network,
-    policies: Policy | Sequence[Policy],
+    policies: AnyPolicy | Sequence[AnyPolicy],
     horizon: int,
     runs: int,
     seed: int,
     keep: str,
-) -> list[Policy]:
+) -> list[AnyPolicy]:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
     if not isinstance(network, Network):
@@ -192,14 +193,14 @@ def _check(
     return chosen
 
 
-def _check_policies(policies: Policy | Sequence[Policy]) -> list[Policy]:
-    if isinstance(policies, str) or not isinstance(policies, Policy | Iterable):
+def _check_policies(policies: AnyPolicy | Sequence[AnyPolicy]) -> list[AnyPolicy]:
+    if isinstance(policies, str) or not isinstance(policies, AnyPolicy | Iterable):
         raise InputError(f"policies is {policies!r}; give instances such as cb.DDUCB()")
-    chosen = [policies] if isinstance(policies, Policy) else list(policies)
+    chosen = [policies] if isinstance(policies, AnyPolicy) else list(policies)
     if not chosen:
         raise InputError("no policy was given; give at least one, such as cb.DDUCB()")
     for policy in chosen:
-        if not isinstance(policy, Policy):
+        if not isinstance(policy, AnyPolicy):
             raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB()")
     spellings = [policy.spelling for policy in chosen]
     for spelling in spellings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from coopbandits.core import InputError
 from coopbandits.testing.checks import calls, knowledge, state
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coopbandits.core import Policy
 
 Check = Callable[[Trial], None]
+AnyTrial = TypeVar("AnyTrial")
 
 __all__ = ["CHECKS", "PolicyCheckError", "check_policy", "run_check"]
 
@@ -41,8 +42,9 @@ def check_policy(
 ) -> None:
     """Check that a policy fulfils the contract, or say in one sentence where it does not.
 
-    The policy plays with normal rewards on a cycle, a star, a complete graph and a single node. The
-    checks, listed in ``CHECKS``, are functions whose docstrings are the contract.
+    The policy plays with normal rewards on a cycle, a star, a complete graph and a single node,
+    and its agents are told what `simulate` would tell them. The checks, listed in ``CHECKS``, are
+    functions whose docstrings are the contract.
 
     Parameters
     ----------
@@ -67,16 +69,21 @@ def check_policy(
     >>> check_policy(DDUCB())
     """
     rounds = 15 + 3 * num_arms if rounds is None else rounds
-    if num_arms < 1 or rounds < 1 or not 0 <= seed < 2**63:
-        raise InputError(
-            f"check_policy got num_arms={num_arms}, rounds={rounds}, seed={seed}; "
-            "it takes at least one arm, one round and a seed from 0 to 2^63 − 1"
-        )
+    require_sizes("check_policy", num_arms, rounds, seed)
     for check in CHECKS:
         run_check(check, Trial(policy, num_arms, rounds, seed))
 
 
-def run_check(check: Check, trial: Trial) -> None:
+def require_sizes(caller: str, num_arms: int, rounds: int, seed: int) -> None:
+    """Refuse sizes with which nothing would be checked."""
+    if num_arms < 1 or rounds < 1 or not 0 <= seed < 2**63:
+        raise InputError(
+            f"{caller} got num_arms={num_arms}, rounds={rounds}, seed={seed}; "
+            "it takes at least one arm, one round and a seed from 0 to 2^63 − 1"
+        )
+
+
+def run_check(check: Callable[[AnyTrial], None], trial: AnyTrial) -> None:
     """Run one check; an exception out of the policy fails it like any other finding."""
     name = check.__name__.replace("_", " ")
     try:

@@ -7,6 +7,7 @@ does all three. Words and rewards are a function of the seed, the round and the 
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,11 +16,12 @@ import numpy as np
 
 from coopbandits.core.draws import normals, words
 from coopbandits.network import Network
+from coopbandits.sim.knowledge import global_knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from coopbandits.core import Agent, Policy, State, Vector
+    from coopbandits.core import Agent, LocalView, Policy, State, Vector
 
 Messages = dict[tuple[int, int], "Vector"]
 """(sender, receiver) to what is sent; silence is left out."""
@@ -65,12 +67,7 @@ class World:
 
     def __init__(self, policy: Policy, graph: str, means: Vector, seed: int) -> None:
         self.policy, self.graph, self.means, self.seed = policy, graph, means, seed
-        nodes = GRAPHS[graph]
-        network = Network(nodes)
-        self.views = [
-            network.local_view(i, num_arms=means.size, sigma=1.0, needs=policy.needs)
-            for i in range(nodes.number_of_nodes())
-        ]
+        self.views = local_views(Network(GRAPHS[graph]), policy.needs, means.size)
         self.agents = [self.fresh(i) for i in range(len(self.views))]
         self.rounds = 0
 
@@ -143,6 +140,18 @@ GRAPHS = {
     "single node": nx.empty_graph(1),
 }
 """The graphs of the checks; the complete graph has every agent id that the cycle has."""
+
+
+def local_views(network: Network, needs: frozenset[str], num_arms: int) -> list[LocalView]:
+    """Return what each agent may know: its row of P, and what the policy declares that it needs."""
+    with warnings.catch_warnings():
+        # That ε_c hangs on the eigenvectors chosen is of no use to know of the checker's graphs.
+        warnings.simplefilter("ignore")
+        known = global_knowledge(network, needs)
+    return [
+        network.local_view(i, num_arms=num_arms, sigma=1.0, needs=needs, global_knowledge=own)
+        for i, own in enumerate(known)
+    ]
 
 
 def reread(state: State) -> State:

@@ -115,10 +115,10 @@ def test_outgoing_to_a_stranger(neighbor: int) -> None:
 # What is refused.
 
 BAD: dict[str, tuple[DDUCB, Callable[[Vector], Messages], str]] = {
-    "missing": (DDUCB(), lambda m: {1: m}, r"messages arrived from \[1\], but round 2 of staged"),
+    "missing": (DDUCB(), lambda m: {1: m}, r"arrived from \[1\], but this round needs exactly"),
     "none": (DDUCB(), lambda m: {}, r"needs exactly one from each of \[1, 2\]; deliver those"),
     "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\[3\] are no neighbours of agent 0"),
-    "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"message from 2 has shape \(3,\); round 2"),
+    "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"shape \(3,\); this round takes \(4,\)"),
     "long": (DDUCB(), lambda m: {1: np.append(m, 0.0), 2: m}, r"message from 1 has shape \(5,\)"),
     "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"from 2 has shape \(2, 2\)"),
     "nan": (DDUCB(), lambda m: {1: m, 2: m * math.nan}, r"message from 2 has values that are not"),
@@ -165,7 +165,9 @@ def test_messages_in_the_initial_stage_change_nothing() -> None:
     agent = make_agent(DDUCB(), one_view())
     before = agent.export_state()
     for messages in ({1: np.zeros(4), 2: np.zeros(4)}, {1: np.zeros(0), 2: np.zeros(0)}):
-        with pytest.raises(InputError, match=r"messages arrived from \[1, 2\], but round 0"):
+        with pytest.raises(
+            InputError, match=r"messages arrived from \[1, 2\], but this round needs"
+        ):
             agent.receive(messages)
     assert agent.export_state() == before
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
+from coopbandits.core.aggregate.exchange import add_pull, check_messages
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho, weighted_sum
 
@@ -108,9 +109,9 @@ class StagedMixing(Aggregation):
 
     def observe(self, arm: int, reward: float) -> None:
         """Collect one own pull; it is settled at once in the initial stage or with `own_pulls`."""
-        _add(self.fresh, arm, reward, 1.0)
+        add_pull(self.fresh, arm, reward, 1.0)
         if self.own_pulls or self.initial:
-            _add(self.settled, arm, reward, 1.0 / self.most_agents)
+            add_pull(self.settled, arm, reward, 1.0 / self.most_agents)
         self.last_pull = np.array([arm, reward])
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -178,7 +179,7 @@ class StagedMixing(Aggregation):
         for message in messages.values():
             arm, reward = int(message[-2]), float(message[-1])
             if arm >= 0:
-                _add(self.settled, arm, reward, 1.0 / self.most_agents)
+                add_pull(self.settled, arm, reward, 1.0 / self.most_agents)
 
     def _next_stage(self) -> None:
         self.in_flight = self.fresh
@@ -189,28 +190,12 @@ class StagedMixing(Aggregation):
     def _check(self, messages: Mapping[int, Vector]) -> None:
         """Refuse what this round cannot use, before anything changes."""
         expected = [] if self.initial else sorted(self.view.neighbor_weights)
-        if sorted(messages) != expected:
-            raise InputError(
-                f"messages arrived from {list(messages)}, but round {self.rounds} of staged mixing "
-                f"needs exactly one from each of {expected}; deliver those"
-            )
-        size = 0 if self.initial else self._payload().size
+        check_messages(messages, expected, 0 if self.initial else self._payload().size)
+        if not self.neighbor_pulls:
+            return
         for neighbor, message in messages.items():
-            if np.shape(message) != (size,):
-                raise InputError(
-                    f"message from {neighbor} has shape {np.shape(message)}; "
-                    f"round {self.rounds} takes {(size,)}"
-                )
-            if not np.isfinite(message).all():
-                raise InputError(f"message from {neighbor} has values that are not finite")
-            if self.neighbor_pulls and message[-2] not in range(-1, self.view.num_arms):
+            if message[-2] not in range(-1, self.view.num_arms):
                 raise InputError(
                     f"message from {neighbor} tells of arm {message[-2]}; "
                     f"arms are 0 to {self.view.num_arms - 1}, or -1 for none"
                 )
-
-
-def _add(pair: Vector, arm: int, reward: float, weight: float) -> None:
-    """Add one pull to a (sums, counts) pair."""
-    pair[arm] += weight * reward
-    pair[pair.size // 2 + arm] += weight

@@ -11,10 +11,15 @@ import numba
 from numba.core import event
 
 from coopbandits.core.baselines import IndependentUCB
+from coopbandits.core.central import CentralBatchedUCB, CentralTS, CentralUCB, DelayedCentralUCB
+from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
+from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.sim.cpu import stale_cache
+from coopbandits.sim.cpu.central import play_central
+from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.local import play_independent_ucb
 from coopbandits.sim.cpu.pulls import play_initial
 from coopbandits.sim.cpu.staged import play_dducb
@@ -23,13 +28,23 @@ from coopbandits.sim.record import Record, Task, Tick
 
 stale_cache.remove(Path(play_initial.stats.cache_path))
 
-KERNELS: dict[type[Policy], Callable[[Any, Task, range, Tick], Record]] = {
+KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     DDUCB: play_dducb,
     IndependentUCB: play_independent_ucb,
+    CoopUCB: play_consensus,
+    CoopUCB2: play_consensus,
+    CoopUCL: play_consensus,
+    DecTS: play_consensus,
+    DecBayesUCB: play_consensus,
+    IndependentTS: play_consensus,
+    CentralUCB: play_central,
+    CentralBatchedUCB: play_central,
+    DelayedCentralUCB: play_central,
+    CentralTS: play_central,
 }
 
 
-def supports(policy: Policy) -> bool:
+def supports(policy: AnyPolicy) -> bool:
     """Tell whether there is a kernel for this policy; a subclass is another policy."""
     return type(policy) in KERNELS
 

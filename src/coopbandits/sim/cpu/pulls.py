@@ -39,7 +39,7 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
             for r in range(span.rounds):
                 z = variate(world.is_normal, word_at(key, r), world.cubics)
                 u = reward_from_variate(world.form_kind, world.table, r, z)
-                _book(
+                book(
                     tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
                     fresh[run], agent, span.slot + at, r, r, r + 1, u,
                 )  # fmt: skip
@@ -154,7 +154,7 @@ def _play_own_pulls(
                 break
         totals[arm], totals[num_arms + arm] = total, count
         _refresh(arm, total, count, least, means, widths)
-        _book(counts, rewards, arms, fresh, agent, slot + at, arm, first + start, first + r, gained)
+        book(counts, rewards, arms, fresh, agent, slot + at, arm, first + start, first + r, gained)
         if r == stops[at]:
             at += 1
 
@@ -175,7 +175,7 @@ def _play_one_arm(
         end = min(rounds, stops[at], r + BUFFER)
         _fill(is_normal, cubics, key, first + r, end - r, variates)
         gained = _sum_rewards(kind, table, arm, end - r, variates)
-        _book(counts, rewards, arms, fresh, agent, slot + at, arm, first + r, first + end, gained)
+        book(counts, rewards, arms, fresh, agent, slot + at, arm, first + r, first + end, gained)
         r = end
         if r == stops[at]:
             at += 1
@@ -246,7 +246,7 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
 
 
 @njit
-def _book(
+def book(
     counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, slot: int, arm: int, start: int,
     end: int, gained: float,
 ) -> None:  # fmt: skip
@@ -291,7 +291,7 @@ def play_round(
             )
             u = reward_from_variate(world.form_kind, world.table, arm, z)
             arms[run, agent], rewards[run, agent] = arm, u
-            _book(
+            book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh[run],
                 agent, span.slot, arm, span.first, span.first + 1, u,
             )  # fmt: skip

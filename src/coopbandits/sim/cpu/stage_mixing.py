@@ -111,29 +111,30 @@ def mix_step(
     for task in prange(num_runs * num_agents):
         run, agent = task // num_agents, task % num_agents
         start, end = indptr[agent], indptr[agent + 1]
-        _mix_agent(
-            indices[start:end], weights[start:end], values[run], before[run, agent], lead, drop
-        )
+        mix_agent(indices, weights, start, end, values[run], before[run], agent, lead, drop)
 
 
 @njit(fastmath={"contract"})
-def _mix_agent(
-    others: Any, weights: Any, values: Any, target: Any, lead: float, drop: float
-) -> None:
-    """Make one agent's step, four neighbours at a time: one pass over its values for each four."""
+def mix_agent(
+    indices: Any, weights: Any, start: int, end: int, values: Any, target: Any, agent: int,
+    lead: float, drop: float,
+) -> None:  # fmt: skip
+    """Overwrite one agent's target with lead · (P values) − drop · target.
+
+    Four neighbours at a time: one pass over the values for each four. Where fewer are left, the
+    first of them stands in with weight 0.
+    """
     keep = -drop
-    for start in range(0, others.size, 4):
-        left = others.size - start
-        a, wa = others[start], lead * weights[start]
-        # Where fewer than four are left, the first of them stands in with weight 0.
-        b, wb = (others[start + 1], lead * weights[start + 1]) if left > 1 else (a, 0.0)
-        c, wc = (others[start + 2], lead * weights[start + 2]) if left > 2 else (a, 0.0)
-        d, wd = (others[start + 3], lead * weights[start + 3]) if left > 3 else (a, 0.0)
-        row_a, row_b, row_c, row_d = values[a], values[b], values[c], values[d]
-        for i in range(target.size):
-            target[i] = keep * target[i] + (
-                (wa * row_a[i] + wb * row_b[i]) + (wc * row_c[i] + wd * row_d[i])
+    for at in range(start, end, 4):
+        a, wa = indices[at], lead * weights[at]
+        b, wb = (indices[at + 1], lead * weights[at + 1]) if at + 1 < end else (a, 0.0)
+        c, wc = (indices[at + 2], lead * weights[at + 2]) if at + 2 < end else (a, 0.0)
+        d, wd = (indices[at + 3], lead * weights[at + 3]) if at + 3 < end else (a, 0.0)
+        for i in range(target.shape[1]):
+            mixed = (wa * values[a, i] + wb * values[b, i]) + (
+                wc * values[c, i] + wd * values[d, i]
             )
+            target[agent, i] = keep * target[agent, i] + mixed if keep != 0.0 else mixed
         keep = 1.0
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coopbandits.core import Agent, InputError, Policy
-from coopbandits.testing.checks.finding import expect_refused, finding
+from coopbandits.core import Agent, CentralPolicy, InputError, Policy
+from coopbandits.testing.checks.finding import expect_named, expect_refused, finding
 
 if TYPE_CHECKING:
     from coopbandits.testing.world import Trial, World
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 def settings(trial: Trial) -> None:
     """A policy has a name and a spelling, says what it needs, and makes agents."""
     policy: Any = trial.policy
+    if isinstance(policy, CentralPolicy):
+        expected = "one that makes agents; check_central_policy checks those that see everything"
+        raise finding(f"{policy!r} is a central policy", expected)
     if not isinstance(policy, Policy):
         expected = "an instance of a subclass of coopbandits.core.Policy, such as DDUCB()"
         raise finding(f"{policy!r} is no policy", expected)
-    for attribute in ("name", "spelling"):
-        value = getattr(policy, attribute, None)
-        if not isinstance(value, str) or not value:
-            raise finding(f"{attribute} is {value!r}", "a word, as typed on the command line")
+    expect_named(policy)
     needs: Any = policy.needs
     if not isinstance(needs, frozenset) or not all(isinstance(need, str) for need in needs):
         expected = 'a frozenset of words, such as frozenset({"num_agents"})'

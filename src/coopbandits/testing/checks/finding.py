@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,14 @@ class PolicyCheckError(AssertionError):
 def finding(did: str, expected: str) -> PolicyCheckError:
     """Return the error for something a policy did, on one line whatever was printed in it."""
     return PolicyCheckError(" ".join(f"{did}; expected is {expected}".split()))
+
+
+def expect_named(policy: Any) -> None:
+    """Expect that a policy has a name and a spelling."""
+    for attribute in ("name", "spelling"):
+        value = getattr(policy, attribute, None)
+        if not isinstance(value, str) or not value:
+            raise finding(f"{attribute} is {value!r}", "a word, as typed on the command line")
 
 
 def expect_refused(

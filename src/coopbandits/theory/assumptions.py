@@ -1,0 +1,98 @@
+"""For which settings of DDUCB the theorem speaks, and a sentence for every other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coopbandits.core.dducb import DDUCB
+from coopbandits.core.errors import InputError
+from coopbandits.core.mixing import mixing_rounds
+from coopbandits.core.policy import Named, spell
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+
+LAMBDA_TOLERANCE = 1e-8
+"""λ of a network is known to this fraction of its gap, so a bound on it may miss by as much."""
+
+
+def as_analysed(policy: DDUCB) -> DDUCB:
+    """Return the policy with the settings that the theorem is proven for.
+
+    These are ``bonus_factor=4`` and all of ``own_pulls``, ``neighbor_pulls`` and ``remix`` off; η,
+    ε and the mixing stay as they are.
+    """
+    return replace(policy, bonus_factor=4.0, own_pulls=False, neighbor_pulls=False, remix=False)
+
+
+def stage_rounds(problem: Problem, network: Network, policy: DDUCB) -> int:
+    """Return E, the rounds of a stage: C, or max(C, ⌈2KC/L⌉) under a budget of L values.
+
+    C is the policy's own number of mixing steps, accelerated (C) or plain (C').
+    """
+    steps = policy.mixing_steps(network.num_agents, network.lambda2)
+    if policy.values_per_message is None:
+        return steps
+    return max(steps, -(-2 * problem.num_arms * steps // policy.values_per_message))
+
+
+def require_plain(what: str, policy: Named, network: Network) -> DDUCB:
+    """Return the policy if the finite-time theorem covers it, else refuse."""
+    dducb = require_mixed(what, policy, network)
+    for setting in ("own_pulls", "neighbor_pulls"):
+        if getattr(dducb, setting):
+            raise _outside(what, f"{setting}=False", f"{setting}=True")
+    return dducb
+
+
+def require_mixed(what: str, policy: Named, network: Network) -> DDUCB:
+    """Return the policy if its bonus and its mixing are those of the theorem, else refuse."""
+    if not isinstance(policy, DDUCB):
+        raise InputError(
+            f"the {what} is one of DDUCB; this policy is {policy.name}, for which there is none"
+        )
+    if policy.bonus_factor != 4:
+        raise _outside(what, "bonus_factor=4", spell(policy.bonus_factor))
+    if policy.remix:
+        raise _outside(what, "remix=False", "remix=True")
+    _check_knowledge(what, policy, network)
+    _check_steps(what, policy, network)
+    return policy
+
+
+def _outside(what: str, proven: str, found: str) -> InputError:
+    return InputError(
+        f"the {what} is proven for {proven}; this policy has {found}; "
+        "as_analysed(policy) is the nearest one that it covers"
+    )
+
+
+def _check_knowledge(what: str, policy: DDUCB, network: Network) -> None:
+    size = network.num_agents
+    if policy.num_agents not in (None, size, (size, size)):
+        raise InputError(
+            f"the {what} is for agents that know N; these are told {spell(policy.num_agents)} "
+            f"in a network of {size}; leave num_agents out"
+        )
+    given = policy.lambda_bound
+    # Plain mixing for a given number of steps uses no bound on λ.
+    if given is None or not (policy.accelerated or policy.mixing_rounds is None):
+        return
+    if 1.0 - given > network.spectral_gap * (1.0 + LAMBDA_TOLERANCE):
+        raise InputError(
+            f"the {what} needs an upper bound on λ; lambda_bound={given} lies below "
+            f"λ = {network.lambda2!r}; raise it or leave it out"
+        )
+
+
+def _check_steps(what: str, policy: DDUCB, network: Network) -> None:
+    # The accelerated recursion runs with the bound on λ, so that bound decides its precision.
+    bound = network.lambda2
+    if policy.accelerated and policy.lambda_bound is not None:
+        bound = policy.lambda_bound
+    least = mixing_rounds(network.num_agents, bound, policy.epsilon, accelerated=policy.accelerated)
+    steps = policy.mixing_steps(network.num_agents, network.lambda2)
+    if steps < least:
+        raise InputError(
+            f"the {what} needs at least C = {least} mixing steps in a stage; this policy makes "
+            f"{steps}; raise mixing_rounds or leave it out"
+        )

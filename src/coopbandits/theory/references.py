@@ -1,0 +1,79 @@
+"""What a bound is held against: lower bounds from below, the worst possible play from above."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.errors import InputError
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.theory.curves import Rounds, inverse_gaps, logarithmic, over_rounds, total_gap
+
+
+def lai_robbins(problem: Problem, network: Network, horizon: Rounds) -> Rounds:
+    r"""Return the lower bound of Lai and Robbins (1985) for a central policy of NT pulls.
+
+    .. math:: \sum_{k:Δ_k>0} \frac{2σ^2}{Δ_k} \ln(NT)
+
+    Asymptotic: for every consistent policy R(T)/ln T is in the limit at least the factor of the
+    logarithm, while at a finite T good policies can lie below the curve. The constant is that of
+    normal rewards with variance σ²; other problems are refused, since theirs is smaller.
+    """
+    if problem.variate != "normal":
+        raise InputError(
+            "the Lai–Robbins constant 2σ²/Δ is that of normal rewards; "
+            f"{type(problem).__name__} has others; use GaussianBandit or lower_bound_shape"
+        )
+    return logarithmic(2 * inverse_gaps(problem), 0.0, network, horizon)
+
+
+def lower_bound_shape(problem: Problem, network: Network, horizon: Rounds) -> Rounds:
+    r"""Return the lower bound of Remark 1 without its constant: a shape, not a bound.
+
+    .. math::
+        Ω\left(\sum_{k:Δ_k>0} \frac{σ^2 \ln(TN)}{Δ_k}
+        + \left(\frac{N}{K} + 1\right) \sum_k Δ_k\right)
+
+    The second term is what N simultaneous first pulls cost when nothing is known yet.
+    """
+    constant = (network.num_agents / problem.num_arms + 1) * total_gap(problem)
+    return logarithmic(inverse_gaps(problem), constant, network, horizon)
+
+
+def worst_arm_regret(problem: Problem, network: Network, horizon: Rounds) -> Rounds:
+    """Return N·T·max Δ_k, the regret of always playing the worst arm: no policy has more."""
+    slope = network.num_agents * float(problem.gaps.max())
+    return over_rounds(lambda T: slope * T, horizon)
+
+
+@overload
+def is_vacuous(bound: float, problem: Problem, network: Network, horizon: int) -> bool: ...
+
+
+@overload
+def is_vacuous(
+    bound: NDArray[Any], problem: Problem, network: Network, horizon: NDArray[Any]
+) -> NDArray[np.bool_]: ...
+
+
+def is_vacuous(
+    bound: float | NDArray[Any],
+    problem: Problem,
+    network: Network,
+    horizon: int | NDArray[Any],
+) -> bool | NDArray[np.bool_]:
+    """Return whether an upper bound exceeds the regret of always playing the worst arm.
+
+    Such a bound is true and says nothing. Parameters are the bound's value, or its curve with the
+    rounds it belongs to.
+    """
+    if np.shape(bound) != np.shape(horizon):
+        raise InputError(
+            f"bound has shape {np.shape(bound)} and horizon {np.shape(horizon)}; "
+            "pass one value per round"
+        )
+    exceeds = np.greater(bound, worst_arm_regret(problem, network, np.asarray(horizon)))
+    return exceeds if np.ndim(horizon) else bool(exceeds)

@@ -1,0 +1,79 @@
+"""Running consensus: P(x + y), one message of 2K values per neighbour and round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from coopbandits.core import CoopUCB2, InputError, Vector
+from coopbandits.core.aggregate import RunningConsensus
+
+from ..fleet import make_agent, one_view, through_json  # noqa: TID252  # as in test_local
+
+
+def test_a_round_by_hand() -> None:
+    """Pull, add, then mix: what was pulled this round is already in the message."""
+    mine = RunningConsensus(one_view(), 3)
+    mine.observe(1, 2.0)
+    assert mine.mixed.tolist() == [0.0, 2.0, 0.0, 1.0]
+    message = mine.outgoing(1)
+    assert message is not None
+    assert message.tolist() == [0.0, 2.0, 0.0, 1.0]
+    mine.receive({1: np.array([4.0, 0.0, 1.0, 0.0]), 2: np.array([0.0, 1.0, 0.0, 1.0])})
+    assert mine.mixed.tolist() == [1.0, 1.25, 0.25, 0.75]
+    sums, counts, time, num_agents = mine.estimate()
+    assert sums.tolist() == [3.0, 3.75]
+    assert counts.tolist() == [0.75, 2.25]
+    assert (time, num_agents) == (3.0, 3)
+
+
+def test_time_is_positive_before_the_first_pull() -> None:
+    assert RunningConsensus(one_view(), 3).estimate().time == 1.0
+
+
+def test_every_neighbour_gets_an_own_copy() -> None:
+    mine = RunningConsensus(one_view(), 3)
+    first, second = mine.outgoing(1), mine.outgoing(2)
+    assert first is not None
+    assert second is not None
+    first += 1.0
+    assert second.tolist() == mine.mixed.tolist() == [0.0] * 4
+
+
+Messages = dict[int, Vector]
+BAD: dict[str, tuple[Callable[[Vector], Messages], str]] = {
+    "missing": (lambda m: {1: m}, r"from \[1\], but this round needs exactly one from each"),
+    "none": (lambda m: {}, r"one from each of \[1, 2\]; deliver those"),
+    "stranger": (lambda m: {1: m, 2: m, 7: m}, r"\[7\] are no neighbours of agent 0"),
+    "short": (lambda m: {1: m, 2: m[1:]}, r"from 2 has shape \(3,\); this round takes \(4,\)"),
+    "square": (lambda m: {1: m.reshape(2, 2), 2: m}, r"from 1 has shape \(2, 2\)"),
+    "nan": (lambda m: {1: m, 2: m * math.nan}, "from 2 has values that are not finite"),
+    "infinite": (lambda m: {1: m + math.inf, 2: m}, "from 1 has values that are not finite"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_messages_change_nothing(case: str) -> None:
+    spoil, sentence = BAD[case]
+    agent = make_agent(CoopUCB2(2.0), one_view())
+    agent.observe(agent.choose(0), 0.5)
+    message = agent.outgoing(1)
+    assert message is not None
+    before = agent.export_state()
+    with pytest.raises(InputError, match=sentence):
+        agent.receive(spoil(message))
+    assert agent.export_state() == before
+
+
+def test_state_goes_through_json() -> None:
+    agent = make_agent(CoopUCB2(2.0), one_view())
+    agent.observe(0, 1 / 3)
+    other = make_agent(CoopUCB2(2.0), one_view())
+    other.restore_state(through_json(agent.export_state()))
+    assert other.export_state() == agent.export_state()
+    stranger = make_agent(CoopUCB2(3.0), one_view())
+    with pytest.raises(InputError, match="state has policy 'coop-ucb2:gamma=2'"):
+        stranger.restore_state(agent.export_state())

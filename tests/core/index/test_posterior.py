@@ -1,0 +1,71 @@
+"""Posterior draws: moments and distribution against the posterior itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import beta, kstest, norm
+
+from coopbandits.core import Estimate
+from coopbandits.core.draws import normals, words
+from coopbandits.core.index import beta_draw_index, normal_draw_index
+
+ESTIMATE = Estimate(np.array([20.0, -10.0, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
+WORDS = words(31, np.arange(20_000, dtype=np.uint64)).tolist()
+
+
+def test_normal_draws_by_hand() -> None:
+    """σ = 0.5: τ = 1 + 4n, h = 4s; the k-th arm takes the k-th word of its key."""
+    z = normals(words(99, np.arange(3, dtype=np.uint64)))
+    expected = [
+        80 / 321 + z[0] / np.sqrt(321),
+        -40 / 81 + z[1] / np.sqrt(81),
+        z[2],
+    ]
+    found = normal_draw_index(ESTIMATE, 99, sigma=0.5)
+    assert found.tolist() == pytest.approx(expected, rel=1e-14)
+
+
+def test_normal_draws_follow_the_posterior() -> None:
+    drawn = np.array([normal_draw_index(ESTIMATE, word, sigma=2.0) for word in WORDS])
+    for k, (total, count) in enumerate(((20.0, 80.0), (-10.0, 20.0), (0.0, 0.0))):
+        tau = 1 + count / 4
+        assert kstest(drawn[:, k], norm(total / 4 / tau, tau**-0.5).cdf).pvalue > 0.01
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(len(WORDS))
+
+
+def test_beta_draws_follow_the_posterior() -> None:
+    estimate = Estimate(np.array([60.0, 2.5, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
+    drawn = np.array([beta_draw_index(estimate, word) for word in WORDS[:5000]])
+    for k, (a, b) in enumerate(((61.0, 21.0), (3.5, 18.5), (1.0, 1.0))):
+        assert kstest(drawn[:, k], beta(a, b).cdf).pvalue > 0.01
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(5000)
+
+
+@pytest.mark.parametrize(
+    ("total", "count", "wins", "losses"),
+    [
+        (-1e-15, 5.0, 0.0, 5.0),
+        (5.0 + 1e-13, 5.0, 5.0, 0.0),
+        (-1e-16, -1e-16, 0.0, 0.0),
+        (1e-16, -1e-16, 0.0, 0.0),
+        (7.0, 5.0, 5.0, 0.0),
+    ],
+)
+def test_beta_draws_take_what_rounding_leaves(
+    total: float, count: float, wins: float, losses: float
+) -> None:
+    spoiled = Estimate(np.array([total]), np.array([count]), 5.0, 1.0)
+    clean = Estimate(np.array([wins]), np.array([wins + losses]), 5.0, 1.0)
+    for word in WORDS[:50]:
+        found = beta_draw_index(spoiled, word)
+        assert found == pytest.approx(beta_draw_index(clean, word), rel=1e-9)
+        assert 0.0 < found[0] < 1.0
+
+
+def test_draws_hang_on_the_word_alone() -> None:
+    for word in WORDS[:5]:
+        again = normal_draw_index(ESTIMATE, word, sigma=1.0)
+        assert again.tolist() == normal_draw_index(ESTIMATE, word, sigma=1.0).tolist()
+    firsts = {normal_draw_index(ESTIMATE, word, sigma=1.0)[0] for word in WORDS[:100]}
+    assert len(firsts) == 100

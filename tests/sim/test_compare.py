@@ -1,0 +1,130 @@
+"""From cells to comparisons: what shares its tapes stands side by side, the rest stays apart."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim import compare, merge
+from coopbandits.sim.ledger import run_cell
+
+DDUCB, ALONE = cb.DDUCB(), cb.IndependentUCB()
+PROBLEM = cb.GaussianBandit([1.0, 0.5, 0.2])
+CYCLE, STAR = cb.Network.from_spec("cycle:4"), cb.Network.from_spec("star:4")
+
+Played = list[tuple[cb.Cell, cb.Result]]
+
+
+def played(
+    problems: tuple[cb.Problem, ...] = (PROBLEM,),
+    networks: tuple[cb.Network, ...] = (CYCLE,),
+    seeds: tuple[int, ...] = (0,),
+    policies: tuple[cb.Policy, ...] = (DDUCB, ALONE),
+) -> Played:
+    cells = [
+        cb.Cell(problem, network, policy, 40, 3, seed)
+        for problem, network, seed, policy in product(problems, networks, seeds, policies)
+    ]
+    return [(cell, run_cell(cell)) for cell in cells]
+
+
+def test_cells_that_differ_in_policy_are_joined() -> None:
+    ((name, joined),) = compare(played()).items()
+    together = cb.simulate(PROBLEM, CYCLE, [DDUCB, ALONE], 40, 3, 0, progress=False)
+    assert name == "cycle:4"
+    assert joined.dataset.identical(together.dataset)
+    assert joined.meta["settings"] == together.meta["settings"]
+    assert joined.meta["engines"] == ["cpu", "cpu"]
+    assert str(joined.summary()) == str(together.summary())
+    (difference,) = joined.summary().differences
+    assert (difference.first, difference.second) == ("dducb", "independent-ucb")
+    assert not np.isnan(difference.p_value)
+
+
+def test_the_order_of_policies_is_the_order_given() -> None:
+    (joined,) = compare(played(policies=(ALONE, DDUCB))).values()
+    assert joined.policies == ["independent-ucb", "dducb"]
+
+
+def test_a_joined_result_can_be_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
+    (joined,) = compare(played()).values()
+    folder = joined.save(tmp_path_factory.mktemp("joined"))
+    assert cb.Result.load(folder).dataset.identical(joined.dataset)
+
+
+def test_wall_times_are_added_up() -> None:
+    results = [result for _, result in played()]
+    for result, seconds in zip(results, (1.5, 2.25), strict=True):
+        result.meta["wall_seconds"] = seconds
+    before = [dict(result.meta) for result in results]
+    assert merge(results).meta["wall_seconds"] == 3.75
+    assert [result.meta for result in results] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ({"seeds": (0, 7)}, ["cycle:4, seed 0", "cycle:4, seed 7"]),
+        ({"networks": (STAR, CYCLE)}, ["star:4", "cycle:4"]),
+        (
+            {"problems": (PROBLEM, cb.BernoulliBandit([0.5]))},
+            [
+                "cycle:4, GaussianBandit(means=[1.0, 0.5, 0.2], sigma=1.0)",
+                "cycle:4, BernoulliBandit(means=[0.5], sigma=0.5)",
+            ],
+        ),
+        (
+            {"networks": (STAR, CYCLE), "seeds": (1, 2)},
+            ["star:4, seed 1", "star:4, seed 2", "cycle:4, seed 1", "cycle:4, seed 2"],
+        ),
+    ],
+)
+def test_other_cells_stay_apart(arguments: dict[str, tuple[object, ...]], names: list[str]) -> None:
+    cells = played(**arguments)  # type: ignore[arg-type]
+    joined = compare(cells)
+    assert list(joined) == names
+    for (first, one), (second, two), result in zip(
+        cells[::2], cells[1::2], joined.values(), strict=True
+    ):
+        assert result.policies == [first.policy.spelling, second.policy.spelling]
+        for single in (one, two):
+            (policy,) = single.policies
+            assert result.dataset.sel(policy=[policy]).identical(single.dataset)
+
+
+def test_groups_that_read_alike_get_different_names() -> None:
+    metropolis = cb.Network.from_spec("star:4", weights="metropolis")
+    joined = compare(played(networks=(STAR, metropolis, CYCLE)))
+    assert len(joined) == 3
+    assert len([name for name in joined if name.startswith("star:4 #")]) == 2
+    assert "cycle:4" in joined
+
+
+def test_a_missing_cell_leaves_the_others() -> None:
+    joined = compare(played(networks=(CYCLE, STAR))[1:])
+    assert [result.policies for result in joined.values()] == [
+        ["independent-ucb"],
+        ["dducb", "independent-ucb"],
+    ]
+
+
+def test_nothing_to_compare() -> None:
+    assert compare([]) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"horizon": 41}, {"runs": 2}, {"seed": 1}, {"network": STAR}, {"problem": 2}, {"rounds": 3}],
+    ids=str,
+)
+def test_merge_refuses_different_settings(change: dict[str, object]) -> None:
+    settings: dict[str, object] = {"horizon": 40, "runs": 3, "seed": 0, "network": CYCLE}
+    problem = cb.GaussianBandit([1.0, 0.5, 0.1]) if "problem" in change else PROBLEM
+    change = {key: value for key, value in change.items() if key != "problem"}
+    first = cb.simulate(PROBLEM, policies=DDUCB, progress=False, **settings)  # type: ignore[arg-type]
+    second = cb.simulate(problem, policies=ALONE, progress=False, **(settings | change))  # type: ignore[arg-type]
+    with pytest.raises(cb.InputError, match="different settings cannot stand side by side"):
+        merge([first, second])

@@ -1,0 +1,274 @@
+"""Experiment files: the right cells in the right order, and a sentence for everything else."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim.experiment import DEFAULTS, KINDS, make_problem, read_experiment
+
+ROOT = Path(__file__).parents[2]
+SMALLEST = 'policies = ["dducb"]\ngraphs = ["cycle:4"]\n'
+
+FULL = """
+horizon = 500
+runs = 3
+seeds = [4, 2]
+policies = ["independent-ucb", "dducb:eta=3"]
+graphs = ["star:5", "cycle:6"]
+weights = "metropolis"
+
+[problems.second]
+kind = "gaussian"
+means = "1,0.5x2"
+sigma = 2.0
+
+[problems.first]
+kind = "bernoulli"
+means = [0.9, 0.1]
+"""
+
+Read = Callable[..., list[cb.Cell]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Read the cells of a text, with overrides."""
+
+    def run(text: str, *overrides: str) -> list[cb.Cell]:
+        (tmp_path / "e.toml").write_text(text)
+        return read_experiment(tmp_path / "e.toml", overrides)
+
+    return run
+
+
+def test_a_full_file(read: Read) -> None:
+    cells = read(FULL)
+    problems = [cb.GaussianBandit([1.0, 0.5, 0.5], 2.0), cb.BernoulliBandit([0.9, 0.1])]
+    assert [
+        (cell.problem, cell.network.description, cell.seed, cell.policy.spelling) for cell in cells
+    ] == [
+        (problem, graph, seed, policy)
+        for problem in problems  # tables in the order of the file
+        for graph in ("star:5", "cycle:6")
+        for seed in (4, 2)
+        for policy in ("independent-ucb", "dducb:eta=3")
+    ]
+    assert {(cell.horizon, cell.runs, cell.network.weights) for cell in cells} == {
+        (500, 3, "metropolis")
+    }
+
+
+def test_defaults(read: Read) -> None:
+    (cell,) = read(SMALLEST)
+    assert cell.problem == cb.GaussianBandit([1.0] + [0.8] * 16, 1.0)
+    assert (cell.horizon, cell.runs, cell.seed) == (10_000, 10, 0)
+    assert cell.network.weights == "max-degree"
+
+
+def test_the_example_can_be_read() -> None:
+    file = ROOT / "examples" / "experiment.toml"
+    assert len(read_experiment(file)) > 1
+    lines = [line.lstrip("# ") for line in file.read_text().splitlines()]
+    for key in DEFAULTS:
+        assert any(line.startswith((f"{key} =", f"[{key}.")) for line in lines), f"{key} is missing"
+
+
+def test_the_page_on_sweeps_shows_a_file_that_can_be_read(read: Read) -> None:
+    page = (ROOT / "docs" / "sweeps.md").read_text()
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(read(shown)) == 2 * 3 * 2 * 2
+    (line,) = re.findall(r"^coopbandits run experiment.toml .*--set.*$", page, re.MULTILINE)
+    words = shlex.split(line)
+    overrides = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+    cells = read(shown, *overrides)
+    assert {cell.horizon for cell in cells} == {500}
+    assert cells[0].problem.num_arms == 2
+    for name in [*DEFAULTS, *KINDS]:
+        assert re.search(rf'`\[?"?{name}[".`]', page), f"{name} is not described"
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"kind": "gaussian", "means": [1, 0.5]}, cb.GaussianBandit([1.0, 0.5])),
+        ({"kind": "gaussian", "means": "1,0x2", "sigma": 2}, cb.GaussianBandit([1, 0, 0], 2.0)),
+        ({"kind": "bernoulli", "means": "0.9,0.1x2"}, cb.BernoulliBandit([0.9, 0.1, 0.1])),
+        ({"kind": "beta", "a": [2, 1], "b": [1, 3]}, cb.BetaBandit([2, 1], [1, 3])),
+    ],
+    ids=lambda given: str(given.get("kind", "")) if isinstance(given, dict) else "",
+)
+def test_kinds(table: dict[str, object], problem: cb.Problem) -> None:
+    before = copy.deepcopy(table)
+    assert make_problem("mine", table) == problem
+    assert table == before
+
+
+@pytest.mark.parametrize(("more", "sigma"), [("", 2.0), ("sigma = 0.5", 0.5)])
+def test_logged_arms(read: Read, tmp_path: Path, more: str, sigma: float) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("left,right\n1,0\n3,4\n")
+    table = f"[problems.log]\nkind = 'logged'\nfile = '{log}'\n{more}"
+    (cell,) = read(SMALLEST + table)
+    assert isinstance(cell.problem, cb.LoggedBandit)
+    assert cell.problem.means.tolist() == [2.0, 2.0]
+    assert cell.problem.sigma == sigma
+
+
+def test_a_file_replaces_the_default_problem(read: Read) -> None:
+    (cell,) = read(SMALLEST + "[problems.mine]\nkind = 'bernoulli'\nmeans = [0.5]")
+    assert cell.problem == cb.BernoulliBandit([0.5])
+
+
+def with_problem(table: str) -> str:
+    return f"{SMALLEST}[problems.mine]\n{table}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("horizon = ", r"e\.toml is no TOML file: Invalid value"),
+        ("horizon = 1\nhorizon = 2", r"e\.toml is no TOML file: Cannot overwrite"),
+        ("graphs = ['cycle:4']", r"e\.toml has no policies; give at least one$"),
+        ("policies = ['dducb']", r"e\.toml has no graphs; give at least one$"),
+        (SMALLEST + "horizn = 5", "unknown key in .*'horizn'; known are .*did you mean 'horizon'"),
+        (SMALLEST + "[problem.mine]\nkind = 'beta'", "'problem'; .* did you mean 'problems'"),
+        ("policies = []\ngraphs = ['cycle:4']", "has no policies; give at least one"),
+        ("graphs = []\npolicies = ['dducb']", "has no graphs; give at least one"),
+        (SMALLEST + "seeds = []", "has no seeds; give at least one"),
+        (SMALLEST + "problems = {}", "has no problems; give at least one"),
+        ("policies = 'dducb'\ngraphs = ['cycle:4']", r"policies is 'dducb'; give a list, such as"),
+        ("policies = ['dducb']\ngraphs = 4", r"graphs is 4; give a list, such as graphs = \[4\]"),
+        ("policies = ['dducb']\ngraphs = [4]", "graphs holds 4; give texts in quotes"),
+        ("policies = [1]\ngraphs = ['cycle:4']", "policies holds 1; give texts in quotes"),
+        ("policies = ['ddcub']\ngraphs = ['cycle:4']", "unknown policy 'ddcub'; .* 'dducb'"),
+        ("policies = ['dducb']\ngraphs = ['cylce:4']", "unknown graph 'cylce'; .* 'cycle'"),
+        (SMALLEST + "weights = 'metropols'", "unknown weights 'metropols'; .* 'metropolis'"),
+        (SMALLEST + "weights = 3", "mixing matrix has shape"),
+        (SMALLEST + "horizon = 0", "horizon holds 0; give whole numbers, at least 1"),
+        (SMALLEST + "horizon = 10.0", "horizon holds 10.0; give whole numbers"),
+        (SMALLEST + "horizon = '10'", "horizon holds '10'; give whole numbers"),
+        (SMALLEST + "horizon = true", "horizon holds True; give whole numbers"),
+        (SMALLEST + "runs = 0", "runs holds 0; give whole numbers, at least 1"),
+        (SMALLEST + "seeds = 3", r"seeds is 3; give a list, such as seeds = \[3\]"),
+        (SMALLEST + "seeds = [0, -1]", "seeds holds -1; give whole numbers, at least 0"),
+        (SMALLEST + "seeds = [0.5]", "seeds holds 0.5; give whole numbers, at least 0"),
+        (SMALLEST + "seeds = [false]", "seeds holds False; give whole numbers, at least 0"),
+        (SMALLEST + "problems = 3", r"problems is 3; give tables, such as \[problems.mine\]"),
+        (SMALLEST + "[problems]\nmine = 3", "problem 'mine' has no kind; choose one of gaussian"),
+        (with_problem("means = [1, 0]"), "problem 'mine' has no kind; choose one of gaussian, ber"),
+        (with_problem("kind = 'guassian'"), "kind of problem 'mine' 'guassian'; .* 'gaussian'"),
+        (with_problem("kind = 'gaussian'"), "'mine' of kind gaussian has no means; give it"),
+        (with_problem("kind = 'beta'\na = [1]"), "'mine' of kind beta has no b; give it"),
+        (
+            with_problem("kind = 'gaussian'\nmeans = [1]\nsigme = 1"),
+            "unknown key of problem 'mine' 'sigme'; known are means, sigma; did you mean 'sigma'",
+        ),
+        (
+            with_problem("kind = 'bernoulli'\nmeans = [0.5]\nsigma = 1"),
+            "unknown key of problem 'mine' 'sigma'; known are means",
+        ),
+        (with_problem("kind = 'gaussian'\nmeans = '1,x'"), "part 'x' is no number; write numbers"),
+        (with_problem("kind = 'gaussian'\nmeans = 1"), "means has shape"),
+        (with_problem("kind = 'bernoulli'\nmeans = [2]"), "means"),
+        (with_problem("kind = 'logged'\nfile = 'nowhere.csv'"), "'nowhere.csv' does not exist"),
+    ],
+)
+def test_bad_files(read: Read, text: str, message: str) -> None:
+    with pytest.raises(cb.InputError, match=message) as caught:
+        read(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("kind = ['gaussian']\nmeans = [1]", "kind of problem 'mine'"),
+        ("kind = 'logged'\nfile = 3", "file"),
+    ],
+)
+def test_values_of_other_types(read: Read, table: str, message: str) -> None:
+    with pytest.raises(cb.InputError, match=message):
+        read(with_problem(table))
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(cb.InputError, match=r"cannot read .*nowhere\.toml: No such file .*; give"):
+        read_experiment(tmp_path / "nowhere.toml")
+    with pytest.raises(cb.InputError, match=r"cannot read .*: Is a directory; give"):
+        read_experiment(tmp_path)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "e.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(cb.InputError, match=r"e\.toml is no TOML file"):
+        read_experiment(tmp_path / "e.toml")
+
+
+def test_overrides(read: Read) -> None:
+    cells = read(
+        FULL,
+        "horizon=70",
+        " runs = 1 ",
+        "seeds=[7]",
+        'policies=["dducb"]',
+        "weights=max-degree",  # a word needs no quotes
+        "problems.second.means=1,0.25",  # nor does a text with a comma
+        "problems.second.sigma=0.5",
+    )
+    gaussian, bernoulli = cb.GaussianBandit([1.0, 0.25], 0.5), cb.BernoulliBandit([0.9, 0.1])
+    assert [cell.problem for cell in cells] == [gaussian, gaussian, bernoulli, bernoulli]
+    for cell in cells:
+        assert (cell.horizon, cell.runs, cell.seed) == (70, 1, 7)
+        assert (cell.policy.spelling, cell.network.weights) == ("dducb", "max-degree")
+
+
+def test_the_last_override_counts(read: Read) -> None:
+    (cell,) = read(SMALLEST, "horizon=70", "horizon=80")
+    assert cell.horizon == 80
+
+
+def test_overrides_give_what_a_file_lacks(read: Read) -> None:
+    (cell,) = read("", 'graphs=["cycle:5"]', 'policies=["dducb:epsilon=1/30"]')
+    assert (cell.network.num_agents, cell.policy.spelling) == (5, cb.DDUCB(epsilon=1 / 30).spelling)
+
+
+def test_defaults_are_never_changed(read: Read) -> None:
+    before = copy.deepcopy(DEFAULTS)
+    (cell,) = read(SMALLEST, "problems.paper.means=1,0", "problems.paper.sigma=3", "seeds=[5]")
+    assert np.array_equal(cell.problem.means, [1.0, 0.0])
+    assert before == DEFAULTS
+    assert read(SMALLEST)[0].problem.num_arms == 17
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("horizon", "--set takes key=value, such as horizon=500; got 'horizon'"),
+        ("=5", "--set takes key=value, such as horizon=500; got '=5'"),
+        ("horizn=5", "unknown key in .*'horizn'; .* did you mean 'horizon'"),
+        ("horizon=", "horizon holds ''; give whole numbers"),
+        ("horizon=many", "horizon holds 'many'; give whole numbers"),
+        ("horizon.most=5", r"--set horizon\.most=5: there is no table 'horizon'"),
+        ("problems.other.sigma=1", "--set .*: there is no table 'other'"),
+        ("problems.paper.sigme=1", "unknown key of problem 'paper' 'sigme'; .* 'sigma'"),
+        ("policies=dducb", r"policies is 'dducb'; give a list, such as policies = \['dducb'\]"),
+        ("seeds=[]", "has no seeds; give at least one"),
+    ],
+)
+def test_bad_overrides(read: Read, override: str, message: str) -> None:
+    with pytest.raises(cb.InputError, match=message):
+        read(SMALLEST, override)
+
+
+def test_every_kind_names_its_keys() -> None:
+    for kind, (_, needed, optional) in KINDS.items():
+        assert needed, kind
+        assert not set(needed) & set(optional), kind
