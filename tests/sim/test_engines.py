@@ -71,6 +71,7 @@ FIELD: dict[str, AnyPolicy] = {
         *(text for text in EXAMPLES if text not in ("dducb", "independent-ucb")),
         "coop-ucb:gamma=2",
         "coop-ucl:gamma=1.5,prior_mean=0.9,prior_sigma=0.3",
+        "coop-ucl:gamma=400",  # t^−γ underflows
         "dec-ts:family=bernoulli",
         "independent-ts:family=bernoulli",
         "central-ts:family=bernoulli",

@@ -44,7 +44,7 @@ def test_dec_ts_on_a_complete_graph_is_central_ts(engine: str, family: str) -> N
     assert np.allclose(network.matrix.toarray(), 1 / 7)
     problem = GAUSSIAN if family == "gaussian" else BernoulliBandit([0.3, 0.6, 0.5])
     names = [f"dec-ts:family={family}", f"central-ts:family={family}"]
-    dec, central = arms_of(problem, network, names, 300, engine)
+    dec, central = arms_of(problem, network, names, 120, engine)
     assert np.array_equal(dec, central)
     assert len(np.unique(dec)) > 1
 

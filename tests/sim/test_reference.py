@@ -129,7 +129,7 @@ def test_rewards_come_from_the_reward_tape() -> None:
     assert record.agent_pulls[0].tolist() == [[0, 0, 30]] * 5
 
 
-@pytest.mark.parametrize("policy", map(parse_policy, EXAMPLES), ids=EXAMPLES)
+@pytest.mark.parametrize("policy", [parse_policy(text) for text in EXAMPLES], ids=EXAMPLES)
 def test_runs_do_not_depend_on_those_before(policy: AnyPolicy) -> None:
     together = reference.play(task(policy), range(4), ignore)
     alone = [reference.play(task(policy), range(run, run + 1), ignore) for run in range(4)]

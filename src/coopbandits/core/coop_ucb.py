@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from coopbandits.core.agent import Agent, CooperativeAgent, LocalView
 from coopbandits.core.aggregate.consensus import RunningConsensus
-from coopbandits.core.checks import require_number, require_positive
+from coopbandits.core.checks import require_number
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index.inflated import inflated_ucb_index
 from coopbandits.core.index.quantile import ucl_index
@@ -141,7 +141,8 @@ class CoopUCL(Policy):
         require_gamma(self.gamma)
         require_number("prior_mean", self.prior_mean, "a finite number", -math.inf, math.inf)
         if self.prior_sigma != math.inf:
-            require_positive("prior_sigma", self.prior_sigma)
+            accepted = "between 1e-100 and 1e100, or infinite for a flat prior"
+            require_number("prior_sigma", self.prior_sigma, accepted, 1e-100, 1e100)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -54,5 +54,5 @@ def spell(value: Any) -> str:
     if isinstance(value, tuple):
         return "..".join(spell(part) for part in value)
     if isinstance(value, float):
-        return repr(value).removesuffix(".0")
+        return repr(float(value)).removesuffix(".0")  # a numpy float as well
     return str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import beta, kstest, norm
@@ -34,12 +36,20 @@ def test_normal_draws_follow_the_posterior() -> None:
     assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(len(WORDS))
 
 
-def test_beta_draws_follow_the_posterior() -> None:
-    estimate = Estimate(np.array([60.0, 2.5, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
-    drawn = np.array([beta_draw_index(estimate, word) for word in WORDS[:5000]])
-    for k, (a, b) in enumerate(((61.0, 21.0), (3.5, 18.5), (1.0, 1.0))):
-        assert kstest(drawn[:, k], beta(a, b).cdf).pvalue > 0.01
-    assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(5000)
+@pytest.mark.parametrize(
+    ("total", "count", "posterior"),
+    [(60.0, 80.0, beta(61, 21)), (2.5, 20.0, beta(3.5, 18.5)), (0.0, 0.0, beta(1, 1))],
+)
+def test_beta_draws_follow_the_posterior(total: float, count: float, posterior: Any) -> None:
+    """Many arms alike make a large sample of few words."""
+    arms = 2000
+    estimate = Estimate(np.full(arms, total), np.full(arms, count), 100.0, 5.0)
+    drawn = np.array([beta_draw_index(estimate, word) for word in WORDS[:100]])
+    assert kstest(drawn.ravel(), posterior.cdf).pvalue > 0.01
+    # Neither the arms of one word nor the same arm of two words hang together.
+    limit = 4.5 / np.sqrt(drawn.size)
+    assert abs(np.corrcoef(drawn[:, 1:].ravel(), drawn[:, :-1].ravel())[0, 1]) < limit
+    assert abs(np.corrcoef(drawn[1:].ravel(), drawn[:-1].ravel())[0, 1]) < limit
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,11 @@ def normal_upper(
 
 
 def upper_quantile(tail: float) -> float:
-    """Return Φ⁻¹(1 − tail) as −Φ⁻¹(tail), which stays exact for tiny tails; at most one half."""
-    return -normal_quantile(min(0.5, tail))
+    """Return Φ⁻¹(1 − tail) as −Φ⁻¹(tail), which stays exact for tiny tails.
+
+    Tails are taken between 1e-300 and one half, so that the quantile is finite and not negative.
+    """
+    return -normal_quantile(min(0.5, max(1e-300, tail)))
 
 
 def ucl_index(

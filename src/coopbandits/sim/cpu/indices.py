@@ -131,7 +131,7 @@ def _choose_bonus(
 @njit
 def upper_quantile(tail: float) -> float:
     """Return Φ⁻¹(1 − tail); see `core.index.quantile`."""
-    return -normal_quantile(min(0.5, tail))
+    return -normal_quantile(min(0.5, max(1e-300, tail)))
 
 
 @njit
