@@ -44,7 +44,7 @@ def ucl_index(
     """
     del word
     rounds = rounds_of(estimate)
-    quantile = upper_quantile(rounds**-gamma if rounds > 0 else 1.0)
+    quantile = upper_quantile(max(1.0, rounds) ** -gamma)
     inflation = estimate.num_agents * root_log(rounds)
     least = NO_INFORMATION * estimate.num_agents
     values = np.full(estimate.counts.size, math.inf)

@@ -56,7 +56,7 @@ def level(rule: Any, num_agents: float, rounds: float) -> float:
     if rule.kind == INFLATED:
         return rule.scale * math.log(max(1.0, rounds)) / num_agents
     if rule.kind == UCL:
-        return upper_quantile(rounds**-rule.gamma if rounds > 0.0 else 1.0)
+        return upper_quantile(max(1.0, rounds) ** -rule.gamma)
     if rule.kind == BAYES:
         return upper_quantile(1.0 / (1.0 + rounds))
     return 0.0
