@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
 }
 """Name → one number per agent."""
 
+_found: WeakKeyDictionary[Network, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
+"""What has been computed already: once per network is enough."""
+
 LOCAL = frozenset({"num_agents", "lambda_bound"})
 """What a network tells anyway."""
 
@@ -27,6 +31,9 @@ def global_knowledge(network: Network, needs: Iterable[str]) -> list[dict[str, f
     for need in sorted(set(needs) - LOCAL):
         if need not in SOURCES:
             raise unknown_name("kind of global knowledge", need, SOURCES)
-        for own, value in zip(known, SOURCES[need](network), strict=True):
+        found = _found.setdefault(network, {})
+        if need not in found:
+            found[need] = SOURCES[need](network)
+        for own, value in zip(known, found[need], strict=True):
             own[need] = float(value)
     return known

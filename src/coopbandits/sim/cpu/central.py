@@ -64,28 +64,30 @@ def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, run: int
 ) -> None:
     """Play one run; what is visible stands in the row of `history` that is oldest."""
-    num_arms, kept = world.table.shape[0], history.shape[0]
-    values = np.empty(num_arms)
-    last = 0
+    num_arms, num_agents, kept = world.table.shape[0], world.reward_keys.shape[1], history.shape[0]
+    scratch, words_from = np.empty((3, num_arms)), world.decision_keys[run]
+    lasts, levels, told = np.zeros(num_agents, np.int64), np.zeros(1), np.zeros(1)
+    choosers = 1 if rule.kind == UCB else num_agents
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
-        common = rule.kind == UCB and kept > 0  # one choice for all
-        if common:
-            last = _choose(world, visible, kept, rule, run, 0, done, last, values)
-        for agent in range(world.reward_keys.shape[1]):
-            if not common:
-                last = _choose(world, visible, kept, rule, run, agent, done, last, values)
+        for agent in range(num_agents):
+            if agent == 0 or kept == 0:  # else all have chosen on what was visible
+                _choose(
+                    rule, visible, kept, choosers, done, told, words_from, world.cubics, lasts,
+                    levels, scratch,
+                )  # fmt: skip
+            arm = lasts[agent if choosers > 1 else 0]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, world.table, last, z)
-            totals[0, last] += u
-            totals[0, num_arms + last] += 1.0
+            u = reward_from_variate(world.form_kind, world.table, arm, z)
+            totals[0, arm] += u
+            totals[0, num_arms + arm] += 1.0
             block = agent // world.block
             book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
-                slot, last, done, done + 1, u,
+                slot, arm, done, done + 1, u,
             )  # fmt: skip
         if kept > 0:
             history[row] = totals[0]
@@ -93,15 +95,18 @@ def _play_run(
 
 @njit
 def _choose(
-    world: Any, visible: Any, kept: int, rule: Any, run: int, agent: int, done: int, last: int,
-    values: Any,
-) -> int:  # fmt: skip
-    num_arms = values.size
+    rule: Any, visible: Any, kept: int, choosers: int, done: int, told: Any, words_from: Any,
+    cubics: Any, lasts: Any, levels: Any, scratch: Any,
+) -> None:  # fmt: skip
+    """Write into `lasts` what is played on what is visible, by one for all or by everyone."""
+    num_arms = scratch.shape[1]
     time = 0.0
     for k in range(num_arms):
         if kept > 1 and visible[0, num_arms + k] == 0.0:
-            return done % num_arms  # nothing to go by yet: every arm in turn
+            lasts[:choosers] = done % num_arms  # nothing to go by yet: every arm in turn
+            return
         time += visible[0, num_arms + k]
-    word = word_at(world.decision_keys[run, agent], done)
-    at = level(rule, 1.0, time)
-    return choose(rule, visible, 0, 1.0, at, 0.0, word, world.cubics, last, values)
+    choose(
+        rule, visible, 0, choosers, 1.0, done, level(rule, 1.0, time), told, words_from, cubics,
+        lasts, levels, scratch,
+    )  # fmt: skip

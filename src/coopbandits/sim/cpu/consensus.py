@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,11 @@ from numpy.typing import NDArray
 
 from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
+from coopbandits.sim.cpu.averaging import average
 from coopbandits.sim.cpu.indices import (
     BAYES,
     BETA_DRAW,
+    GROWING,
     INFLATED,
     NORMAL_DRAW,
     UCL,
@@ -23,16 +24,12 @@ from coopbandits.sim.cpu.indices import (
 )
 from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.stage_mixing import mix_agent
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
 
 SPAN_PULLS = 2_000_000
 """Pulls of one run played between two reports of progress."""
-
-GROWING = -1.0
-"""An inflation of this value stands for f(t) = sqrt(ln t)."""
 
 ConsensusPolicy = CoopUCB | CoopUCB2 | CoopUCL | DecTS | DecBayesUCB | IndependentTS
 
@@ -44,14 +41,17 @@ def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick)
     mixes = not isinstance(policy, IndependentTS)
     num_agents = float(task.network.num_agents if mixes else 1)
     matrix = task.network.matrix
-    mixed, spare = np.zeros(state.shape), np.zeros(state.shape)
-    last = np.zeros(state.shape[:2], dtype=np.int64)
+    fresh = state.fresh if task.keep else np.empty((len(runs), 0, state.shape[2]))
+    shape = (*state.shape[:2], -(-state.shape[2] // 4) * 4)  # four values are averaged at a time
+    mixed = np.zeros(shape)
+    spare = np.zeros(shape) if mixes else mixed
+    lasts, levels = np.zeros(state.shape[:2], dtype=np.int64), np.zeros(state.shape[:2])
     most = max(1, SPAN_PULLS // task.network.num_agents)
     play = play_runs if len(runs) >= get_num_threads() else play_agents
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play(
-            state.world, span(task, done, rounds), state.tally, state.fresh, mixed, spare, last,
+            state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts, levels,
             matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule,
         )  # fmt: skip
         if mixes and rounds % 2:
@@ -86,92 +86,86 @@ def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[
 
 @njit(cache=True, parallel=True)
 def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, last: Any, indptr: Any,
-    indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any, rule: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
+    indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
+    rule: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run; after an odd number `spare` holds the averages."""
+    """Play a span of rounds, every thread a run; after an odd number `spare` holds the totals."""
     for run in prange(mixed.shape[0]):
-        _play_run(
-            world, span, tally, fresh, mixed[run], spare[run], last, indptr, indices, weights,
-            mixes, num_agents, inflation, rule, run,
-        )  # fmt: skip
-
-
-@njit
-def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, own: Any, other: Any, last: Any, indptr: Any,
-    indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any, rule: Any, run: int,
-) -> None:  # fmt: skip
-    # Arrays are taken out of their tuples once; see `play_block`.
-    table, cubics, stops = world.table, world.cubics, span.stops
-    rewards_from, decisions_from = world.reward_keys[run], world.decision_keys[run]
-    counts, rewards, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
-    pulls, lasts, values = fresh[run], last[run], np.empty(table.shape[0])
-    size = own.shape[0]
-    for r in range(span.rounds):
-        slot = span.slot + np.searchsorted(stops, r, side="right")
-        _pull(
-            world.form_kind, table, world.is_normal, cubics, rewards_from, decisions_from, counts,
-            rewards, arms, pulls, lasts, values, own, num_agents, inflation, rule, world.block,
-            slot, span.first + r, 0, size,
-        )  # fmt: skip
-        if mixes:
-            for agent in range(size):
-                start, end = indptr[agent], indptr[agent + 1]
-                mix_agent(indices, weights, start, end, own, other, agent, 1.0, 0.0)
-            own, other = other, own
+        scratch = np.empty((3, world.table.shape[0]))
+        for r in range(span.rounds):
+            own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
+            _play_round(
+                world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
+                indptr, indices, weights, mixes, num_agents, inflation, rule, scratch, run, r,
+                0, mixed.shape[1],
+            )  # fmt: skip
 
 
 @njit(cache=True, parallel=True)
 def play_agents(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, last: Any, indptr: Any,
-    indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any, rule: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
+    indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
+    rule: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread some agents; otherwise as `play_runs`."""
     num_runs, size = mixed.shape[:2]
     for r in range(span.rounds):
-        own, other = (mixed, spare) if r % 2 == 0 or not mixes else (spare, mixed)
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
         for task in prange(num_runs * world.num_blocks):
             run, block = task // world.num_blocks, task % world.num_blocks
-            _pull(
-                world.form_kind, world.table, world.is_normal, world.cubics, world.reward_keys[run],
-                world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run],
-                fresh[run], last[run], np.empty(world.table.shape[0]), own[run], num_agents,
-                inflation, rule, world.block, slot, span.first + r, block * world.block,
+            _play_round(
+                world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
+                indptr, indices, weights, mixes, num_agents, inflation, rule,
+                np.empty((3, world.table.shape[0])), run, r, block * world.block,
                 min((block + 1) * world.block, size),
             )  # fmt: skip
-        if mixes:
-            for task in prange(num_runs * size):
-                run, agent = task // size, task % size
-                start, end = indptr[agent], indptr[agent + 1]
-                mix_agent(indices, weights, start, end, own[run], other[run], agent, 1.0, 0.0)
+
+
+@njit
+def _play_round(
+    world: Any, span: Any, tally: Any, fresh: Any, own: Any, other: Any, lasts: Any, levels: Any,
+    indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
+    rule: Any, scratch: Any, run: int, r: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Let some agents of one run average, choose and pull.
+
+    x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
+    """
+    done = span.first + r
+    if mixes:
+        average(indptr, indices, weights, own, other, start, end)
+    choose(
+        rule, other, start, end, num_agents, done, level(rule, num_agents, float(done)), inflation,
+        world.decision_keys[run], world.cubics, lasts, levels, scratch,
+    )  # fmt: skip
+    _pull(
+        world.form_kind, world.table, world.is_normal, world.cubics, world.reward_keys[run],
+        tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts, world.block,
+        span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
+    )  # fmt: skip
 
 
 @njit
 def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
-    counts: Any, rewards: Any, arms: Any, pulls: Any, lasts: Any, values: Any, own: Any,
-    num_agents: float, inflation: Any, rule: Any, block: int, slot: int, done: int, start: int,
-    end: int,
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
+    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, block: int, slot: int, done: int,
+    start: int, end: int,
 ) -> None:  # fmt: skip
-    """Let some agents of one run choose and pull, and add the pulls to their averages."""
-    num_arms = values.size
-    growing = math.sqrt(math.log(max(1.0, float(done))))
-    time_level = level(rule, num_agents, float(done))
-    for agent in range(start, end):
-        inflated = growing if inflation[agent] == GROWING else inflation[agent]
-        word = word_at(decisions_from[agent], done)
-        arm = choose(
-            rule, own, agent, num_agents, time_level, inflated, word, cubics, lasts[agent], values
-        )
-        z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
-        u = reward_from_variate(kind, table, arm, z)
-        own[agent, arm] += u
-        own[agent, num_arms + arm] += 1.0
-        pulls[agent, num_arms + arm] += 1.0
-        lasts[agent] = arm
-        counts[agent // block, slot, arm] += 1
-        rewards[agent // block, slot] += u
-        if arms.shape[1] > 0:
-            arms[agent, done] = arm
+    """Let some agents pull the arms they chose, and add the pulls to their averages."""
+    num_arms = table.shape[0]
+    for first in range(start, end, block):
+        at, paid = first // block, 0.0
+        for agent in range(first, min(first + block, end)):
+            arm = lasts[agent]
+            z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
+            u = reward_from_variate(kind, table, arm, z)
+            own[agent, arm] += u
+            own[agent, num_arms + arm] += 1.0
+            counts[at, slot, arm] += 1
+            paid += u
+            if fresh.shape[0] > 0:
+                fresh[agent, num_arms + arm] += 1.0
+            if arms.shape[1] > 0:
+                arms[agent, done] = arm
+        rewards[at, slot] += paid

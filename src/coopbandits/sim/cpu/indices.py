@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
 from coopbandits.core.agent import NO_INFORMATION
@@ -19,6 +20,12 @@ from coopbandits.sim.cpu.leaves import best_arm, normal, normal_quantile, unifor
 UCB, INFLATED, UCL, BAYES, NORMAL_DRAW, BETA_DRAW = range(6)
 
 normal_upper = njit()(normal_upper_source)
+
+GROWING = -1.0
+"""An inflation of this value stands for f(t) = sqrt(ln t)."""
+
+ROUNDING = 4e-9
+"""Indices that differ by less, relative to their size above 1, may tie."""
 
 
 class IndexRule(NamedTuple):
@@ -64,68 +71,161 @@ def level(rule: Any, num_agents: float, rounds: float) -> float:
 
 @njit
 def choose(
-    rule: Any, own: Any, agent: int, num_agents: float, time_level: float, inflation: float,
-    word: Any, cubics: Any, last: int, values: Any,
-) -> int:  # fmt: skip
-    """Return the arm for one agent; `own[agent]` holds K average sums and K average counts.
+    rule: Any, own: Any, start: int, end: int, num_agents: float, done: int, time_level: float,
+    inflation: Any, words_from: Any, cubics: Any, lasts: Any, levels: Any, scratch: Any,
+) -> None:  # fmt: skip
+    """Write the arms of agents start … end − 1 into `lasts`.
 
-    `time_level` comes from `level`; `inflation` is the ε of an inflated index; `last` the arm
-    played last, where the search for the best begins.
+    `own[agent]` holds K average sums and K average counts, `inflation[agent]` the ε of an inflated
+    index or GROWING, `words_from[agent]` the tape of decisions; `time_level` comes from `level`,
+    `done` is the number of rounds played, `levels` belongs to `_choose_bonus`, and `scratch` has
+    room for three numbers per arm. If `own` has one row, it is read by all agents; only draws allow
+    for that. As in `averaging`, the loop over agents stands inside.
     """
+    growing = math.sqrt(math.log(max(1.0, float(done))))
     if rule.kind == UCB or rule.kind == INFLATED:
-        return _choose_bonus(own, agent, time_level, inflation, last, values)
-    num_arms = values.size
-    for k in range(num_arms):
-        total, count = num_agents * own[agent, k], num_agents * own[agent, num_arms + k]
-        if rule.kind == NORMAL_DRAW:
-            z = normal(word_at(word, k), cubics)
-            root = 1.0 / math.sqrt(1.0 + count / rule.sigma**2)
-            values[k] = root * (total / rule.sigma**2 * root + z)
-        elif rule.kind == BETA_DRAW:
-            wins = min(max(0.0, total), max(0.0, count))
-            first = gamma(word_at(word, k), 1.0 + wins, cubics)
-            second = gamma(word_at(word, num_arms + k), 1.0 + max(0.0, count - wins), cubics)
-            values[k] = first / (first + second)
-        elif rule.kind == BAYES:
-            values[k] = normal_upper(total, count, 1.0, 0.0, rule.sigma, time_level)
-        elif count <= NO_INFORMATION * num_agents:
-            return k
-        else:
-            spread = time_level * math.sqrt(1.0 + num_agents * inflation / count)
-            values[k] = normal_upper(total, count, rule.precision, rule.shift, rule.sigma, spread)
-    return best_arm(values)
+        _choose_bonus(
+            own, start, end, done, time_level, inflation, growing, lasts, levels, scratch[0]
+        )
+    elif rule.kind == NORMAL_DRAW:
+        precision = 1.0 / rule.sigma**2
+        _draw_normals(
+            own, start, end, num_agents, done, precision, words_from, cubics, lasts, scratch
+        )
+    elif rule.kind == BETA_DRAW:
+        _draw_betas(own, start, end, num_agents, done, words_from, cubics, lasts, scratch[0])
+    else:
+        _choose_quantile(
+            rule, own, start, end, num_agents, time_level, inflation, growing, lasts, scratch[0]
+        )
 
 
 @njit
 def _choose_bonus(
-    own: Any, agent: int, growth: float, inflation: float, last: int, values: Any
-) -> int:
+    own: Any, start: int, end: int, done: int, growth: float, inflation: Any, growing: float,
+    lasts: Any, levels: Any, values: Any,
+) -> None:  # fmt: skip
     """Choose by (s + √(G(n + ε)))/n, s and n averages.
 
-    An arm can only win if s + √(G(n + ε)) ≥ V n for the largest index V found so far, which takes
-    neither root nor division to rule out. The search begins with the arm played last.
+    Whether an index reaches some level V, s + √(G(n + ε)) ≥ V n, takes neither root nor division.
+    `levels` remembers a level that only the index of the arm played last exceeded then; as long as
+    that remains so, nothing else is computed.
     """
     num_arms = values.size
-    count = own[agent, num_arms + last]
-    best = -1e300
-    if count > NO_INFORMATION:
-        best = (own[agent, last] + math.sqrt(growth * (count + inflation))) / count
-    enough = best - 4e-9 * max(1.0, abs(best))
-    found, arm = 0, 0
-    for k in range(num_arms):
-        total, count = own[agent, k], own[agent, num_arms + k]
-        if count <= NO_INFORMATION:
-            return k
-        radicand = growth * (count + inflation)
-        lack = enough * count - total
-        values[k] = -1e300
-        if lack <= 0.0 or radicand >= lack * lack:
-            values[k] = (total + math.sqrt(radicand)) / count
-            found, arm = found + 1, k
+    for agent in range(start, end):
+        last, threshold = lasts[agent], levels[agent]
+        offset = growth * (growing if inflation[agent] == GROWING else inflation[agent])
+        count = own[agent, num_arms + last]
+        lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - own[agent, last]
+        is_clear = done >= num_arms and growth * count + offset >= lack * abs(lack)
+        if is_clear and _reaching(own, agent, num_arms, growth, offset, threshold) == 1:
+            continue
+        best, second, arm = -1e300, -1e300, 0
+        for k in range(num_arms):
+            total, count = own[agent, k], own[agent, num_arms + k]
+            values[k] = math.inf
+            if count > NO_INFORMATION:
+                lack, radicand = second * count - total, growth * count + offset
+                values[k] = -1e300
+                if radicand >= lack * abs(lack):
+                    values[k] = (total + math.sqrt(radicand)) / count
             if values[k] > best:
-                best = values[k]
-                enough = best - 4e-9 * max(1.0, abs(best))
-    return arm if found == 1 else best_arm(values)
+                best, second, arm = values[k], best, k
+            elif values[k] > second:
+                second = values[k]
+        lasts[agent] = best_arm(values) if may_tie(best, second) else arm
+        levels[agent] = 0.2 * best + 0.8 * second  # the best falls faster than the others rise
+
+
+@njit(fastmath={"contract"})
+def _reaching(
+    own: Any, agent: int, num_arms: int, growth: float, offset: float, threshold: float
+) -> int:
+    """Return the number of arms whose index is at least `threshold`, without a branch."""
+    found = 0
+    half = np.uintp(num_arms)  # unsigned: nothing counts from the end
+    for k in range(half):
+        count = own[agent, half + k]
+        lack = threshold * count - own[agent, k]
+        found += int(growth * count + offset >= lack * abs(lack))
+    return found
+
+
+@njit
+def _draw_normals(
+    own: Any, start: int, end: int, num_agents: float, done: int, precision: float, words_from: Any,
+    cubics: Any, lasts: Any, scratch: Any,
+) -> None:  # fmt: skip
+    """Choose by draws from normal posteriors with a standard normal prior."""
+    num_arms = scratch.shape[1]
+    for agent in range(start, end):
+        if agent == start or own.shape[0] > 1:
+            row = agent if own.shape[0] > 1 else 0
+            _normal_posteriors(own, row, num_arms, num_agents * precision, scratch)
+        word = word_at(words_from[agent], done)
+        best, second, arm = -1e300, -1e300, 0
+        for k in range(num_arms):
+            value = scratch[1, k] * (scratch[2, k] + normal(word_at(word, k), cubics))
+            scratch[0, k] = value
+            if value > best:
+                best, second, arm = value, best, k
+            elif value > second:
+                second = value
+        lasts[agent] = best_arm(scratch[0]) if may_tie(best, second) else arm
+
+
+@njit
+def _normal_posteriors(own: Any, row: int, num_arms: int, factor: float, scratch: Any) -> None:
+    """Write standard deviations, and means in units of them."""
+    half = np.uintp(num_arms)
+    for k in range(half):
+        scratch[1, k] = 1.0 / math.sqrt(1.0 + factor * own[row, half + k])
+    for k in range(half):
+        scratch[2, k] = factor * own[row, k] * scratch[1, k]
+
+
+@njit
+def _draw_betas(
+    own: Any, start: int, end: int, num_agents: float, done: int, words_from: Any, cubics: Any,
+    lasts: Any, values: Any,
+) -> None:  # fmt: skip
+    """Choose by draws from Beta posteriors with a uniform prior."""
+    num_arms = values.size
+    for agent in range(start, end):
+        word, row = word_at(words_from[agent], done), agent if own.shape[0] > 1 else 0
+        for k in range(num_arms):
+            total, count = num_agents * own[row, k], num_agents * own[row, num_arms + k]
+            wins = min(max(0.0, total), max(0.0, count))
+            first = gamma(word_at(word, k), 1.0 + wins, cubics)
+            second = gamma(word_at(word, num_arms + k), 1.0 + max(0.0, count - wins), cubics)
+            values[k] = first / (first + second)
+        lasts[agent] = best_arm(values)
+
+
+@njit
+def _choose_quantile(
+    rule: Any, own: Any, start: int, end: int, num_agents: float, time_level: float,
+    inflation: Any, growing: float, lasts: Any, values: Any,
+) -> None:  # fmt: skip
+    """Choose by quantiles of normal posteriors; with coop-UCL an arm not yet seen comes first."""
+    num_arms = values.size
+    precision, shift = (1.0, 0.0) if rule.kind == BAYES else (rule.precision, rule.shift)
+    for agent in range(start, end):
+        inflated = growing if inflation[agent] == GROWING else inflation[agent]
+        for k in range(num_arms):
+            total, count = num_agents * own[agent, k], num_agents * own[agent, num_arms + k]
+            values[k], spread = math.inf, time_level
+            if rule.kind == UCL and count > NO_INFORMATION * num_agents:
+                spread = time_level * math.sqrt(1.0 + num_agents * inflated / count)
+            if rule.kind == BAYES or count > NO_INFORMATION * num_agents:
+                values[k] = normal_upper(total, count, precision, shift, rule.sigma, spread)
+        lasts[agent] = best_arm(values)
+
+
+@njit
+def may_tie(best: float, second: float) -> bool:
+    """Tell whether two indices are so near that the rule for ties has to decide."""
+    return best - second <= ROUNDING * max(1.0, abs(best))
 
 
 @njit

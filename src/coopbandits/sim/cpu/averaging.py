@@ -1,0 +1,65 @@
+"""Plain mixing of some agents, y_i ← (P y)_i.
+
+A compiled function that branches counts every array it is handed, in and out, which costs as much
+as to add up ten values. So the loop over agents and its branches stand in one function, and what it
+calls for each agent has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+
+@njit
+def average(
+    indptr: Any, indices: Any, weights: Any, values: Any, out: Any, start: int, end: int
+) -> None:
+    """Overwrite rows start … end − 1 of `out` with those of P values.
+
+    Three or five rows are added up in the first pass and two in every further one. Where fewer are
+    left, the first row stands in for the missing one with weight 0.
+    """
+    for agent in range(start, end):
+        at, stop = indptr[agent], indptr[agent + 1]
+        a, wa = indices[at], weights[at]
+        b, wb = (indices[at + 1], weights[at + 1]) if at + 1 < stop else (a, 0.0)
+        c, wc = (indices[at + 2], weights[at + 2]) if at + 2 < stop else (a, 0.0)
+        if at + 3 >= stop:
+            _sum_three(values, a, b, c, wa, wb, wc, out, agent)
+        else:
+            d, wd = indices[at + 3], weights[at + 3]
+            e, we = (indices[at + 4], weights[at + 4]) if at + 4 < stop else (a, 0.0)
+            _sum_five(values, a, b, c, d, e, wa, wb, wc, wd, we, out, agent)
+            for more in range(at + 5, stop, 2):
+                d, wd = indices[more], weights[more]
+                e, we = (indices[more + 1], weights[more + 1]) if more + 1 < stop else (a, 0.0)
+                _add_two(values, d, e, wd, we, out, agent)
+
+
+@njit(fastmath={"contract"})
+def _sum_three(
+    values: Any, a: int, b: int, c: int, wa: float, wb: float, wc: float, out: Any, agent: int
+) -> None:
+    for i in range(out.shape[1]):
+        out[agent, i] = wa * values[a, i] + wb * values[b, i] + wc * values[c, i]
+
+
+@njit(fastmath={"contract"})
+def _sum_five(
+    values: Any, a: int, b: int, c: int, d: int, e: int, wa: float, wb: float, wc: float, wd: float,
+    we: float, out: Any, agent: int,
+) -> None:  # fmt: skip
+    for i in range(out.shape[1]):
+        out[agent, i] = (
+            (wa * values[a, i] + wb * values[b, i])
+            + (wc * values[c, i] + wd * values[d, i])
+            + we * values[e, i]
+        )
+
+
+@njit(fastmath={"contract"})
+def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
+    for i in range(out.shape[1]):
+        out[agent, i] += wa * values[a, i] + wb * values[b, i]
