@@ -73,7 +73,6 @@ FIELD: dict[str, AnyPolicy] = {
         "coop-ucl:gamma=1.5,prior_mean=0.9,prior_sigma=0.3",
         "coop-ucl:gamma=400",  # t^−γ underflows
         "dec-ts:family=bernoulli",
-        "ucb-network:constant=0.3",
         "mp-ucb:hop_limit=1",
         "mp-ucb:hop_limit=100",
         "independent-ts:family=bernoulli",
