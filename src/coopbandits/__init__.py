@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coopbandits.core import (
         DDUCB,
+        MPUCB,
         Agent,
         Aggregation,
         CentralBatchedUCB,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         InputError,
         LocalView,
         Policy,
+        UCBNetwork,
         Vector,
         parse_policy,
         ucb_index,
@@ -58,9 +60,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "DDUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB CoopUCB "
-        "CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
-        "IndependentTS IndependentUCB InputError LocalView Policy Vector parse_policy ucb_index"
+        "DDUCB MPUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB "
+        "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
+        "IndependentTS IndependentUCB InputError LocalView Policy UCBNetwork Vector parse_policy "
+        "ucb_index"
     ),
     "network": "Network",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
@@ -74,6 +77,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 __all__ = [
     "DDUCB",
+    "MPUCB",
     "Agent",
     "Aggregation",
     "BernoulliBandit",
@@ -105,6 +109,7 @@ __all__ = [
     "SimulationInterrupted",
     "Sweep",
     "SweepInterrupted",
+    "UCBNetwork",
     "Vector",
     "check_policy",
     "compare",

@@ -1,7 +1,8 @@
 """The field a second time: plain loops straight from the specification's section 5.
 
 As in `naive.py` nothing of `coopbandits.core` is used; chance comes in as arguments. Tables are
-indexed [agent][arm]. Every algorithm lives on P(x + y): pull, add, then one mixing step per round.
+indexed [agent][arm]. Every algorithm but the last lives on P(x + y): pull, add, then one mixing
+step per round.
 """
 
 from __future__ import annotations
@@ -143,3 +144,41 @@ class NaiveDecBernoulli(Field):
             self.mix(beta)
             arms.append(row)
         return arms
+
+
+class NaiveFlooding(Field):
+    """UCB-Network (one hop) and MP-UCB: in every round all that has come within reach, afresh."""
+
+    hops: int
+    B: float
+
+    def play(self, T: int) -> list[list[int]]:
+        d = self.distances()
+        arms: list[list[int]] = []
+        for t in range(T):
+            row = []
+            for i in range(self.N):
+                s, n = [0.0] * self.K, [0] * self.K
+                for j in range(self.N):
+                    for r in range(t + 1 - max(1, d[i][j]) if d[i][j] <= self.hops else 0):
+                        s[arms[r][j]] += self.pull(j, r, arms[r][j])
+                        n[arms[r][j]] += 1
+                row.append(largest(self.index(s, n, t)))
+            arms.append(row)
+        return arms
+
+    def index(self, s: Row, n: list[int], t: int) -> Row:
+        if 0 in n:
+            return [float(m == 0) for m in n]
+        log = math.log(max(2, t))
+        return [s[k] / n[k] + math.sqrt(self.B * self.sigma**2 * log / n[k]) for k in range(self.K)]
+
+    def distances(self) -> list[list[int]]:
+        far = self.N
+        d = [[0 if i == j else 1 if p else far for j, p in enumerate(row)]
+             for i, row in enumerate(self.P)]  # fmt: skip
+        for k in range(self.N):
+            for i in range(self.N):
+                for j in range(self.N):
+                    d[i][j] = min(d[i][j], d[i][k] + d[k][j])
+        return d

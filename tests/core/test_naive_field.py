@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import (
+    MPUCB,
     CooperativeAgent,
     CoopUCB,
     CoopUCB2,
@@ -16,6 +17,7 @@ from coopbandits.core import (
     DecBayesUCB,
     DecTS,
     Policy,
+    UCBNetwork,
 )
 from coopbandits.core.draws import betas, normals, uniforms, words
 
@@ -38,6 +40,7 @@ from .naive_field import (
     NaiveCoopUCL,
     NaiveDecBernoulli,
     NaiveDecGaussian,
+    NaiveFlooding,
 )
 
 GRAPH_NAMES = ["cycle-5", "star-6", "path-4", "complete-6", "single"]
@@ -95,6 +98,14 @@ def naive_dec(policy: Policy, world: tuple[Any, ...], decisions: Any) -> Field:
     return gaussian
 
 
+def naive_flooding(policy: Policy, world: tuple[Any, ...]) -> NaiveFlooding:
+    assert isinstance(policy, UCBNetwork | MPUCB)
+    flooding = NaiveFlooding(*world)
+    flooding.hops = policy.hop_limit if isinstance(policy, MPUCB) else 1
+    flooding.B = policy.constant
+    return flooding
+
+
 POLICIES: list[Policy] = [
     CoopUCB(2.0),
     CoopUCB(1.01),
@@ -106,6 +117,7 @@ POLICIES: list[Policy] = [
     DecTS("bernoulli"),
     DecBayesUCB(),
 ]
+FLOODING: list[Policy] = [UCBNetwork(), UCBNetwork(0.5), MPUCB(2), MPUCB(9, 0.5)]
 
 
 def play_both(
@@ -123,16 +135,18 @@ def play_both(
     naive: Any
     if isinstance(policy, CoopUCB | CoopUCB2 | CoopUCL):
         naive = naive_coop(policy, world, matrix)
+    elif policy in FLOODING:
+        naive = naive_flooding(policy, world)
     else:
         naive = naive_dec(policy, world, decisions)
     agents = agents_of(policy, matrix, num_arms, sigma)
     run = drive(agents, rewards, 0, horizon, decisions)
-    assert set().union(*run.sizes) <= {2 * num_arms}
+    assert policy in FLOODING or set().union(*run.sizes) <= {2 * num_arms}
     return run.arms, naive.play(horizon)
 
 
 @pytest.mark.parametrize("graph", GRAPH_NAMES)
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.spelling)
+@pytest.mark.parametrize("policy", [*POLICIES, *FLOODING], ids=lambda policy: policy.spelling)
 def test_agents_play_the_naive_arms(policy: Policy, graph: str) -> None:
     found, expected = play_both(policy, graph, num_arms=3, sigma=0.5)
     assert found == expected
@@ -141,7 +155,7 @@ def test_agents_play_the_naive_arms(policy: Policy, graph: str) -> None:
 
 
 @pytest.mark.parametrize(("num_arms", "sigma"), [(1, 1.0), (2, 1.7), (7, 0.2)])
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.spelling)
+@pytest.mark.parametrize("policy", [*POLICIES, *FLOODING], ids=lambda policy: policy.spelling)
 def test_other_numbers_of_arms_and_noise(policy: Policy, num_arms: int, sigma: float) -> None:
     found, expected = play_both(policy, "grid-2x4", num_arms, sigma)
     assert found == expected
@@ -149,8 +163,9 @@ def test_other_numbers_of_arms_and_noise(policy: Policy, num_arms: int, sigma: f
 
 def test_the_naive_run_is_another_one_for_every_policy() -> None:
     """The yardstick itself reacts to its switches: otherwise agreement would be cheap."""
-    runs = [play_both(policy, "star-6", 3, 0.5)[1] for policy in POLICIES]
-    assert len({str(arms) for arms in runs}) == len(POLICIES)
+    policies = [*POLICIES, *FLOODING]
+    runs = [play_both(policy, "star-6", 3, 0.5)[1] for policy in policies]
+    assert len({str(arms) for arms in runs}) == len(policies)
 
 
 def test_agents_differ_from_one_another_on_an_uneven_graph() -> None:

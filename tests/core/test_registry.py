@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from coopbandits.core import (
     DDUCB,
+    MPUCB,
     POLICIES,
     CoopUCB,
     CoopUCL,
     DelayedCentralUCB,
     IndependentUCB,
     InputError,
+    UCBNetwork,
     parse_policy,
 )
 from coopbandits.core.registry import EXAMPLES, parse_value
@@ -112,6 +114,8 @@ def test_every_name_gives_its_defaults(name: str) -> None:
         ("coop-ucl:gamma=1.5,prior_mean=-1,prior_sigma=0.5", CoopUCL(1.5, -1.0, 0.5)),
         ("coop-ucl:gamma=1.5,prior_sigma=inf", CoopUCL(1.5)),
         ("delayed-central-ucb:delay=3,constant=2", DelayedCentralUCB(3, 2.0)),
+        ("ucb-network:constant=2", UCBNetwork(2.0)),
+        ("mp-ucb:hop_limit=3,constant=0.5", MPUCB(3, 0.5)),
     ],
 )
 def test_settings_of_the_field(text: str, policy: Any) -> None:
@@ -167,6 +171,8 @@ def test_spaces_and_fractions_are_read() -> None:
         ("coop-ucb:gamma=2,epsilon_c=open", r"unknown form of epsilon_c 'open'"),
         ("delayed-central-ucb", r"policy delayed-central-ucb has no delay; write .*:delay=…"),
         ("delayed-central-ucb:delay=0", r"delay is 0; it must be a whole number, at least 1"),
+        ("mp-ucb", r"policy mp-ucb has no hop_limit; .*, such as mp-ucb:hop_limit=2"),
+        ("mp-ucb:hop_limit=0", r"hop_limit is 0; it must be a whole number, at least 1"),
         ("dec-ts:family=gausian", r"unknown family of rewards .*did you mean 'gaussian'\?"),
         ("", r"unknown policy ''; known are .*; choose one of these"),
         ("dducb:etta=3", r"unknown setting of policy dducb 'etta'.*did you mean 'eta'\?"),
@@ -189,7 +195,7 @@ def test_mistakes_get_a_sentence(text: str, sentence: str) -> None:
         "dducb:eta=high", "dducb:own_pulls=no", "dducb:values_per_message=2.5",
         "dducb:mixing_rounds=1.5", "dducb:num_agents=1..2..3", "dducb:num_agents=2.5",
         "dducb:num_agents=many", "dducb:lambda_bound=big", "independent-ucb:constant=big",
-        "dducb:eta=none", "dducb:remix=2",
+        "dducb:eta=none", "dducb:remix=2", "mp-ucb:hop_limit=1.5", "ucb-network:constant=big",
     ],
 )  # fmt: skip
 def test_values_of_the_wrong_kind_get_a_sentence(text: str) -> None:

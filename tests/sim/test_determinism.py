@@ -12,7 +12,7 @@ import pytest
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
-from coopbandits.sim.cpu import central, consensus, local
+from coopbandits.sim.cpu import central, consensus, flooding, local
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
@@ -81,6 +81,7 @@ def test_spans_of_the_field(monkeypatch: pytest.MonkeyPatch, rounds: int, runs: 
     expected = play(**call)
     monkeypatch.setattr(consensus, "SPAN_PULLS", rounds * 70)
     monkeypatch.setattr(central, "SPAN_PULLS", rounds * 70)
+    monkeypatch.setattr(flooding, "SPAN_PULLS", rounds * 70 * 4)  # heard from three neighbours
     found = play(**call)
     assert found.drop_vars("realized_regret").identical(expected.drop_vars("realized_regret"))
     np.testing.assert_allclose(found["realized_regret"], expected["realized_regret"], rtol=1e-9)

@@ -73,6 +73,8 @@ FIELD: dict[str, AnyPolicy] = {
         "coop-ucl:gamma=1.5,prior_mean=0.9,prior_sigma=0.3",
         "coop-ucl:gamma=400",  # t^−γ underflows
         "dec-ts:family=bernoulli",
+        "mp-ucb:hop_limit=1",
+        "mp-ucb:hop_limit=100",
         "independent-ts:family=bernoulli",
         "central-ts:family=bernoulli",
         "central-ucb:constant=0.2",
@@ -210,11 +212,24 @@ def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> No
 def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
     with pytest.warns(UserWarning, match=f"horizon {horizon} is below the number of arms 4"):
         result = check_field(GaussianBandit(MEANS), NETWORKS["star"], FIELD[policy], horizon)
-    if policy.startswith("coop"):
+    if policy.startswith(("coop", "ucb-network", "mp-ucb")):
         assert (result.arms == np.arange(horizon)).all()
-    mixes = policy.startswith(("coop", "dec-"))
-    assert (result.dataset["messages_sent"] == (2 * 5 * horizon if mixes else 0)).all()
-    assert (result.messages == (2 * 5 * 2 * 4 * horizon if mixes else 0)).all()
+    talks = policy.startswith(("coop", "dec-", "ucb-network", "mp-ucb"))
+    assert (result.dataset["messages_sent"] == (2 * 5 * horizon if talks else 0)).all()
+    assert (result.messages == sum(sent_on_a_star(policy, t) for t in range(horizon))).all()
+
+
+def sent_on_a_star(policy: str, t: int) -> int:
+    """Values that a hub and five leaves send in round t, with four arms."""
+    if policy.startswith(("coop", "dec-")):
+        return 2 * 5 * 2 * 4
+    if policy.startswith("ucb-network"):
+        return 2 * 5 * 2
+    if policy.startswith("mp-ucb"):
+        hops = min(t, int(policy.rpartition("=")[2]) - 1)
+        hub, leaf = [1, 6, 6][hops], [1, 2, 6][hops]  # whose pulls: everybody's so far away
+        return 5 * (hub + leaf) * 4
+    return 0
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

@@ -85,6 +85,39 @@ def test_coop_ucb_on_a_complete_graph_has_nothing_to_inflate(engine: str) -> Non
 
 
 @ENGINES
+@pytest.mark.parametrize("constant", [4.0, 0.5])
+def test_ucb_network_on_a_complete_graph_is_a_batched_central_ucb(
+    engine: str, constant: float
+) -> None:
+    """All see all pulls of the rounds before, but the logarithm is of rounds, not of pulls."""
+    network = Network.from_spec("complete:5")
+    (found,) = arms_of(GAUSSIAN, network, [f"ucb-network:constant={constant}"], 300, engine)
+    for run in range(2):
+        rewards = rewards_of(GAUSSIAN, run, 5, 300)
+        expected = batched_ucb(rewards, delay=0, scale=constant * 0.36, time=lambda t, n: t)
+        assert found[run].tolist() == [expected] * 5
+        other = batched_ucb(rewards, delay=0, scale=constant * 0.36, time=lambda t, n: n)
+        assert expected != other
+
+
+@ENGINES
+@pytest.mark.parametrize("graph", ["cycle:7", "star:6", "complete:5", "regular:3,10,seed=7"])
+def test_mp_ucb_over_one_hop_is_ucb_network(engine: str, graph: str) -> None:
+    names = ["ucb-network", "mp-ucb:hop_limit=1", "mp-ucb:hop_limit=2"]
+    near, one, two = arms_of(GAUSSIAN, Network.from_spec(graph), names, 150, engine)
+    assert np.array_equal(near, one)
+    assert np.array_equal(near, two) == (graph == "complete:5")
+
+
+@ENGINES
+def test_one_agent_that_hears_nobody_is_independent(engine: str) -> None:
+    names = ["independent-ucb", "ucb-network", "mp-ucb:hop_limit=3"]
+    independent, near, far = arms_of(GAUSSIAN, SINGLE, names, 400, engine)
+    assert np.array_equal(independent, near)
+    assert np.array_equal(independent, far)
+
+
+@ENGINES
 @pytest.mark.parametrize("gamma", [1.01, 3.0])
 def test_one_agent_of_coop_ucb2_is_a_ucb_with_its_inflated_bonus(engine: str, gamma: float) -> None:
     (found,) = arms_of(GAUSSIAN, SINGLE, [f"coop-ucb2:gamma={gamma}"], 400, engine)

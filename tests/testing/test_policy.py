@@ -8,6 +8,7 @@ import pytest
 
 from coopbandits.core import (
     DDUCB,
+    MPUCB,
     CentralPolicy,
     CoopUCB,
     CoopUCL,
@@ -41,6 +42,8 @@ VARIANTS = (
     CoopUCL(1.5, prior_mean=0.5, prior_sigma=2.0),
     DecTS("bernoulli"),
     IndependentTS("bernoulli"),
+    MPUCB(1),
+    MPUCB(100),
 )
 
 BROKEN: dict[str, tuple[Any, ...]] = {

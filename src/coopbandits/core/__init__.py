@@ -23,10 +23,12 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.index import ucb_index
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import POLICIES, AnyPolicy, parse_policy
+from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 
 __all__ = [
     "DDUCB",
+    "MPUCB",
     "POLICIES",
     "Agent",
     "Aggregation",
@@ -49,6 +51,7 @@ __all__ = [
     "LocalView",
     "Policy",
     "State",
+    "UCBNetwork",
     "Vector",
     "parse_policy",
     "ucb_index",

@@ -129,10 +129,12 @@ class Agent(ABC):
 class Aggregation(ABC):
     """How statistics travel between agents: one half of a `CooperativeAgent`.
 
-    State lives in the attributes named by `fields`: numpy arrays, ints and floats.
+    State lives in the attributes named by `fields`: numpy arrays, ints and floats. Those that are
+    also named by `tables` are arrays with any number of rows.
     """
 
     fields: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @abstractmethod
     def estimate(self) -> Estimate:
@@ -161,9 +163,17 @@ class Aggregation(ABC):
                 f"state has fields {sorted(state)}, but this aggregation keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
-        values = {name: _like(getattr(self, name), state[name], name) for name in self.fields}
+        values = {
+            name: _like(getattr(self, name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
+        self.check_state(values)
         for name, value in values.items():
             setattr(self, name, value)
+
+    def check_state(self, values: State) -> None:
+        """Refuse fields that have the right form, but that no agent of this kind can hold."""
+        del values  # unless an aggregation knows better, the form is all there is to check
 
 
 class CooperativeAgent(Agent):
@@ -311,7 +321,7 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def _like(present: Any, value: Any, name: str) -> Any:
+def _like(present: Any, value: Any, name: str, *, any_rows: bool = False) -> Any:
     """Turn plain data into what `present` is, refusing another shape or kind."""
     if not isinstance(present, np.ndarray):
         if type(value) is not type(present):
@@ -321,9 +331,13 @@ def _like(present: Any, value: Any, name: str) -> Any:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"state field {name} holds no array of numbers") from error
-    if array.shape != present.shape:
+    shape = present.shape
+    if any_rows:
+        shape = array.shape[:1] + present.shape[1:]
+        array = array.reshape(shape) if array.shape == (0,) else array  # no row tells its length
+    if array.shape != shape:
         raise InputError(
-            f"state field {name} has shape {array.shape}, but this agent keeps {present.shape}; "
+            f"state field {name} has shape {array.shape}, but this agent keeps {shape}; "
             "restore it into an agent of the same policy, arms and neighbours"
         )
     if not np.isfinite(array).all() or (array.astype(present.dtype) != array).any():

@@ -18,11 +18,15 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Policy
+from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 
 AnyPolicy = Policy | CentralPolicy
 
-_AGENTS = (DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, IndependentUCB, IndependentTS)
+_AGENTS = (
+    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, IndependentUCB,
+    IndependentTS,
+)  # fmt: skip
 _CENTRAL = (CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS)
 
 POLICIES: dict[str, type[AnyPolicy]] = {cls.name: cls for cls in (*_AGENTS, *_CENTRAL)}
@@ -32,6 +36,7 @@ EXAMPLES = tuple(
         "coop-ucb": "coop-ucb:gamma=1.01",
         "coop-ucb2": "coop-ucb2:gamma=1.01",
         "coop-ucl": "coop-ucl:gamma=1.01",
+        "mp-ucb": "mp-ucb:hop_limit=2",
         "delayed-central-ucb": "delayed-central-ucb:delay=10",
     }.get(name, name)
     for name in POLICIES

@@ -30,3 +30,26 @@ def check_messages(messages: Mapping[int, Vector], expected: list[int], size: in
             )
         if not np.isfinite(message).all():
             raise InputError(f"message from {neighbor} has values that are not finite")
+
+
+def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:
+    """Return a message as rows of `width` values that end in (arm, reward), or refuse it."""
+    if np.ndim(message) != 1 or np.size(message) % width:
+        raise InputError(
+            f"message from {sender} has shape {np.shape(message)}; "
+            f"it must be one vector of {width} values per pull"
+        )
+    if not np.isfinite(message).all():
+        raise InputError(f"message from {sender} has values that are not finite")
+    items = np.reshape(message, (-1, width))
+    check_arms(items[:, -2], num_arms, f"message from {sender}")
+    return items
+
+
+def check_arms(arms: Vector, num_arms: int, source: str) -> None:
+    """Refuse all but arms that exist."""
+    strange = arms[(arms < 0) | (arms >= num_arms) | (arms != np.floor(arms))]
+    if strange.size:
+        raise InputError(
+            f"{source} tells of arm {strange[0]:g}; arms are numbered 0 to {num_arms - 1}"
+        )

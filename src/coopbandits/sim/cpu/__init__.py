@@ -16,10 +16,12 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
+from coopbandits.sim.cpu.flooding import play_flooding
 from coopbandits.sim.cpu.local import play_independent_ucb
 from coopbandits.sim.cpu.pulls import play_initial
 from coopbandits.sim.cpu.staged import play_dducb
@@ -36,6 +38,8 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     CoopUCL: play_consensus,
     DecTS: play_consensus,
     DecBayesUCB: play_consensus,
+    UCBNetwork: play_flooding,
+    MPUCB: play_flooding,
     IndependentTS: play_consensus,
     CentralUCB: play_central,
     CentralBatchedUCB: play_central,

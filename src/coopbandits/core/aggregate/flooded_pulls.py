@@ -1,0 +1,123 @@
+"""Flooding of single pulls: every pull is passed on from neighbour to neighbour, so many hops far.
+
+A message is a list of items of four values (origin, time, arm, reward): the own pulls of this
+round, and what was heard for the first time in the last. All agents count rounds together, and an
+item's time is the round of its pull, so its age tells how far it has come. All pulls of one agent
+in one round travel together under the key (origin, time); a key heard before is dropped. After
+`hop_limit` rounds an item is too old for anybody, and its key can be forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
+from coopbandits.core.aggregate.exchange import add_pull, check_arms, read_items
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Key = tuple[float, ...]
+"""(origin, time) of some items."""
+
+
+class FloodedPulls(Aggregation):
+    """Reward sums and pull counts of all agents up to `hop_limit` hops away, as old as far.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know; of the network it uses its own number alone.
+    hop_limit : int
+        How many links an item may cross.
+
+    Notes
+    -----
+    The time is the number of own pulls, as one agent's without communication. Nothing is ever
+    counted twice. A lost message is made up for where another path is short enough. What is
+    observed between sending and receiving is told to nobody.
+    """
+
+    fields = ("totals", "num_pulls", "rounds", "outbox", "seen")
+    tables = ("outbox", "seen")
+
+    def __init__(self, view: LocalView, hop_limit: int) -> None:
+        self.agent_id, self.num_arms = view.agent_id, view.num_arms
+        self.hop_limit = hop_limit
+        self.totals = np.zeros(2 * view.num_arms)
+        self.num_pulls = 0
+        self.rounds = 0
+        self.outbox = np.empty((0, 4))  # items to send in this round
+        self.seen = np.empty((0, 2))  # keys heard that might be heard again
+
+    def estimate(self) -> Estimate:
+        """Return the totals of all that was heard."""
+        sums, counts = self.totals.reshape(2, -1)
+        return Estimate(sums, counts, max(2.0, float(self.num_pulls)), 1.0)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull, and put it down for the others."""
+        add_pull(self.totals, arm, reward, 1.0)
+        self.num_pulls += 1
+        self.outbox = np.vstack([self.outbox, [self.agent_id, self.rounds, arm, reward]])
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return the items of this round, or None if there are none."""
+        del neighbor  # all get the same
+        return self.outbox.flatten() if self.outbox.size else None
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Add every pull not heard of before, and put down for the next round what may go on."""
+        heard = [self._read(j, message) for j, message in messages.items()]
+        seen: set[Key] = set(map(tuple, self.seen.tolist()))
+        fresh: list[list[float]] = []
+        for items in heard:
+            # Items of one key come in one message: only the messages before make it old.
+            new = [item for item in items.tolist() if self._is_news(item, seen)]
+            seen.update(tuple(item[:2]) for item in new)
+            fresh += new
+        for _, _, arm, reward in fresh:
+            add_pull(self.totals, int(arm), reward, 1.0)
+        self.rounds += 1
+        news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
+        self.outbox = self._young(news)
+        self.seen = self._young(np.vstack([self.seen, news[:, :2]]))
+
+    def _is_news(self, item: list[float], seen: set[Key]) -> bool:
+        origin, time = item[:2]
+        too_old = self.rounds - time >= self.hop_limit
+        return origin != self.agent_id and not too_old and (origin, time) not in seen
+
+    def _young(self, rows: Vector) -> Vector:
+        """Return the rows (origin, time, …) that may still be heard at the end of this round."""
+        return rows[self.rounds - rows[:, 1] < self.hop_limit]
+
+    def _read(self, sender: int, message: Vector) -> Vector:
+        items = read_items(message, 4, self.num_arms, sender)
+        # What comes late, or again, may be too old to count and is still no mistake.
+        check_keys(items[:, :2], 0, self.rounds, f"message from {sender}")
+        return items
+
+    def check_state(self, values: State) -> None:
+        """Refuse items and keys that no agent can have heard."""
+        for name in ("num_pulls", "rounds"):
+            require_count(f"state field {name}", values[name], least=0)
+        oldest = max(0, values["rounds"] - self.hop_limit + 1)
+        for name in self.tables:
+            check_keys(values[name][:, :2], oldest, values["rounds"], f"state field {name}")
+        check_arms(values["outbox"][:, 2], self.num_arms, "state field outbox")
+
+
+def check_keys(keys: Vector, oldest: int, now: int, source: str) -> None:
+    """Refuse all but numbers of agents, and of rounds from `oldest` to `now`."""
+    legal = (keys >= [0, oldest]) & (keys <= [np.inf, now]) & (keys == np.floor(keys))
+    strange = keys[~legal.all(axis=1)]
+    if strange.size:
+        raise InputError(
+            f"{source} has a pull of agent {strange[0, 0]:g} in round {strange[0, 1]:g}; agents "
+            f"are whole numbers from 0 and rounds {oldest} to {now}, which all count together"
+        )

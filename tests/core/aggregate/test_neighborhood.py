@@ -1,0 +1,101 @@
+"""Pulls told to the neighbours: at once, any number of them, each checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits.core import InputError, UCBNetwork
+from coopbandits.core.aggregate import NeighborhoodSums
+
+from ..fleet import make_agent, one_view, through_json  # noqa: TID252  # as in test_local
+
+
+def test_a_round_by_hand() -> None:
+    mine = NeighborhoodSums(one_view())
+    assert mine.estimate().time == 2.0
+    mine.observe(1, 2.0)
+    message = mine.outgoing(1)
+    assert message is not None
+    assert message.tolist() == [1.0, 2.0]
+    mine.receive({1: np.array([0.0, 4.0]), 2: np.array([1.0, -1.0, 1.0, 0.5])})
+    sums, counts, time, num_agents = mine.estimate()
+    assert sums.tolist() == [4.0, 1.5]
+    assert counts.tolist() == [1.0, 3.0]
+    assert (time, num_agents) == (2.0, 1.0)
+    assert mine.outgoing(1) is None
+
+
+def test_all_pulls_of_a_round_are_told_and_time_counts_own_ones() -> None:
+    mine = NeighborhoodSums(one_view())
+    for arm, reward in ((0, 1.0), (1, 2.0), (0, 3.0)):
+        mine.observe(arm, reward)
+    message = mine.outgoing(2)
+    assert message is not None
+    assert message.tolist() == [0.0, 1.0, 1.0, 2.0, 0.0, 3.0]
+    mine.receive({1: np.array([0.0, 9.0]), 2: np.array([])})
+    assert mine.estimate().time == 3.0
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "odd": ([0.0, 1.0, 1.0], r"from 2 has shape \(3,\); it must be one vector of 2 values per"),
+    "square": ([[0.0, 1.0]], r"from 2 has shape \(1, 2\); it must be one vector"),
+    "no arm": ([2.0, 1.0], r"message from 2 tells of arm 2; arms are numbered 0 to 1"),
+    "negative arm": ([0.0, 1.0, -1.0, 1.0], r"message from 2 tells of arm -1"),
+    "half an arm": ([0.5, 1.0], r"message from 2 tells of arm 0.5"),
+    "infinite reward": ([0.0, math.inf], "message from 2 has values that are not finite"),
+    "nan": ([math.nan, 1.0], "message from 2 has values that are not finite"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_messages_change_nothing(case: str) -> None:
+    message, sentence = BAD[case]
+    agent = make_agent(UCBNetwork(), one_view())
+    agent.observe(agent.choose(0), 0.5)
+    before = agent.export_state()
+    with pytest.raises(InputError, match=sentence):
+        agent.receive({1: np.array([0.0, 1.0]), 2: np.array(message)})
+    assert agent.export_state() == before
+
+
+@pytest.mark.parametrize("pulls", [0, 1, 3])
+def test_state_goes_through_json_with_any_number_of_pulls(pulls: int) -> None:
+    agent, other = (make_agent(UCBNetwork(), one_view()) for _ in range(2))
+    other.observe(0, 7.0)  # what was there before does not matter
+    for number in range(pulls):
+        agent.observe(number % 2, number / 3)
+    other.restore_state(through_json(agent.export_state()))
+    assert other.export_state() == agent.export_state()
+    assert (other.outgoing(1) is None) == (pulls == 0)
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "width": (
+        lambda s: s.update(news=[[1.0, 2.0, 3.0]]),
+        r"state field news has shape \(1, 3\), but this agent keeps \(1, 2\)",
+    ),
+    "flat": (lambda s: s.update(news=[1.0, 2.0]), r"has shape \(2,\), but .* keeps \(2, 2\)"),
+    "number": (lambda s: s.update(news=1.0), r"has shape \(\), but this agent keeps \(2,\)"),
+    "no columns": (lambda s: s.update(news=[[], []]), r"has shape \(2, 0\), but .* \(2, 2\)"),
+    "arm": (lambda s: s.update(news=[[5.0, 2.0]]), r"state field news tells of arm 5"),
+    "reward": (lambda s: s.update(news=[[0.0, math.nan]]), r"news has values that no agent"),
+    "negative": (lambda s: s.update(num_pulls=-1), r"num_pulls is -1; it must be .* at least 1"),
+    "too few": (lambda s: s.update(num_pulls=0), r"num_pulls is 0; it must be .* at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
+    tamper, sentence = TAMPERED[name]
+    agent = make_agent(UCBNetwork(), one_view())
+    agent.observe(0, 1.0)
+    before, state = agent.export_state(), agent.export_state()
+    tamper(state["aggregation"])
+    with pytest.raises(InputError, match=sentence):
+        agent.restore_state(state)
+    assert agent.export_state() == before
