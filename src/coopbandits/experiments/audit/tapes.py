@@ -1,0 +1,68 @@
+"""What the audit's simulators share: the package's tapes and its rule for ties, over whole arrays.
+
+Arrays are (arm, run, agent), so that everything along arms is one fast operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.agent import Vector
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.problems.rewards import rewards_from_variates
+from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
+
+Arms = NDArray[np.int64]
+
+CHUNK = 128
+"""Pulls per agent for which the tape is made at once."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is played, and on which tapes."""
+
+    problem: Problem
+    network: Network
+    horizon: int
+    runs: int = 1
+    seed: int = 0
+
+    def tape(self) -> Iterator[Vector]:
+        """Yield the variates (run, agent) of one round after another."""
+        agents = self.network.num_agents
+        keys = [agent_keys(self.seed, REWARDS, run, agents) for run in range(self.runs)]
+        for first in range(0, self.horizon, CHUNK):
+            rounds = min(CHUNK, self.horizon - first)
+            words = tape_words(np.concatenate(keys), first, rounds)
+            drawn = variates(self.problem.variate, words).reshape(self.runs, agents, rounds)
+            yield from np.ascontiguousarray(np.moveaxis(drawn, 2, 0))
+
+    def rewards(self, arms: Arms, drawn: Vector) -> Vector:
+        """Return what some arms pay."""
+        return rewards_from_variates(self.problem.kernel_form(), arms, drawn)
+
+    def regret(self, arms: Arms) -> Vector:
+        """Return the pseudo-regret of every run from all arms played (round, run, agent)."""
+        size = self.problem.num_arms
+        played = np.moveaxis(arms, 1, 0).reshape(self.runs, -1)
+        counts = np.stack([np.bincount(run, minlength=size) for run in played])
+        return np.asarray(counts @ self.problem.gaps)
+
+
+def best_arms(index: Vector) -> Arms:
+    """Return the lowest arm within rounding of the largest index: `core.agent.best_arm`."""
+    largest = index.max(axis=0)
+    return np.asarray((index >= largest - 1e-9 * np.maximum(1.0, np.abs(largest))).argmax(axis=0))
+
+
+def add_pulls(totals: Vector, arms: Arms, rewards: Vector, weight: float) -> None:
+    """Add a pull of every player to totals (sums and counts, arm, players in one or more axes)."""
+    places = arms.ravel() * arms.size + np.arange(arms.size)
+    totals[0].reshape(-1)[places] += weight * rewards.ravel()
+    totals[1].reshape(-1)[places] += weight
