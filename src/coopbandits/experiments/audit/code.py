@@ -58,15 +58,13 @@ def grid_matrix(arena: Arena) -> tuple[Measurement, ...]:
 
 def turns(arena: Arena) -> tuple[Measurement, ...]:
     """Play coop-UCB agent after agent."""
-    measured = []
-    for graph in arena.graphs:
-        setting = arena.setting(graph)
-        arms = play_coop_ucb_in_turns(setting, GAMMA, epsilon_c(setting.network))
-        resolved = arena.regret(graph, COOP_UCB)
-        measured.append(
-            Measurement.paired(f"{COOP_UCB}: regret on {graph}", setting.regret(arms), resolved)
-        )
-    return tuple(measured)
+    setting = arena.setting(arena.cycle)
+    arms = play_coop_ucb_in_turns(setting, GAMMA, epsilon_c(setting.network))
+    agents, resolved = setting.network.num_agents, arena.regret(arena.cycle, COOP_UCB)
+    return (
+        Measurement.exact(f"messages per link and round on {arena.cycle}", agents, 1),
+        Measurement.paired(f"{COOP_UCB}: regret on {arena.cycle}", setting.regret(arms), resolved),
+    )
 
 
 def epsilon_rows(arena: Arena) -> tuple[Measurement, ...]:

@@ -20,7 +20,7 @@ def play_coop_ucb(setting: Setting, gamma: float, epsilon_c: Vector) -> Arms:
     agents, arms = setting.network.num_agents, setting.problem.num_arms
     matrix = setting.network.matrix.toarray()
     mixed = np.zeros((2, arms, setting.runs, agents))
-    played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int64)
+    played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int16)
     for t, drawn in enumerate(setting.tape()):
         scale = _scale(setting, gamma, t)
         played[t] = t if t < arms else best_arms(_index(mixed, scale, epsilon_c))
@@ -39,20 +39,17 @@ def play_coop_ucb_in_turns(setting: Setting, gamma: float, epsilon_c: Vector) ->
     agents, arms, runs = setting.network.num_agents, setting.problem.num_arms, setting.runs
     read_old, read_new, keep_old, keep_new = _turn_maps(setting.network.matrix.toarray())
     mixed = np.zeros((agents, 2, arms, runs))
-    played = np.zeros((setting.horizon, runs, agents), dtype=np.int64)
+    played = np.zeros((setting.horizon, runs, agents), dtype=np.int16)
     for t, drawn in enumerate(setting.tape()):
         scale = _scale(setting, gamma, t)
-        seen = np.tensordot(read_old, mixed, 1)
+        seen = np.tensordot(read_old, mixed, 1).reshape(agents, -1)
         new = np.zeros_like(mixed)
-        flat = new.reshape(agents, -1)
+        pulled = new.reshape(agents, -1)
         for i in range(agents):
-            if t < arms:
-                played[t, :, i] = t
-            else:
-                view = seen[i] + (read_new[i, :i] @ flat[:i]).reshape(seen[i].shape)
-                played[t, :, i] = best_arms(_index(view, scale, epsilon_c[i]))
-            rewards = setting.rewards(played[t, :, i], drawn[:, i])
-            add_pulls(new[i], played[t, :, i], rewards, 1.0)
+            view = (seen[i] + read_new[i, :i] @ pulled[:i]).reshape(2, arms, runs)
+            chosen = np.full(runs, t) if t < arms else best_arms(_index(view, scale, epsilon_c[i]))
+            add_pulls(new[i], chosen, setting.rewards(chosen, drawn[:, i]), 1.0)
+            played[t, :, i] = chosen
         mixed = np.tensordot(keep_old, mixed, 1) + np.tensordot(keep_new, new, 1)
     return played
 
@@ -66,7 +63,7 @@ def _scale(setting: Setting, gamma: float, rounds: int) -> float:
 def _index(mixed: Vector, scale: float, epsilon_c: Vector) -> Vector:
     """Return ŝ/n̂ + sqrt(2γσ² (n̂ + ε_c)/(N n̂) · ln t/n̂)."""
     sums, counts = mixed
-    return np.asarray(sums / counts + np.sqrt(scale * (1.0 + epsilon_c / counts) / counts))
+    return np.asarray((sums + np.sqrt(scale * (counts + epsilon_c))) / counts)
 
 
 def _turn_maps(matrix: Vector) -> tuple[Vector, Vector, Vector, Vector]:

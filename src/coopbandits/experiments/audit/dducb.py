@@ -62,7 +62,7 @@ def play_dducb(setting: Setting, deviations: Deviations | None = None) -> Arms:
     in_flight = fresh
     start = 1.0 / (arms if deviations.start_over_arms else agents)
     pulls_behind = 0
-    played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int64)
+    played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int16)
     for t, drawn in enumerate(setting.tape()):
         initial = t < arms
         played[t] = t if initial else _choose(settled, agents, pulls_behind, setting.problem.sigma)

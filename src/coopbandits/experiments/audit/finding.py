@@ -26,8 +26,10 @@ class Interval(NamedTuple):
         return cls(float(np.mean(sample)), (high - low) / 2)
 
     def __str__(self) -> str:
-        exact = self.half == 0.0 or math.isnan(self.half)
-        return number(self.mean) if exact else f"{number(self.mean)} ± {number(self.half)}"
+        if self.half == 0.0:
+            return f"{self.mean:.6g}"
+        known = not math.isnan(self.half)
+        return f"{number(self.mean)} ± {number(self.half)}" if known else number(self.mean)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ Arrays are (arm, run, agent), so that everything along arms is one fast operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +33,13 @@ class Setting:
     runs: int = 1
     seed: int = 0
 
-    def tape(self) -> Iterator[Vector]:
-        """Yield the variates (run, agent) of one round after another."""
-        agents = self.network.num_agents
-        keys = [agent_keys(self.seed, REWARDS, run, agents) for run in range(self.runs)]
-        for first in range(0, self.horizon, CHUNK):
-            rounds = min(CHUNK, self.horizon - first)
-            words = tape_words(np.concatenate(keys), first, rounds)
-            drawn = variates(self.problem.variate, words).reshape(self.runs, agents, rounds)
-            yield from np.ascontiguousarray(np.moveaxis(drawn, 2, 0))
+    def tape(self) -> Vector:
+        """Return the variates (round, run, agent)."""
+        kind, agents = self.problem.variate, self.network.num_agents
+        return _tape(kind, self.seed, self.runs, agents, self.horizon)
 
     def rewards(self, arms: Arms, drawn: Vector) -> Vector:
-        """Return what some arms pay."""
+        """Return what pulled arms pay."""
         return rewards_from_variates(self.problem.kernel_form(), arms, drawn)
 
     def regret(self, arms: Arms) -> Vector:
@@ -53,6 +48,18 @@ class Setting:
         played = np.moveaxis(arms, 1, 0).reshape(self.runs, -1)
         counts = np.stack([np.bincount(run, minlength=size) for run in played])
         return np.asarray(counts @ self.problem.gaps)
+
+
+@lru_cache(maxsize=1)
+def _tape(kind: str, seed: int, runs: int, agents: int, horizon: int) -> Vector:
+    """Return the package's reward tape, which all simulators of an audit read in turn."""
+    keys = np.concatenate([agent_keys(seed, REWARDS, run, agents) for run in range(runs)])
+    tape = np.empty((horizon, runs, agents))
+    for first in range(0, horizon, CHUNK):
+        drawn = variates(kind, tape_words(keys, first, min(CHUNK, horizon - first)))
+        tape[first : first + CHUNK] = drawn.T.reshape(-1, runs, agents)
+    tape.setflags(write=False)
+    return tape
 
 
 def best_arms(index: Vector) -> Arms:
