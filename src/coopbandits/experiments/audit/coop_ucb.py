@@ -12,24 +12,27 @@ import math
 import numpy as np
 
 from coopbandits.core.agent import Vector
-from coopbandits.experiments.audit.tapes import Arms, Setting, add_pulls, best_arms
+from coopbandits.experiments.audit.tapes import Played, Setting, add_pulls, best_arms
 
 
-def play_coop_ucb(setting: Setting, gamma: float, epsilon_c: Vector) -> Arms:
-    """Play coop-UCB with a given ε_c of every agent; return all arms (round, run, agent)."""
+def play_coop_ucb(setting: Setting, gamma: float, epsilon_c: Vector) -> Played:
+    """Play coop-UCB with a given ε_c of every agent; return every arm played."""
     agents, arms = setting.network.num_agents, setting.problem.num_arms
     matrix = setting.network.matrix.toarray()
     mixed = np.zeros((2, arms, setting.runs, agents))
     played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int16)
     for t, drawn in enumerate(setting.tape()):
         scale = _scale(setting, gamma, t)
-        played[t] = t if t < arms else best_arms(_index(mixed, scale, epsilon_c))
-        add_pulls(mixed, played[t], setting.rewards(played[t], drawn), 1.0)
+        chosen = np.full(drawn.shape, t)
+        if t >= arms:
+            chosen = best_arms(_index(mixed, scale, epsilon_c))
+        add_pulls(mixed, chosen, setting.rewards(chosen, drawn), 1.0)
+        played[t] = chosen
         mixed = mixed @ matrix.T
     return played
 
 
-def play_coop_ucb_in_turns(setting: Setting, gamma: float, epsilon_c: Vector) -> Arms:
+def play_coop_ucb_in_turns(setting: Setting, gamma: float, epsilon_c: Vector) -> Played:
     """Play coop-UCB agent after agent, with a mixing step of the whole network after each.
 
     So there are N steps in a round, and an agent sees what those before it did in the same round.

@@ -17,7 +17,7 @@ from coopbandits.core.dducb import DDUCB
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.experiments.audit.matrices import inverse_degree_matrix, second_eigenvalue
 from coopbandits.experiments.audit.mixing import chebyshev_map
-from coopbandits.experiments.audit.tapes import Arms, Setting, add_pulls, best_arms
+from coopbandits.experiments.audit.tapes import Arms, Played, Setting, add_pulls, best_arms
 from coopbandits.network import Network
 
 POLICY = DDUCB()
@@ -52,8 +52,8 @@ class Deviations:
     inverse_degrees: bool = False
 
 
-def play_dducb(setting: Setting, deviations: Deviations | None = None) -> Arms:
-    """Play DDUCB with its default settings; return all arms (round, run, agent)."""
+def play_dducb(setting: Setting, deviations: Deviations | None = None) -> Played:
+    """Play DDUCB with its default settings; return every arm played."""
     deviations = deviations or Deviations()
     agents, arms = setting.network.num_agents, setting.problem.num_arms
     stage_map, stage_rounds = _stage(setting.network, deviations)
@@ -65,10 +65,13 @@ def play_dducb(setting: Setting, deviations: Deviations | None = None) -> Arms:
     played = np.zeros((setting.horizon, setting.runs, agents), dtype=np.int16)
     for t, drawn in enumerate(setting.tape()):
         initial = t < arms
-        played[t] = t if initial else _choose(settled, agents, pulls_behind, setting.problem.sigma)
-        rewards = setting.rewards(played[t], drawn)
-        add_pulls(fresh, played[t], rewards, 1.0)
-        add_pulls(settled, played[t], rewards, start if initial else 1.0 / agents)
+        chosen = np.full(drawn.shape, t)
+        if not initial:
+            chosen = _choose(settled, agents, pulls_behind, setting.problem.sigma)
+        rewards = setting.rewards(chosen, drawn)
+        add_pulls(fresh, chosen, rewards, 1.0)
+        add_pulls(settled, chosen, rewards, start if initial else 1.0 / agents)
+        played[t] = chosen
         pulls_behind += agents if deviations.time_by_agents and not initial else 1
         if t + 1 == arms:
             in_flight, fresh = fresh, np.zeros(shape)

@@ -18,6 +18,8 @@ from coopbandits.problems.rewards import rewards_from_variates
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
 Arms = NDArray[np.int64]
+Played = NDArray[np.int16]
+"""Every arm of every round, (round, run, agent), in a quarter of the space."""
 
 CHUNK = 128
 """Pulls per agent for which the tape is made at once."""
@@ -42,11 +44,11 @@ class Setting:
         """Return what pulled arms pay."""
         return rewards_from_variates(self.problem.kernel_form(), arms, drawn)
 
-    def regret(self, arms: Arms) -> Vector:
-        """Return the pseudo-regret of every run from all arms played (round, run, agent)."""
+    def regret(self, played: Played) -> Vector:
+        """Return the pseudo-regret of every run from all that was played."""
         size = self.problem.num_arms
-        played = np.moveaxis(arms, 1, 0).reshape(self.runs, -1)
-        counts = np.stack([np.bincount(run, minlength=size) for run in played])
+        by_run = np.moveaxis(played, 1, 0).reshape(self.runs, -1)
+        counts = np.stack([np.bincount(run, minlength=size) for run in by_run])
         return np.asarray(counts @ self.problem.gaps)
 
 
