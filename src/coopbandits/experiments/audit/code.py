@@ -151,7 +151,7 @@ CLAIMS: tuple[Claim, ...] = (
             CODE,
             "s grows by N in every round",
             "s grows by 1 with every own pull, as the paper's Remark 3 says",
-            "ln s counts pulls that nobody has read, so agents explore a little more.",
+            "ln s counts pulls that nobody has read; a logarithm hardly notices.",
         ),
         regrets(Deviations(time_by_agents=True)),
     ),
