@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 PAPER_MEANS = "1,0.8x16"
-CLEAR_MEANS = "1,0x3"
-"""Arms that are told apart so fast that nearly all regret is due to delay."""
+CLEAR_MEANS = "1,0.5x3"
+"""Arms that one stage tells apart and the initial pulls do not, so that regret is due to delay."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,17 @@ class Entry:
         What the points differ in.
     points : tuple of Point
         What is played; series by series, x ascending.
-    per_agent : bool
-        Whether regret is divided by the number of agents.
+    ylabel : str
+        What is measured; PER_AGENT divides regret by the number of agents.
     """
 
     question: str
     xlabel: str
     points: tuple[Point, ...]
-    per_agent: bool = False
+    ylabel: str = "regret of the network"
 
-    @property
-    def ylabel(self) -> str:
-        """What is measured."""
-        return "regret per agent" if self.per_agent else "regret of the network"
+
+PER_AGENT = "regret per agent"
 
 
 def cycle_lambda(agents: int) -> float:
@@ -56,7 +54,7 @@ def cycle_lambda(agents: int) -> float:
 
 NUM_AGENTS = (8, 16, 32, 64, 128)
 TOTAL_PULLS = 320_000
-GAP_AGENTS = (8, 12, 16, 24, 32, 48, 64)
+GAP_AGENTS = (16, 24, 32, 48, 64, 96)
 BUDGETS = (1, 2, 4, 8, 17, 34)
 MIXING_ROUNDS = (5, 10, 20, 41, 82, 164, 328)
 ETAS = (1.1, 1.5, 2, 3, 4, 6, 8)
@@ -68,7 +66,7 @@ def _agents(series: str, graph: str, policy: str) -> tuple[Point, ...]:
 
 def _gap(series: str, policy: str) -> tuple[Point, ...]:
     return tuple(
-        Point(series, -1 / math.log(cycle_lambda(n)), f"cycle:{n}", policy, 40_000, CLEAR_MEANS)
+        Point(series, -1 / math.log(cycle_lambda(n)), f"cycle:{n}", policy, 100_000, CLEAR_MEANS)
         for n in GAP_AGENTS
     )
 
@@ -95,7 +93,7 @@ def _eta(graph: str) -> tuple[Point, ...]:
 ENTRIES = {
     "agents": Entry(
         "Does it matter how many agents share a fixed number of pulls?",
-        f"number of agents N, at N·T = {TOTAL_PULLS:,} pulls".replace(",", " "),
+        f"number of agents N, at N·T = {TOTAL_PULLS} pulls",
         (
             *_agents("DDUCB on cycles", "cycle:{}", "dducb"),
             *_agents("DDUCB on random 3-regular graphs", "regular:3,{}", "dducb"),
@@ -105,12 +103,12 @@ ENTRIES = {
     ),
     "gap": Entry(
         "Does regret follow the root of the inverse gap, or the inverse gap itself?",
-        "1/ln(1/λ), on cycles of 8 to 64 agents",
+        "1/ln(1/λ), on cycles of 16 to 96 agents",
         (
             *_gap("accelerated, stages of C", "dducb:own_pulls=false"),
             *_gap("plain mixing, stages of C′", "dducb:own_pulls=false,accelerated=false"),
         ),
-        per_agent=True,
+        PER_AGENT,
     ),
     "budget": Entry(
         "What does it cost to send fewer values per message?",
@@ -137,5 +135,6 @@ ENTRIES = {
         "How do the bounds of DDUCB and coop-UCB compare on odd cycles with weights 1/2?",
         "number of agents N",
         (),
+        "factor in the bound",
     ),
 }  # fmt: skip

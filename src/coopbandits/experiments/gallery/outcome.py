@@ -44,11 +44,12 @@ class Outcome:
     failed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [self.entry.question, "", *columns(self._rows()), ""]
+        axes = f"{self.entry.ylabel} (y) against {self.entry.xlabel} (x)"
+        lines = [self.entry.question, axes, "", *columns(self._rows()), ""]
         return "\n".join([*lines, *(seen(series) for series in self.series)])
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [("series", self.entry.xlabel, self.entry.ylabel)]
+        rows: list[tuple[str, ...]] = [("series", "x", "y, mean ± t")]
         for series in self.series:
             for x, values in zip(series.x, series.values, strict=True):
                 rows.append((series.label, f"{x:.6g}", plus_minus(values)))
@@ -77,9 +78,11 @@ class Outcome:
 def seen(series: Series) -> str:
     """Say in a sentence what the numbers of a series show."""
     means = series.values.mean(axis=1)
-    first, last, least = 0, means.size - 1, int(means.argmin())
-    text = f"{series.label}: {_at(series, first)}, {_at(series, last)}"
-    if least not in (first, last):
+    last, least = means.size - 1, int(means.argmin())
+    if last == 0:
+        return f"{series.label}: {_at(series, 0)}."
+    text = f"{series.label}: {_at(series, 0)}, {_at(series, last)}"
+    if means[least] < 0.99 * min(means[0], means[last]):
         text += f", lowest {_at(series, least)}"
     return f"{text}; fitted power of x: {plus_minus(slopes(series), digits=2)}."
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
+from coopbandits.core.agent import Vector
 from coopbandits.core.errors import unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.experiments.gallery import bounds
-from coopbandits.experiments.gallery.entries import ENTRIES, Entry, Point
+from coopbandits.experiments.gallery.entries import ENTRIES, PER_AGENT, Entry, Point
 from coopbandits.experiments.gallery.outcome import Outcome, Series
 from coopbandits.network import Network
 from coopbandits.plots import figure_bytes
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results.storage import write_files
-from coopbandits.sim import Cell, sweep
+from coopbandits.sim import Cell, Sweep, sweep
 
 
 def run_gallery(
@@ -24,6 +26,7 @@ def run_gallery(
     runs: int = 10,
     seed: int = 0,
     out: str | Path = "out",
+    executor: Executor | None = None,
     *,
     workers: int | None = None,
     retry: bool = False,
@@ -39,14 +42,16 @@ def run_gallery(
         Repetitions of every point, and their seed.
     out : path
         Folder of the ledger, as in `sweep`, and of NAME.csv, NAME.svg and NAME.png.
-    workers, retry, progress
+    executor, workers, retry, progress
         As in `sweep`.
     """
     if name not in ENTRIES:
         raise unknown_name("experiment of the gallery", name, ENTRIES)
     entry = ENTRIES[name]
     if entry.points:
-        outcome = _play(name, entry, runs, seed, Path(out), workers, retry, progress)
+        cells = [cell_of(point, runs, seed) for point in entry.points]
+        done = sweep(cells, out, executor, workers=workers, retry=retry, progress=progress)
+        outcome = _collect(name, entry, cells, done)
     else:
         outcome = Outcome(name, entry, _computed())
     write(outcome, Path(out))
@@ -68,27 +73,20 @@ def cell_of(point: Point, runs: int, seed: int) -> Cell:
     return Cell(problem, network, parse_policy(point.policy), point.horizon, runs, seed)
 
 
-def _play(
-    name: str, entry: Entry, runs: int, seed: int, out: Path, workers: int | None,
-    retry: bool, progress: bool | None,
-) -> Outcome:  # fmt: skip
-    cells = [cell_of(point, runs, seed) for point in entry.points]
-    done = sweep(cells, out, workers=workers, retry=retry, progress=progress)
+def _collect(name: str, entry: Entry, cells: list[Cell], done: Sweep) -> Outcome:
     regret = {cell.id: result.regret.values[0, :, -1] for cell, result in done.results}
     pairs = [
-        (point, regret[cell.id] / (cell.network.num_agents if entry.per_agent else 1))
+        (point, regret[cell.id] / (cell.network.num_agents if entry.ylabel == PER_AGENT else 1))
         for point, cell in zip(entry.points, cells, strict=True)
         if cell.id in regret
     ]
-    series = [
-        (label, list(members)) for label, members in groupby(pairs, lambda pair: pair[0].series)
-    ]
-    failed = tuple(f"{cell}: {error}" for cell, error in done.failed)
-    return Outcome(name, entry, tuple(_series(*parts) for parts in series), failed)
+    groups = groupby(pairs, lambda pair: pair[0].series)
+    series = tuple(_series(label, list(members)) for label, members in groups)
+    return Outcome(name, entry, series, tuple(f"{cell}: {error}" for cell, error in done.failed))
 
 
-def _series(label: str, members: list[tuple[Point, np.ndarray]]) -> Series:
-    x = np.array([point.x for point, _ in members])
+def _series(label: str, members: list[tuple[Point, Vector]]) -> Series:
+    x = np.array([float(point.x) for point, _ in members])
     return Series(label, x, np.array([values for _, values in members]))
 
 
