@@ -71,7 +71,7 @@ def test_what_is_written_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     lines = str(outcome).splitlines()
     assert lines[:2] == ["Is it tiny?", "regret of the network (y) against agents (x)"]
     assert sum(line.startswith("ours  ") for line in lines) == 2
-    rows = list(csv.reader((tmp_path / "tiny.csv").open()))
+    rows = list(csv.reader((tmp_path / "tiny.csv").read_text().splitlines()))
     assert rows[0] == ["series", "agents", "run", "regret of the network"]
     assert [float(row[3]) for row in rows[1:5]] == outcome.series[0].values.ravel().tolist()
     assert (tmp_path / "tiny.png").stat().st_size > 1000

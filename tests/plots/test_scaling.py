@@ -19,5 +19,6 @@ def test_points_bands_and_words() -> None:
     assert len(axes.collections) == 1
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == ("agents", "regret", "why?")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "10", "100"]
     looks = {(line.get_color(), line.get_marker()) for line in axes.get_lines()}
     assert len(looks) == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from coopbandits.plots.regret import COLOURS, STYLES, Curve
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ def scaling_figure(curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: 
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    settings = np.unique(np.concatenate([np.ravel(curve.x) for curve in curves]))
+    axes.set_xticks(settings, [f"{x:.3g}" for x in settings])
+    axes.set_xticks([], minor=True)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     axes.set_title(title)

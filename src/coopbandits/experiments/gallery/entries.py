@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 PAPER_MEANS = "1,0.8x16"
 CLEAR_MEANS = "1,0.5x3"
-"""Arms that one stage tells apart and the initial pulls do not, so that regret is due to delay."""
+"""Arms that one pull by everybody tells apart, once it is known: what regret there is comes from
+waiting for the news."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def cycle_lambda(agents: int) -> float:
 
 NUM_AGENTS = (8, 16, 32, 64, 128)
 TOTAL_PULLS = 320_000
-GAP_AGENTS = (16, 24, 32, 48, 64, 96)
+GAP_AGENTS = (48, 64, 96, 128, 192)
 BUDGETS = (1, 2, 4, 8, 17, 34)
 MIXING_ROUNDS = (5, 10, 20, 41, 82, 164, 328)
 ETAS = (1.1, 1.5, 2, 3, 4, 6, 8)
@@ -103,7 +104,7 @@ ENTRIES = {
     ),
     "gap": Entry(
         "Does regret follow the root of the inverse gap, or the inverse gap itself?",
-        "1/ln(1/λ), on cycles of 16 to 96 agents",
+        "1/ln(1/λ), on cycles of 48 to 192 agents",
         (
             *_gap("accelerated, stages of C", "dducb:own_pulls=false"),
             *_gap("plain mixing, stages of C′", "dducb:own_pulls=false,accelerated=false"),
@@ -132,8 +133,8 @@ ENTRIES = {
         (*_eta("cycle:100"), *_eta("grid:10x10")),
     ),
     "cycle-bounds": Entry(
-        "How do the bounds of DDUCB and coop-UCB compare on odd cycles with weights 1/2?",
-        "number of agents N",
+        "How do the bounds of DDUCB and coop-UCB compare on cycles?",
+        "odd number of agents N, weights 1/2",
         (),
         "factor in the bound",
     ),
