@@ -32,7 +32,7 @@ def scaling_figure(curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: 
     axes.set_xscale("log")
     axes.set_yscale("log")
     settings = np.unique(np.concatenate([np.ravel(curve.x) for curve in curves]))
-    axes.set_xticks(settings, [f"{x:.3g}" for x in settings])
+    axes.set_xticks(settings, [f"{x:.4g}" for x in settings])
     axes.set_xticks([], minor=True)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)

@@ -150,7 +150,7 @@ CLAIMS: tuple[Claim, ...] = (
             "time",
             CODE,
             "s grows by N in every round",
-            "s grows by 1 with every own pull, as the paper's Remark 3 says",
+            "s grows by 1 with every own pull, as the paper's remark on variants says",
             "ln s counts pulls that nobody has read; a logarithm hardly notices.",
         ),
         regrets(Deviations(time_by_agents=True)),
