@@ -133,3 +133,20 @@ def test_a_point_that_failed_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 def test_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"experiment of the gallery 'etta'.*did you mean 'eta'"):
         run_gallery("etta", out=tmp_path)
+
+
+@pytest.mark.parametrize(("name", "runs", "seed"), [("runs", 0, 0), ("seed", 1, -1)])
+def test_bad_numbers(tmp_path: Path, name: str, runs: int, seed: int) -> None:
+    with pytest.raises(InputError, match=f"{name} is"):
+        run_gallery("eta", runs, seed, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_could_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(cells: list[Cell], *args: object, **more: object) -> Sweep:
+        return Sweep([], [(cell, "MemoryError: no room") for cell in cells])
+
+    monkeypatch.setattr("coopbandits.experiments.gallery.run.sweep", none)
+    with pytest.raises(InputError, match=r"no point of eta .* MemoryError: no room; repair"):
+        run_gallery("eta", out=tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from coopbandits.core.agent import Vector
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.experiments.audit.matrices import inverse_degree_matrix, second_eigenvalue
-from coopbandits.experiments.audit.mixing import chebyshev_map
+from coopbandits.experiments.audit.mixing import chebyshev_mix
 from coopbandits.experiments.audit.tapes import Arms, Played, Setting, add_pulls, best_arms
 from coopbandits.network import Network
 
@@ -95,7 +95,7 @@ def stage(network: Network, deviations: Deviations) -> tuple[Vector, int]:
         matrix = inverse_degree_matrix(network)
         lambda2 = second_eigenvalue(matrix)
     steps = mixing_rounds(network.num_agents, lambda2, POLICY.epsilon)
-    stage_map = chebyshev_map(matrix, lambda2, steps)
+    stage_map = chebyshev_mix(np.eye(network.num_agents), matrix, lambda2, steps)
     if deviations.whole_mix_every_round:
         stage_map = np.linalg.matrix_power(stage_map, steps)
     return stage_map, 1 if deviations.one_round_stages else steps

@@ -8,11 +8,11 @@ from coopbandits.core.agent import Vector
 from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho
 
 
-def chebyshev_map(matrix: Vector, lambda2: float, steps: int) -> Vector:
-    """Return q_C(P), what `steps` accelerated mixing steps do to the values of all agents."""
+def chebyshev_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> Vector:
+    """Return q_C(P) times some values of all agents; times the identity it is the map itself."""
     if lambda2 < LAMBDA_ZERO:
-        return np.linalg.matrix_power(matrix, steps)
-    values, before, rho = np.eye(matrix.shape[0]), np.zeros_like(matrix), np.zeros(1)
+        return np.asarray(np.linalg.matrix_power(matrix, steps) @ start)
+    values, before, rho = start, np.zeros_like(start), np.zeros(1)
     for _ in range(steps):
         rho_next = next_rho(rho, lambda2)
         step = chebyshev_step(matrix @ values, before, rho, rho_next, lambda2)

@@ -12,7 +12,7 @@ from coopbandits.experiments.audit.arena import Arena, Claim
 from coopbandits.experiments.audit.finding import Finding, Measurement
 from coopbandits.experiments.audit.matrices import second_eigenvalue
 from coopbandits.experiments.audit.mixing import (
-    chebyshev_map,
+    chebyshev_mix,
     mixing_error,
     printed_mix,
     without_own,
@@ -28,7 +28,7 @@ def mixing_start(arena: Arena) -> tuple[Measurement, ...]:
     del arena
     matrix, lambda2, steps, one = _cycle()
     halved = printed_mix(one, matrix, lambda2, steps)
-    right = chebyshev_map(matrix, lambda2, steps) @ one
+    right = chebyshev_mix(one, matrix, lambda2, steps)
     name = f"sum over agents of a 1 after {steps} steps on {CYCLE}"
     return (Measurement.exact(name, halved.sum(), right.sum()),)
 
@@ -38,11 +38,11 @@ def neighbours_only(arena: Arena) -> tuple[Measurement, ...]:
     del arena
     matrix, lambda2, steps, one = _cycle()
     alone = without_own(matrix)
-    right = chebyshev_map(matrix, lambda2, steps) @ one
+    right = chebyshev_mix(one, matrix, lambda2, steps)
     names = [f"sum over agents of a 1 after {steps} steps on {CYCLE}, {what}" for what in (
         "Algorithm 2", "Algorithm 2 with the halved start too", "Algorithm 3",
     )]  # fmt: skip
-    left_out = chebyshev_map(alone, lambda2, steps) @ one
+    left_out = chebyshev_mix(one, alone, lambda2, steps)
     both = printed_mix(one, alone, lambda2, steps)
     plain, right_plain = (np.linalg.matrix_power(m, steps) @ one for m in (alone, matrix))
     return (
@@ -93,9 +93,8 @@ def spectral_gap(arena: Arena) -> tuple[Measurement, ...]:
 
     def error(factor: float) -> float:
         bound = lambda2**factor
-        return mixing_error(
-            chebyshev_map(matrix, bound, mixing_rounds(one.size, bound, 1 / 22)) @ one
-        )
+        steps = mixing_rounds(one.size, bound, 1 / 22)
+        return mixing_error(chebyshev_mix(one, matrix, bound, steps))
 
     def regret(factor: float) -> Vector:
         bound = arena.setting(arena.cycle).network.lambda2 ** factor

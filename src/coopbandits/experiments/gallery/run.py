@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.errors import unknown_name
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.experiments.gallery import bounds
 from coopbandits.experiments.gallery.entries import ENTRIES, PER_AGENT, Entry, Point
@@ -47,6 +48,8 @@ def run_gallery(
     """
     if name not in ENTRIES:
         raise unknown_name("experiment of the gallery", name, ENTRIES)
+    require_count("runs", runs)
+    require_count("seed", seed, least=0)
     entry = ENTRIES[name]
     if entry.points:
         cells = [cell_of(point, runs, seed) for point in entry.points]
@@ -54,6 +57,11 @@ def run_gallery(
         outcome = _collect(name, entry, cells, done)
     else:
         outcome = Outcome(name, entry, _computed())
+    if not outcome.series:
+        raise InputError(
+            f"no point of {name} could be played; the first failed with {outcome.failed[0]}; "
+            "repair that and play it again with retry"
+        )
     write(outcome, Path(out))
     return outcome
 
