@@ -34,24 +34,14 @@ def policy(name: str, steps: int) -> AnyPolicy:
     return parse_policy(name)
 
 
-def is_quick(name: str) -> bool:
-    return name.startswith("dducb") or name in ("independent-ucb", "central-batched-ucb")
-
-
-@pytest.mark.parametrize(
-    "quick",
-    [True, pytest.param(False, marks=pytest.mark.slow)],  # a running consensus takes 100 s here
-    ids=["quick", "consensus and draws"],
-)
 @pytest.mark.parametrize(
     ("column", "graph", "steps"), [(0, "cycle:100", 164), (1, "grid:10x10", 43)]
 )
-def test_mean_regret(column: int, graph: str, steps: int, quick: bool) -> None:
+def test_mean_regret(column: int, graph: str, steps: int) -> None:
     """Within 4 combined standard errors, every policy of the table."""
     network = Network.from_spec(graph)
     assert network.mixing_rounds() == steps
     names = [name for name, columns in ORACLE.items() if column < len(columns)]
-    names = [name for name in names if is_quick(name) == quick]
     chosen = [policy(name, steps) for name in names]
     result = simulate(PROBLEM, network, chosen, HORIZON, RUNS, seed=1, rounds=1)
     assert set(result.meta["engines"]) == {"cpu"}

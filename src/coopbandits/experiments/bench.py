@@ -20,7 +20,7 @@ import numpy as np
 
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network
-from coopbandits.problems import GaussianBandit
+from coopbandits.problems import BernoulliBandit, GaussianBandit
 from coopbandits.results.statistics import columns
 from coopbandits.results.storage import environment
 from coopbandits.sim import simulate
@@ -32,7 +32,10 @@ UNIT_FILLS = 20
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time: `runs` of a policy on a graph, with one arm better than the others."""
+    """One thing to time: `runs` of a policy on a graph, with one arm better than the others.
+
+    Rewards are normal, or 0 and 1 if `binary`.
+    """
 
     group: str
     policy: str
@@ -41,12 +44,18 @@ class Case:
     horizon: int = 10_000
     runs: int = 10
     threads: int = 1
+    binary: bool = False
 
     def player(self) -> Callable[[], None]:
         """Return what is timed; all that a user pays once per network is done before."""
         network = Network.from_spec(self.graph)
         network.lambda2  # noqa: B018  computed once and kept
-        problem = GaussianBandit([1.0] + [0.8] * (self.num_arms - 1))
+        others = self.num_arms - 1
+        problem = (
+            BernoulliBandit([0.6] + [0.4] * others)
+            if self.binary
+            else GaussianBandit([1.0] + [0.8] * others)
+        )
         policy = parse_policy(self.policy)
 
         def play() -> None:
@@ -83,6 +92,9 @@ CASES = (
     Case("policy", "coop-ucb:gamma=1.01", "cycle:100", runs=2),
     Case("policy", "coop-ucb2:gamma=1.01", "grid:15x15", runs=2),
     Case("policy", "dec-ts", "cycle:100", runs=2),
+    Case("policy", "dec-ts:family=bernoulli", "cycle:100", runs=1, binary=True),
+    Case("policy", "ucb-network", "cycle:100", runs=2),
+    Case("policy", "mp-ucb:hop_limit=10", "cycle:100", runs=2),
     Case("policy", "central-ts", "cycle:100", runs=2),
     Case("arms", "dducb", "cycle:100", num_arms=2),
     Case("arms", "dducb", "cycle:100", num_arms=50),
