@@ -94,14 +94,20 @@ def simulate_command(
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
     engine: Annotated[str, typer.Option(help="auto, cpu or reference")] = "auto",
+    shuffle_arms: Annotated[
+        bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
+    ] = False,
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
-    check_folder(out, plan(problem, network, policies, horizon, runs, seed))
+    planned = plan(problem, network, policies, horizon, runs, seed, shuffle_arms=shuffle_arms)
+    check_folder(out, planned)
     try:
-        result = simulate(problem, network, policies, horizon, runs, seed, engine)
+        result = simulate(
+            problem, network, policies, horizon, runs, seed, engine, shuffle_arms=shuffle_arms
+        )
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"

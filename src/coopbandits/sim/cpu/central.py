@@ -9,7 +9,7 @@ from numba import njit, prange
 
 from coopbandits.core.central import CentralBatchedUCB, CentralTS, CentralUCB, DelayedCentralUCB
 from coopbandits.sim.cpu.indices import BETA_DRAW, NORMAL_DRAW, UCB, IndexRule, choose, level
-from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -64,7 +64,8 @@ def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, run: int
 ) -> None:
     """Play one run; what is visible stands in the row of `history` that is oldest."""
-    num_arms, kept = world.table.shape[0], history.shape[0]
+    num_arms, kept = world.tables.shape[1], history.shape[0]
+    table = table_of(world.tables, run)
     values = np.empty(num_arms)
     last = 0
     for r in range(span.rounds):
@@ -79,7 +80,7 @@ def _play_run(
             if not common:
                 last = _choose(world, visible, kept, rule, run, agent, done, last, values)
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, world.table, last, z)
+            u = reward_from_variate(world.form_kind, table, last, z)
             totals[0, last] += u
             totals[0, num_arms + last] += 1.0
             block = agent // world.block

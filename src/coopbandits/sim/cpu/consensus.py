@@ -21,7 +21,7 @@ from coopbandits.sim.cpu.indices import (
     choose,
     level,
 )
-from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.stage_mixing import mix_agent
 from coopbandits.sim.cpu.world import span
@@ -103,7 +103,7 @@ def _play_run(
     indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any, rule: Any, run: int,
 ) -> None:  # fmt: skip
     # Arrays are taken out of their tuples once; see `play_block`.
-    table, cubics, stops = world.table, world.cubics, span.stops
+    table, cubics, stops = table_of(world.tables, run), world.cubics, span.stops
     rewards_from, decisions_from = world.reward_keys[run], world.decision_keys[run]
     counts, rewards, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
     pulls, lasts, values = fresh[run], last[run], np.empty(table.shape[0])
@@ -135,11 +135,11 @@ def play_agents(
         for task in prange(num_runs * world.num_blocks):
             run, block = task // world.num_blocks, task % world.num_blocks
             _pull(
-                world.form_kind, world.table, world.is_normal, world.cubics, world.reward_keys[run],
-                world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run],
-                fresh[run], last[run], np.empty(world.table.shape[0]), own[run], num_agents,
-                inflation, rule, world.block, slot, span.first + r, block * world.block,
-                min((block + 1) * world.block, size),
+                world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
+                world.reward_keys[run], world.decision_keys[run], tally.counts[run],
+                tally.rewards[run], tally.arms[run], fresh[run], last[run],
+                np.empty(world.tables.shape[1]), own[run], num_agents, inflation, rule, world.block,
+                slot, span.first + r, block * world.block, min((block + 1) * world.block, size),
             )  # fmt: skip
         if mixes:
             for task in prange(num_runs * size):
