@@ -16,7 +16,8 @@ from coopbandits import theory
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.experiments import bench
+from coopbandits.experiments import bench, leaderboard
+from coopbandits.experiments.suite import make_plan
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
@@ -24,6 +25,7 @@ from coopbandits.results.statistics import columns
 from coopbandits.results.storage import check_folder
 from coopbandits.sim import (
     SimulationInterrupted,
+    Sweep,
     SweepInterrupted,
     compare,
     read_experiment,
@@ -136,6 +138,38 @@ def run_command(
         folder = out / re.sub(r"[^\w.=-]+", "-", name)
         typer.echo(result.summary())
         typer.echo(f"written to {folder}: {_draw(result, folder)}")
+    _name_failures(done)
+
+
+@app.command("leaderboard")
+def leaderboard_command(
+    out: Annotated[Path, typer.Option(help="folder of the ledger, table, figure and page")],
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 20,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="dducb, …; repeat for more; all if left out")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="rounds T, instead of each scenario's own")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+) -> None:
+    """Score every policy in every scenario of the suite; a second start does the rest."""
+    chosen = make_plan(scenario or (), policy or (), runs, seed, horizon)
+    try:
+        done = leaderboard.play(chosen, out, workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(_say(str(stop), 130)) from None
+    _name_failures(done)
+    typer.echo(leaderboard.deliver(chosen, done, out))
+
+
+def _name_failures(done: Sweep) -> None:
+    """Name the cells that were set aside, and end with status 1 if there are any."""
     for cell, error in done.failed:
         _say(f"set aside: {cell}: {error}", 1)
     if done.failed:

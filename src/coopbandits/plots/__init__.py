@@ -6,5 +6,14 @@ matplotlib is loaded when something is drawn, so that those who only simulate ne
 from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
 from coopbandits.plots.report import html_report
+from coopbandits.plots.scores import score_figure
 
-__all__ = ["Curve", "draw_regret", "figure_bytes", "html_report", "regret_figure", "svg"]
+__all__ = [
+    "Curve",
+    "draw_regret",
+    "figure_bytes",
+    "html_report",
+    "regret_figure",
+    "score_figure",
+    "svg",
+]
