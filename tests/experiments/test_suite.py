@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,3 +144,15 @@ def test_settings_are_plain_data_and_tell_plans_apart() -> None:
 def test_bad_wishes(wishes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make_plan(**wishes)
+
+
+def test_the_page_tells_every_scenario() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    lines = [line for line in page.splitlines() if re.match(r"\| `[\w-]+` \| `\w", line)]
+    assert len(lines) == len(SCENARIOS)
+    for line, scenario in zip(lines, SCENARIOS, strict=True):
+        name, graph, means, rounds, probes = line.strip("| ").split(" | ")
+        assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
+        assert means.endswith(f"`{scenario.problem['means']}`")
+        assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
+        assert (int(rounds), probes) == (scenario.horizon, scenario.probes)
