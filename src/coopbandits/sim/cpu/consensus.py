@@ -134,12 +134,13 @@ def play_agents(
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         for task in prange(num_runs * world.num_blocks):
             run, block = task // world.num_blocks, task % world.num_blocks
+            table = table_of(world.tables, run)
             _pull(
-                world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
-                world.reward_keys[run], world.decision_keys[run], tally.counts[run],
-                tally.rewards[run], tally.arms[run], fresh[run], last[run],
-                np.empty(world.tables.shape[1]), own[run], num_agents, inflation, rule, world.block,
-                slot, span.first + r, block * world.block, min((block + 1) * world.block, size),
+                world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
+                world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run],
+                fresh[run], last[run], np.empty(table.shape[0]), own[run], num_agents,
+                inflation, rule, world.block, slot, span.first + r, block * world.block,
+                min((block + 1) * world.block, size),
             )  # fmt: skip
         if mixes:
             for task in prange(num_runs * size):
