@@ -137,13 +137,14 @@ def test_simulate(call: Call, tmp_path: Path) -> None:
 
 def test_simulate_passes_every_setting_on(call: Call, tmp_path: Path) -> None:
     settings = ("--sigma", "0.5", "--seed", "5", "--weights", "metropolis", "--engine", "reference")
-    outcome = call("simulate", *SMALL, *settings, "--policy", "dducb:eta=3", "--out", str(tmp_path))
+    played = ("--policy", "dducb:eta=3", "--shuffle-arms", "--out", str(tmp_path))
+    outcome = call("simulate", *SMALL, *settings, *played)
     assert outcome.status == 0, outcome.err
     meta = Result.load(tmp_path).meta
     assert meta["settings"]["policies"] == ["dducb:eta=3"]
-    assert meta["settings"]["seed"] == 5
-    assert meta["settings"]["problem"]["sigma"] == 0.5
+    assert (meta["settings"]["seed"], meta["settings"]["problem"]["sigma"]) == (5, 0.5)
     assert meta["settings"]["network"]["weights"] == "metropolis"
+    assert meta["settings"]["shuffle_arms"] is True
     assert meta["engines"] == ["reference"]
 
 
@@ -454,7 +455,7 @@ def test_documented_options_exist(command: str) -> None:
         "graph": {"--weights", "--arms", "--horizon"},
         "simulate": {
             *("--graph", "--policy", "--horizon", "--runs", "--seed", "--out"),
-            *("--means", "--sigma", "--weights", "--engine"),
+            *("--means", "--sigma", "--weights", "--engine", "--shuffle-arms"),
         },
         "run": {"--out", "--set", "--workers", "--dask", "--retry"},
         "bench": {"--json"},

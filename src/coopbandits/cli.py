@@ -16,7 +16,8 @@ from coopbandits import theory
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.experiments import bench, gallery
+from coopbandits.experiments import bench, gallery, leaderboard
+from coopbandits.experiments.suite import make_plan
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
@@ -24,6 +25,7 @@ from coopbandits.results.statistics import columns
 from coopbandits.results.storage import check_folder
 from coopbandits.sim import (
     SimulationInterrupted,
+    Sweep,
     SweepInterrupted,
     compare,
     read_experiment,
@@ -94,14 +96,20 @@ def simulate_command(
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
     engine: Annotated[str, typer.Option(help="auto, cpu or reference")] = "auto",
+    shuffle_arms: Annotated[
+        bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
+    ] = False,
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
-    check_folder(out, plan(problem, network, policies, horizon, runs, seed))
+    planned = plan(problem, network, policies, horizon, runs, seed, shuffle_arms=shuffle_arms)
+    check_folder(out, planned)
     try:
-        result = simulate(problem, network, policies, horizon, runs, seed, engine)
+        result = simulate(
+            problem, network, policies, horizon, runs, seed, engine, shuffle_arms=shuffle_arms
+        )
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"
@@ -130,6 +138,38 @@ def run_command(
         folder = out / re.sub(r"[^\w.=-]+", "-", name)
         typer.echo(result.summary())
         typer.echo(f"written to {folder}: {_draw(result, folder)}")
+    _name_failures(done)
+
+
+@app.command("leaderboard")
+def leaderboard_command(
+    out: Annotated[Path, typer.Option(help="folder of the ledger, table, figure and page")],
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 20,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="dducb, …; repeat for more; all if left out")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="rounds T, instead of each scenario's own")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+) -> None:
+    """Score every policy in every scenario of the suite; a second start does the rest."""
+    chosen = make_plan(scenario or (), policy or (), runs, seed, horizon)
+    try:
+        done = leaderboard.play(chosen, out, workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(_say(str(stop), 130)) from None
+    _name_failures(done)
+    typer.echo(leaderboard.deliver(chosen, done, out))
+
+
+def _name_failures(done: Sweep) -> None:
+    """Name the cells that were set aside, and end with status 1 if there are any."""
     for cell, error in done.failed:
         _say(f"set aside: {cell}: {error}", 1)
     if done.failed:

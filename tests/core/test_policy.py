@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
-from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy
+from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy, parse_policy
+from coopbandits.core.agent import Estimate, Index
 from coopbandits.core.policy import spell
+from coopbandits.core.registry import EXAMPLES, AnyPolicy
 
 from .fleet import make_agent, one_view
 
@@ -65,3 +68,36 @@ def test_a_policy_of_ones_own() -> None:
     assert Tuned().spelling == "tuned"
     assert Tuned(step=4.0).spelling == "tuned:step=4"
     assert make_agent(Lazy(), one_view()).choose(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "constant"),
+    [
+        ("dducb", 4.0), ("dducb:bonus_factor=4", 8.0), ("dducb:eta=3", 6.0),
+        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 4.0),
+        ("central-ucb:constant=3", 3.0), ("delayed-central-ucb:delay=10", 4.0),
+        ("coop-ucl:gamma=2", None), ("dec-bayes-ucb", None), ("central-ts", None),
+    ],
+)  # fmt: skip
+def test_bonus_constants(text: str, constant: float | None) -> None:
+    assert parse_policy(text).bonus_constant == constant
+
+
+BONUSES = [
+    policy
+    for policy in map(parse_policy, EXAMPLES)
+    if policy.bonus_constant is not None and not policy.name.startswith("coop")  # inflated
+]
+
+
+@pytest.mark.parametrize("policy", BONUSES, ids=lambda policy: policy.name)
+def test_the_bonus_is_made_of_its_constant(policy: AnyPolicy) -> None:
+    estimate = Estimate(np.array([5.0, 8.0]), np.array([10.0, 20.0]), time=30.0, num_agents=1.0)
+    index: Index
+    if isinstance(policy, Policy):
+        index = make_agent(policy, one_view(sigma=0.5)).index
+    else:
+        index = policy.make_controller(2, sigma=0.5).index
+    assert policy.bonus_constant is not None
+    bonuses = np.sqrt(policy.bonus_constant * 0.25 * np.log(30.0) / estimate.counts)
+    np.testing.assert_allclose(index(estimate, 0) - bonuses, [0.5, 0.4])

@@ -21,6 +21,7 @@ from coopbandits.results.statistics import (
     mean_row,
     number,
     paired_differences,
+    ratio_interval,
     summarise,
     t_interval,
 )
@@ -235,3 +236,28 @@ def test_rows_of_dataclasses() -> None:
     assert mean_row(row) == ("p", "50.0 ± 10.0", "41.0…58.0", "30.0/50.0/70.0", "25.0M")
     difference = PairedDifference("a", "b", -5.0, (-6.0, -4.0), 0.00123)
     assert difference_row(difference) == ("a − b", "-5.0 ± 1.0", "0.0012")
+
+
+def test_ratio_of_means_of_what_is_proportional_has_no_error() -> None:
+    sample = 10.0 + gauss(4, 20)
+    assert ratio_interval(sample, sample) == (1.0, 1.0)
+    assert ratio_interval(3.0 * sample, sample) == pytest.approx((3.0, 3.0))
+
+
+def test_ratio_to_what_does_not_vary_has_students_interval() -> None:
+    sample = 10.0 + gauss(4, 20)
+    low, high = t_interval(sample)
+    assert ratio_interval(sample, np.full(20, 4.0)) == pytest.approx((low / 4.0, high / 4.0))
+
+
+def test_ratio_interval_holds_the_ratio_in_95_of_100() -> None:
+    """Within four standard errors; paired, so that what both share does not widen it."""
+    shared, own, other = gauss(5, 3, 2000, 20)
+    first, second = 20.0 + 3.0 * shared + 2.0 * own, 10.0 + 2.0 * shared + other
+    spans = [ratio_interval(x, y) for x, y in zip(first, second, strict=True)]
+    inside = np.mean([low < 2.0 < high for low, high in spans])
+    assert abs(inside - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 2000)
+
+
+def test_ratio_of_one_run_has_no_interval() -> None:
+    assert all(math.isnan(end) for end in ratio_interval(np.array([3.0]), np.array([2.0])))

@@ -24,6 +24,7 @@ seeds = [4, 2]
 policies = ["independent-ucb", "dducb:eta=3"]
 graphs = ["star:5", "cycle:6"]
 weights = "metropolis"
+shuffle_arms = true
 
 [problems.second]
 kind = "gaussian"
@@ -61,9 +62,9 @@ def test_a_full_file(read: Read) -> None:
         for seed in (4, 2)
         for policy in ("independent-ucb", "dducb:eta=3")
     ]
-    assert {(cell.horizon, cell.runs, cell.network.weights) for cell in cells} == {
-        (500, 3, "metropolis")
-    }
+    assert {
+        (cell.horizon, cell.runs, cell.network.weights, cell.shuffle_arms) for cell in cells
+    } == {(500, 3, "metropolis", True)}
 
 
 def test_defaults(read: Read) -> None:
@@ -71,6 +72,7 @@ def test_defaults(read: Read) -> None:
     assert cell.problem == cb.GaussianBandit([1.0] + [0.8] * 16, 1.0)
     assert (cell.horizon, cell.runs, cell.seed) == (10_000, 10, 0)
     assert cell.network.weights == "max-degree"
+    assert cell.shuffle_arms is False
 
 
 def test_the_example_can_be_read() -> None:
@@ -152,6 +154,7 @@ def with_problem(table: str) -> str:
         ("policies = ['dducb']\ngraphs = ['cylce:4']", "unknown graph 'cylce'; .* 'cycle'"),
         (SMALLEST + "weights = 'metropols'", "unknown weights 'metropols'; .* 'metropolis'"),
         (SMALLEST + "weights = 3", "mixing matrix has shape"),
+        (SMALLEST + "shuffle_arms = 1", "shuffle_arms is 1; it must be true or false"),
         (SMALLEST + "horizon = 0", "horizon holds 0; give whole numbers, at least 1"),
         (SMALLEST + "horizon = 10.0", "horizon holds 10.0; give whole numbers"),
         (SMALLEST + "horizon = '10'", "horizon holds '10'; give whole numbers"),

@@ -74,6 +74,7 @@ def test_an_id_is_the_same_in_another_process() -> None:
         {"horizon": 31},
         {"runs": 3},
         {"seed": 4},
+        {"shuffle_arms": True},
     ],
     ids=lambda change: ", ".join(f"{key} {value}" for key, value in change.items()),
 )
@@ -98,6 +99,13 @@ def test_graphs_of_one_size_have_different_ids() -> None:
     assert a.id != b.id
 
 
+def test_settings_without_shuffled_arms_are_those_of_older_ledgers() -> None:
+    names = {"problem", "network", "policy", "horizon", "runs", "seed"}
+    assert set(CELL.settings) == names
+    shuffled = dataclasses.replace(CELL, shuffle_arms=True)
+    assert shuffled.settings == {**CELL.settings, "shuffle_arms": True}
+
+
 def test_a_cell_reads_well() -> None:
     assert str(CELL) == "dducb on star:4, seed 3"
 
@@ -106,6 +114,16 @@ def test_a_cell_is_played_as_by_simulate(result: cb.Result) -> None:
     same = cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 30, 2, 3, engine="reference", progress=False)
     assert np.array_equal(result.pulls, same.pulls)
     assert result.meta["settings"] == same.meta["settings"]
+
+
+def test_a_shuffled_cell_is_played_as_by_simulate() -> None:
+    found, plain = (
+        run_cell(dataclasses.replace(CELL, runs=6, shuffle_arms=shuffle_arms))
+        for shuffle_arms in (True, False)
+    )
+    same = cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 30, 6, 3, shuffle_arms=True, progress=False)
+    assert found.dataset.identical(same.dataset)
+    assert not np.array_equal(found.pulls, plain.pulls)
 
 
 def test_a_stored_cell_can_be_loaded(tmp_path: Path, result: cb.Result) -> None:

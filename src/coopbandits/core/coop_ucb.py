@@ -62,13 +62,18 @@ class CoopUCB(Policy):
     def _knowledge(self) -> str:
         return f"epsilon_c:{self.epsilon_c}"
 
+    @property
+    def bonus_constant(self) -> float:
+        """B = 2γ, which the inflation then multiplies."""
+        return 2 * self.gamma
+
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent."""
         if self._knowledge not in view.global_knowledge:
             raise InputError(f"coop-ucb needs {self._knowledge} of agent {view.agent_id}; tell it")
         index = partial(
             inflated_ucb_index,
-            scale=2 * self.gamma * view.sigma**2,
+            scale=self.bonus_constant * view.sigma**2,
             epsilon_c=view.global_knowledge[self._knowledge],
         )
         return CooperativeAgent(view, consensus(self, view), index, self.spelling)
@@ -102,9 +107,16 @@ class CoopUCB2(Policy):
         """N."""
         return frozenset({"num_agents"})
 
+    @property
+    def bonus_constant(self) -> float:
+        """B = 2γ, which the inflation then multiplies."""
+        return 2 * self.gamma
+
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent."""
-        index = partial(inflated_ucb_index, scale=2 * self.gamma * view.sigma**2, epsilon_c=None)
+        index = partial(
+            inflated_ucb_index, scale=self.bonus_constant * view.sigma**2, epsilon_c=None
+        )
         return CooperativeAgent(view, consensus(self, view), index, self.spelling)
 
 

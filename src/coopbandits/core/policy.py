@@ -26,6 +26,15 @@ class Named:
         ]
         return self.name + (":" + ",".join(changed) if changed else "")
 
+    @property
+    def bonus_constant(self) -> float | None:
+        """B of a bonus sqrt(B σ² ln t / n): the setting `constant` where there is one.
+
+        A policy that makes its B of other settings says so; None where there is no such bonus.
+        """
+        constant: float | None = getattr(self, "constant", None)
+        return constant
+
 
 class Policy(Named, ABC):
     """Settings of an algorithm; immutable, compared by value.

@@ -7,6 +7,7 @@ from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
 from coopbandits.plots.report import html_report
 from coopbandits.plots.scaling import scaling_figure
+from coopbandits.plots.scores import score_figure
 
 __all__ = [
     "Curve",
@@ -15,5 +16,6 @@ __all__ = [
     "html_report",
     "regret_figure",
     "scaling_figure",
+    "score_figure",
     "svg",
 ]

@@ -155,6 +155,18 @@ def t_interval(sample: Vector) -> tuple[float, float]:
     return (float(sample.mean()) - half, float(sample.mean()) + half)
 
 
+def ratio_interval(sample: Vector, reference: Vector) -> tuple[float, float]:
+    """Return Student's interval of the ratio of two paired means, by the delta method.
+
+    To first order the ratio R of the means of x and y errs as the mean of x − R y does, over that
+    of y; where y is x itself there is no error.
+    """
+    scale = float(reference.mean())
+    ratio = float(sample.mean()) / scale
+    low, high = t_interval(sample - ratio * reference)
+    return (ratio + low / scale, ratio + high / scale)
+
+
 def standard_error(sample: Vector) -> float:
     """Return the standard error of the mean."""
     return float(sample.std(ddof=1) / math.sqrt(sample.size))

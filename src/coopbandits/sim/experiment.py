@@ -8,6 +8,7 @@
     policies = ["dducb", "independent-ucb"]
     graphs = ["cycle:100", "grid:10x10"]
     weights = "max-degree"
+    shuffle_arms = false
 
     [problems.paper]
     kind = "gaussian"
@@ -25,6 +26,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from coopbandits.core.checks import require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network
@@ -45,6 +47,7 @@ DEFAULTS: dict[str, Any] = {
     "policies": None,
     "graphs": None,
     "weights": "max-degree",
+    "shuffle_arms": False,
     "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
 }
 """Every key there is; None marks those that must be given."""
@@ -109,8 +112,10 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     policies = [parse_policy(text) for text in _texts(settings, "policies")]
     horizon, runs = _whole("horizon", settings["horizon"], 1), _whole("runs", settings["runs"], 1)
     seeds = [_whole("seeds", seed, 0) for seed in _listed(settings, "seeds")]
+    shuffle_arms = settings["shuffle_arms"]
+    require_flag("shuffle_arms", shuffle_arms)
     return [
-        Cell(problem, network, policy, horizon, runs, seed)
+        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms)
         for problem, network, seed, policy in product(problems, networks, seeds, policies)
     ]
 

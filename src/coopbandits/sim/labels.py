@@ -57,7 +57,13 @@ def settings(tasks: list[Task], runs: int) -> dict[str, Any]:
         "seed": first.seed,
         "rounds": first.rounds.tolist(),
         "keep": first.keep,
+        **shuffle_setting(first.shuffle_arms),
     }
+
+
+def shuffle_setting(shuffle_arms: bool) -> dict[str, bool]:
+    """Return the setting where it is on; left out otherwise, as in results older than it."""
+    return {"shuffle_arms": True} if shuffle_arms else {}
 
 
 def network_settings(network: Network) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.results.storage import write_text
-from coopbandits.sim.labels import network_settings
+from coopbandits.sim.labels import network_settings, shuffle_setting
 from coopbandits.sim.simulate import simulate
 
 
@@ -38,6 +38,7 @@ class Cell:
     horizon: int
     runs: int = 1
     seed: int = 0
+    shuffle_arms: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class Cell:
             "horizon": int(self.horizon),
             "runs": int(self.runs),
             "seed": int(self.seed),
+            **shuffle_setting(self.shuffle_arms),
         }
 
     @property
@@ -65,7 +67,7 @@ def run_cell(cell: Cell) -> Result:
     """Play one cell in one thread; what a worker process does."""
     return simulate(
         cell.problem, cell.network, cell.policy, cell.horizon, cell.runs, cell.seed,
-        threads=1, progress=False,
+        shuffle_arms=cell.shuffle_arms, threads=1, progress=False,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from coopbandits.core.agent import Vector
 from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
+from coopbandits.sim.tapes import arm_order
 
 Tick = Callable[[int], None]
 """Told the number of agent-rounds just played; may raise to stop."""
@@ -29,6 +30,8 @@ class Task:
         Whether to keep pulls per agent, or every single arm as well.
     num_runs : int
         All runs that are asked for, whether they are played at once or not.
+    shuffle_arms : bool
+        Whether policies meet the arms in another order in every run.
     """
 
     problem: Problem
@@ -39,6 +42,12 @@ class Task:
     rounds: NDArray[np.int64]
     keep: str = ""
     num_runs: int = 1
+    shuffle_arms: bool = False
+
+    def arm_order(self, run: int) -> NDArray[np.int64]:
+        """Return the problem's arm that policies meet at each place in one run."""
+        num_arms = self.problem.num_arms
+        return arm_order(self.seed, run, num_arms) if self.shuffle_arms else np.arange(num_arms)
 
 
 @dataclass
@@ -80,6 +89,16 @@ class Record:
             agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
             arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int32),
         )
+
+
+def restore_order(record: Record, task: Task, runs: range) -> Record:
+    """Turn places, by which engines record arms, into the problem's arms."""
+    for row, run in enumerate(runs if task.shuffle_arms else ()):
+        order = task.arm_order(run)
+        record.arm_counts[row][:, order] = record.arm_counts[row].copy()
+        record.agent_pulls[row][:, order] = record.agent_pulls[row].copy()
+        record.arms[row] = order[record.arms[row]]
+    return record
 
 
 def join(records: list[Record]) -> Record:

@@ -104,11 +104,12 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
     everyone = np.arange(num_agents)
     form = problem.kernel_form()
+    table = form.table[task.arm_order(run)]
     paid = np.zeros(num_agents)
     reward_total, values, kept = 0.0, 0, 0
 
     def reward(agent: int, arm: int) -> float:
-        paid[agent] = reward_from_variate(form.kind, form.table, arm, tape[agent, at])
+        paid[agent] = reward_from_variate(form.kind, table, arm, tape[agent, at])
         return float(paid[agent])
 
     for t in range(task.horizon):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.checks import require_count
+from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Network
@@ -19,7 +19,7 @@ from coopbandits.results import Result
 from coopbandits.sim import cpu, reference
 from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress, note
-from coopbandits.sim.record import Record, Task
+from coopbandits.sim.record import Record, Task, Tick, restore_order
 
 ENGINES = ("auto", "cpu", "reference")
 CURVE_POINTS = 200
@@ -49,6 +49,7 @@ def simulate(
     *,
     rounds: int | Sequence[int] | None = None,
     keep: str = "",
+    shuffle_arms: bool = False,
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -72,6 +73,10 @@ def simulate(
         round is always recorded.
     keep : {"", "agents", "arms"}
         Keep pulls per agent, or every single arm as well: N × T numbers per run.
+    shuffle_arms : bool
+        Let policies meet the arms in another order in every run, the same for all of them. Ties go
+        to the lowest arm, so a best arm that always stands first flatters. What is recorded is
+        told by the problem's own arms.
     threads : int or None
         How many threads the compiled engine uses; None for all. The result is the same.
     progress : bool or None
@@ -89,7 +94,11 @@ def simulate(
     chosen = _check(problem, network, policies, horizon, runs, seed, keep)
     horizon, runs, seed = int(horizon), int(runs), int(seed)  # numpy's integers are no plain data
     kept_rounds = recorded_rounds(horizon, rounds)
-    tasks = [Task(problem, network, p, horizon, seed, kept_rounds, keep, runs) for p in chosen]
+    require_flag("shuffle_arms", shuffle_arms)
+    tasks = [
+        Task(problem, network, p, horizon, seed, kept_rounds, keep, runs, shuffle_arms)
+        for p in chosen
+    ]
     engines = [_engine(engine, task.policy) for task in tasks]
     started = time.perf_counter()
     finished: list[list[Record]] = []
@@ -100,7 +109,7 @@ def simulate(
         try:
             for batch in _batches(tasks[0], runs, engines):
                 pairs = zip(engines, tasks, strict=True)
-                finished.append([PLAY[name](task, batch, bar.advance) for name, task in pairs])
+                finished.append([_play(name, task, batch, bar.advance) for name, task in pairs])
         except KeyboardInterrupt:
             pass  # what was finished is returned below, with the interruption
     seconds = time.perf_counter() - started
@@ -118,11 +127,15 @@ def plan(
     horizon: int,
     runs: int = 1,
     seed: int = 0,
+    *,
+    shuffle_arms: bool = False,
 ) -> dict[str, Any]:
     """Return the settings that the result of `simulate` will have, without playing."""
     chosen = _check(problem, network, policies, horizon, runs, seed, "")
     rounds = recorded_rounds(horizon, None)
-    tasks = [Task(problem, network, p, horizon, seed, rounds, "", runs) for p in chosen]
+    tasks = [
+        Task(problem, network, p, horizon, seed, rounds, "", runs, shuffle_arms) for p in chosen
+    ]
     return settings(tasks, runs)
 
 
@@ -145,6 +158,10 @@ def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray
 PLAY = {"cpu": cpu.play, "reference": reference.play}
 
 
+def _play(engine: str, task: Task, runs: range, tick: Tick) -> Record:
+    return restore_order(PLAY[engine](task, runs, tick), task, runs)
+
+
 def _engine(wanted: str, policy: AnyPolicy) -> str:
     """Return the engine that will play a policy."""
     if wanted not in ENGINES:
@@ -160,7 +177,8 @@ def _engine(wanted: str, policy: AnyPolicy) -> str:
 def _batches(task: Task, runs: int, engines: list[str]) -> list[range]:
     """Cut the runs into batches that are played at once; no result depends on how."""
     agents, arms = task.network.num_agents, task.problem.num_arms
-    size = min(BATCH_PULLS // (agents * task.horizon), BATCH_BYTES // (agents * arms * 100))
+    table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
+    size = min(BATCH_PULLS // (agents * task.horizon), BATCH_BYTES // (agents * arms * 100 + table))
     size = 1 if "reference" in engines else max(1, size)
     return [range(start, min(start + size, runs)) for start in range(0, runs, size)]
 

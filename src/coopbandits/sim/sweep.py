@@ -83,36 +83,36 @@ def sweep(
         raise InputError(f"workers is {workers}; it must be at least 1")
     ledger = Ledger(Path(folder))
     unique = list({cell.id: cell for cell in cells}.values())
-    known = {cell.id: result for cell in unique if (result := ledger.load(cell)) is not None}
-    missing = [
-        cell
-        for cell in unique
-        if cell.id not in known and (retry or ledger.quarantined(cell) is None)
-    ]
+    results: dict[str, Result] = {}
+    missing = []
     with Progress(len(unique), progress, "cells") as bar:
-        bar.advance(len(unique) - len(missing))
         try:
+            for cell in unique:
+                if (result := ledger.load(cell)) is not None:
+                    results[cell.id] = result
+                elif retry or ledger.quarantined(cell) is None:
+                    missing.append(cell)
+                    continue
+                bar.advance(1)
             for cell, outcome in _play(missing, executor, workers):
                 _enter(ledger, cell, outcome)
+                if isinstance(outcome, Result):
+                    results[cell.id] = outcome
                 bar.advance(1)
         except KeyboardInterrupt:
-            finished = sum(ledger.load(cell) is not None for cell in unique)
+            finished = sum(ledger.path(cell).is_dir() for cell in unique)
             raise SweepInterrupted(
                 f"interrupted: {finished} of {len(unique)} cells are in {folder}; "
                 "run it again to do the rest"
             ) from None
-    return _collect(ledger, unique)
-
-
-def _collect(ledger: Ledger, cells: list[Cell]) -> Sweep:
-    done = Sweep()
-    for cell in cells:
-        result = ledger.load(cell)
-        if result is not None:
-            done.results.append((cell, result))
-        else:
-            done.failed.append((cell, ledger.quarantined(cell) or "its result cannot be read"))
-    return done
+    return Sweep(
+        results=[(cell, results[cell.id]) for cell in unique if cell.id in results],
+        failed=[
+            (cell, ledger.quarantined(cell) or "its note cannot be read")
+            for cell in unique
+            if cell.id not in results
+        ],
+    )
 
 
 def _enter(ledger: Ledger, cell: Cell, outcome: Result | BaseException) -> None:

@@ -3,17 +3,20 @@
 Rewards: one word per pull, turned into a variate and by the pulled arm into a reward; all policies
 of one call see the same tape, so comparisons are paired. Decisions: one word per pull, handed to
 `choose`. A word depends on its place alone, so chunks, threads and horizons change nothing.
+Where arms are shuffled, their order is a function of (seed, run) in the same way.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.draws import GOLDEN, Words, mix, normals, uniforms, words
 
 REWARDS = 0
 DECISIONS = 1
+ARM_ORDER = 2
 
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
@@ -22,6 +25,11 @@ def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
     sequence = np.random.SeedSequence(seed, spawn_key=(stream, run))  # noqa: TID251  hash only
     run_key = int(sequence.generate_state(1, np.uint64)[0])
     return words(run_key, np.arange(num_agents, dtype=np.uint64))
+
+
+def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:
+    """Return the arm that stands at each place in one run: all orders are equally likely."""
+    return np.argsort(agent_keys(seed, ARM_ORDER, run, num_arms))  # keys are never equal
 
 
 def tape_words(keys: Words, first: int, pulls: int) -> Words:

@@ -9,7 +9,7 @@ from numba import njit, prange
 
 from coopbandits.core.central import CentralBatchedUCB, CentralTS, CentralUCB, DelayedCentralUCB
 from coopbandits.sim.cpu.indices import BETA_DRAW, NORMAL_DRAW, UCB, IndexRule, choose, level
-from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -64,8 +64,9 @@ def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, run: int
 ) -> None:
     """Play one run; what is visible stands in the row of `history` that is oldest."""
-    num_arms, num_agents, kept = world.table.shape[0], world.reward_keys.shape[1], history.shape[0]
-    scratch, words_from = np.empty((3, num_arms)), world.decision_keys[run]
+    num_arms, num_agents, kept = world.tables.shape[1], world.reward_keys.shape[1], history.shape[0]
+    table, words_from = table_of(world.tables, run), world.decision_keys[run]
+    scratch = np.empty((3, num_arms))
     lasts, levels, told = np.zeros(num_agents, np.int64), np.zeros(1), np.zeros(1)
     choosers = 1 if rule.kind == UCB else num_agents
     for r in range(span.rounds):
@@ -81,7 +82,7 @@ def _play_run(
                 )  # fmt: skip
             arm = lasts[agent if choosers > 1 else 0]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, world.table, arm, z)
+            u = reward_from_variate(world.form_kind, table, arm, z)
             totals[0, arm] += u
             totals[0, num_arms + arm] += 1.0
             block = agent // world.block

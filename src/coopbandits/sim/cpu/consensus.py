@@ -22,7 +22,7 @@ from coopbandits.sim.cpu.indices import (
     choose,
     level,
 )
-from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.knowledge import global_knowledge
@@ -92,7 +92,7 @@ def play_runs(
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run; after an odd number `spare` holds the totals."""
     for run in prange(mixed.shape[0]):
-        scratch = np.empty((3, world.table.shape[0]))
+        scratch = np.empty((3, world.tables.shape[1]))
         for r in range(span.rounds):
             own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
             _play_round(
@@ -117,7 +117,7 @@ def play_agents(
             _play_round(
                 world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
                 indptr, indices, weights, mixes, num_agents, inflation, rule,
-                np.empty((3, world.table.shape[0])), run, r, block * world.block,
+                np.empty((3, world.tables.shape[1])), run, r, block * world.block,
                 min((block + 1) * world.block, size),
             )  # fmt: skip
 
@@ -140,9 +140,10 @@ def _play_round(
         world.decision_keys[run], world.cubics, lasts, levels, scratch,
     )  # fmt: skip
     _pull(
-        world.form_kind, world.table, world.is_normal, world.cubics, world.reward_keys[run],
-        tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts, world.block,
-        span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
+        world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
+        world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
+        other, lasts, world.block, span.slot + np.searchsorted(span.stops, r, side="right"), done,
+        start, end,
     )  # fmt: skip
 
 

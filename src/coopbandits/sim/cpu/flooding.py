@@ -19,7 +19,14 @@ from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
-from coopbandits.sim.cpu.leaves import best_arm, reward_from_variate, ucb, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    best_arm,
+    reward_from_variate,
+    table_of,
+    ucb,
+    variate,
+    word_at,
+)
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -128,7 +135,8 @@ def _play(
 ) -> None:  # fmt: skip
     """Let some agents of one run play some rounds."""
     # Arrays are taken out of their tuples once; see `play_block`.
-    table, cubics, stops, keys = world.table, world.cubics, span.stops, world.reward_keys[run]
+    table, keys = table_of(world.tables, run), world.reward_keys[run]
+    cubics, stops = world.cubics, span.stops
     counts, paid, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
     pulls, known, lasts = fresh[run], totals[run], last[run]
     told_arms, told_rewards = ring_arms[run], ring_rewards[run]

@@ -69,6 +69,12 @@ def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     return normal(word, cubics) if is_normal else uniform(word)
 
 
+@njit(inline="always")
+def table_of(tables: Any, run: int) -> Any:
+    """Return the rewards' table of one run: there is one for all, or one for each."""
+    return tables[run % tables.shape[0]]
+
+
 @njit
 def best_arm(values: Vector) -> int:
     """Return the lowest arm within rounding of the largest value; see `core.agent.best_arm`."""

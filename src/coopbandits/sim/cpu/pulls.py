@@ -17,6 +17,7 @@ from coopbandits.sim.cpu.leaves import (
     best_arm,
     normal,
     reward_from_variate,
+    table_of,
     ucb,
     uniform,
     variate,
@@ -33,12 +34,13 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
     for task in prange(world.reward_keys.shape[0] * world.num_blocks):
         run, block = task // world.num_blocks, task % world.num_blocks
         last = min((block + 1) * world.block, world.reward_keys.shape[1])
+        table = table_of(world.tables, run)
         for agent in range(block * world.block, last):
             key = world.reward_keys[run, agent]
             at = 0
             for r in range(span.rounds):
                 z = variate(world.is_normal, word_at(key, r), world.cubics)
-                u = reward_from_variate(world.form_kind, world.table, r, z)
+                u = reward_from_variate(world.form_kind, table, r, z)
                 book(
                     tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
                     fresh[run], agent, span.slot + at, r, r, r + 1, u,
@@ -84,9 +86,10 @@ def play_block(
     From here on arrays are handed down by themselves: to take one out of a tuple costs two atomic
     operations each time, and an agent's whole stage costs as much as thirty of them.
     """
-    num_arms = world.table.shape[0]
+    num_arms = world.tables.shape[1]
     last = min((block + 1) * world.block, world.reward_keys.shape[1])
-    keys, table, cubics, stops = world.reward_keys[run], world.table, world.cubics, span.stops
+    keys, table = world.reward_keys[run], table_of(world.tables, run)
+    cubics, stops = world.cubics, span.stops
     counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
     means, widths, values = np.empty(num_arms), np.empty(num_arms), np.empty(num_arms)
     totals, variates = np.empty(2 * num_arms), np.empty(BUFFER)
@@ -276,11 +279,11 @@ def play_round(
     arms, rewards : (run, agent)
         What was pulled and what it paid.
     """
-    num_arms = world.table.shape[0]
+    num_arms = world.tables.shape[1]
     for task in prange(world.reward_keys.shape[0] * world.num_blocks):
         run, block = task // world.num_blocks, task % world.num_blocks
         last = min((block + 1) * world.block, world.reward_keys.shape[1])
-        values = np.empty(num_arms)
+        values, table = np.empty(num_arms), table_of(world.tables, run)
         for agent in range(block * world.block, last):
             seen = read[run, agent]
             for k in range(num_arms):
@@ -289,7 +292,7 @@ def play_round(
             z = variate(
                 world.is_normal, word_at(world.reward_keys[run, agent], span.first), world.cubics
             )
-            u = reward_from_variate(world.form_kind, world.table, arm, z)
+            u = reward_from_variate(world.form_kind, table, arm, z)
             arms[run, agent], rewards[run, agent] = arm, u
             book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh[run],

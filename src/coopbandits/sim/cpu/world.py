@@ -17,11 +17,12 @@ class World(NamedTuple):
     """Constants of some runs: reward form, tapes, blocks of agents.
 
     Blocks depend on the number of agents alone, and totals are added up block by block, so that no
-    result depends on the number of threads.
+    result depends on the number of threads. `tables` holds the rewards' table once, or where arms
+    are shuffled once for every run: see `leaves.table_of`.
     """
 
     form_kind: int
-    table: Vector
+    tables: Vector
     is_normal: bool
     cubics: Vector
     reward_keys: Words
@@ -60,9 +61,10 @@ def make_world(task: Task, runs: range) -> World:
         np.stack([agent_keys(task.seed, stream, run, agents) for run in runs])
         for stream in (REWARDS, DECISIONS)
     ]
+    ordered = runs if task.shuffle_arms else runs[:1]
     return World(
         form_kind=form.kind,
-        table=np.array(form.table),
+        tables=np.stack([form.table[task.arm_order(run)] for run in ordered]),
         is_normal=task.problem.variate == "normal",
         cubics=normal_cubics(),
         reward_keys=keys[0],

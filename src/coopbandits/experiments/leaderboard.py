@@ -1,0 +1,195 @@
+"""The leaderboard: every policy in every scenario of the suite, played, scored, written.
+
+::
+
+    DIR/cells/, DIR/quarantine/    the ledger of the sweep, by which a second start goes on
+    DIR/meta.json                  scenarios, policies, runs, seed, versions
+    DIR/leaderboard.csv            one line per scenario and policy
+    DIR/leaderboard.svg, .png      all scores as a table of colours
+    DIR/leaderboard.html           all tables
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopbandits.core.checks import require_count
+from coopbandits.experiments.scores import Score, Standing, score, standings
+from coopbandits.experiments.suite import YARDSTICK, Plan, Scenario
+from coopbandits.plots import figure_bytes, html_report, score_figure
+from coopbandits.plots.scores import short
+from coopbandits.results.statistics import columns, number, plural
+from coopbandits.results.storage import (
+    FORMAT,
+    META_FILE,
+    check_folder,
+    environment,
+    write_files,
+    write_text,
+)
+from coopbandits.sim import Sweep, sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values")
+NOTES = """\
+score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
+B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
+BEST_HEADER = ("scenario", "T", YARDSTICK, "best decentralised", "score")
+SCENARIO_HEADER = ("policy", "rank", "B", "regret", "95 % of runs", "values", "score")
+
+
+def play(
+    plan: Plan,
+    folder: Path,
+    executor: Executor | None = None,
+    *,
+    workers: int | None = None,
+    retry: bool = False,
+) -> Sweep:
+    """Play what the folder does not hold yet; all but the plan as for `sweep`.
+
+    A folder that holds a leaderboard of other settings is refused.
+    """
+    if workers is not None:
+        require_count("workers", workers)
+    check_folder(folder, plan.settings)
+    cells = list(plan.cells().values())
+    write_text(folder / META_FILE, json.dumps(_meta(plan), indent=2) + "\n")
+    return sweep(cells, folder, executor, workers=workers, retry=retry)
+
+
+def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
+    """Write table, figure and page of a leaderboard that is complete; return it as text."""
+    scores = score(plan, done.results)
+    overall = standings(scores)
+    figure = draw(scores, overall)
+    files = {
+        "leaderboard.csv": as_csv(scores).encode("utf-8"),
+        "leaderboard.svg": figure_bytes(figure, "svg"),
+        "leaderboard.png": figure_bytes(figure, "png"),
+        "leaderboard.html": _page(plan, scores, overall, figure).encode("utf-8"),
+    }
+    write_files({folder / name: content for name, content in files.items()})
+    return f"{as_text(plan, scores, overall)}\n\nwritten to {folder}: {', '.join(files)}"
+
+
+def _meta(plan: Plan) -> dict[str, Any]:
+    return {"format": FORMAT, "settings": plan.settings, **environment()}
+
+
+def as_text(plan: Plan, scores: Sequence[Score], overall: Sequence[Standing]) -> str:
+    """Return the overall table, and the best decentralised policy of every scenario."""
+    lines = [_lead(plan), ""]
+    lines += columns([HEADER, *map(_standing_row, overall)], left=(1,))
+    best = [_best_row(scenario, _rows_of(scenario, scores)) for scenario in plan.scenarios]
+    lines += ["", NOTES, "", *columns([BEST_HEADER, *best], left=(0, 3))]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _lead(plan: Plan) -> str:
+    scenarios, runs = plural(len(plan.scenarios), "scenario"), plural(plan.runs, "run")
+    return (
+        f"{scenarios}, {runs} each, seed {plan.seed}; scores are mean regrets relative to "
+        f"{YARDSTICK}"
+    )
+
+
+def _standing_row(row: Standing) -> tuple[str, ...]:
+    return (
+        f"{row.rank}", row.policy, _constant(row.bonus_constant), short(row.score),
+        short(row.worst), short(row.quantile), f"{row.mean_rank:.1f}", f"{row.values:.1f}",
+    )  # fmt: skip
+
+
+def _rows_of(scenario: Scenario, scores: Sequence[Score]) -> list[Score]:
+    """Return the scores of one scenario, the best first."""
+    rows = [row for row in scores if row.scenario == scenario.name]
+    return sorted(rows, key=lambda row: row.rank)
+
+
+def _best_row(scenario: Scenario, rows: Sequence[Score]) -> tuple[str, ...]:
+    (unit,) = (row for row in rows if row.policy == YARDSTICK)
+    head = (scenario.name, f"{scenario.horizon}", _mean(unit))
+    best = next((row for row in rows if row.decentralised), None)
+    return (*head, best.policy, _score(best)) if best else (*head, "–", "–")
+
+
+def _scenario_row(row: Score) -> tuple[str, ...]:
+    return (
+        row.played, f"{row.rank}", _constant(row.bonus_constant), _mean(row),
+        number(row.quantile), f"{row.values:.1f}", _score(row),
+    )  # fmt: skip
+
+
+def _constant(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
+
+
+def _mean(row: Score) -> str:
+    return _plus_minus(row.mean, row.interval, number)
+
+
+def _score(row: Score) -> str:
+    return _plus_minus(row.score, row.score_interval, short)
+
+
+def _plus_minus(value: float, interval: tuple[float, float], write: Callable[[float], str]) -> str:
+    low, high = interval
+    return write(value) if math.isnan(low) else f"{write(value)} ± {write((high - low) / 2)}"
+
+
+CSV_HEADER = (
+    "scenario", "policy", "played", "bonus_constant", "mean", "mean_low", "mean_high",
+    "quantile_95", "values_per_agent_round", "score", "score_low", "score_high", "rank",
+)  # fmt: skip
+
+
+def as_csv(scores: Sequence[Score]) -> str:
+    """Return one line per scenario and policy, floats in full."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(CSV_HEADER)
+    for row in scores:
+        table.writerow(
+            [
+                row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
+                row.quantile, row.values, row.score, *row.score_interval, row.rank,
+            ]
+        )  # fmt: skip
+    return text.getvalue()
+
+
+def draw(scores: Sequence[Score], overall: Sequence[Standing]) -> Figure:
+    """Draw all scores, the best policy on top."""
+    found = {(row.policy, row.scenario): row.score for row in scores}
+    scenarios = list(dict.fromkeys(row.scenario for row in scores))
+    return score_figure(
+        [standing.policy for standing in overall],
+        scenarios,
+        [standing.score for standing in overall],
+        [[found[standing.policy, name] for name in scenarios] for standing in overall],
+        title=f"mean regret relative to {YARDSTICK}",
+    )
+
+
+def _page(plan: Plan, scores: Sequence[Score], overall: Sequence[Standing], figure: Figure) -> str:
+    tables = [("Overall", [HEADER, *map(_standing_row, overall)])]
+    for scenario in plan.scenarios:
+        rows = [SCENARIO_HEADER, *map(_scenario_row, _rows_of(scenario, scores))]
+        tables.append((f"{scenario.name}: {scenario.probes}", rows))
+    return html_report(
+        title="Leaderboard of cooperative bandits",
+        lead=_lead(plan),
+        figures=[("Scores: overall and in every scenario", figure)],
+        tables=tables,
+        settings=_meta(plan),
+    )

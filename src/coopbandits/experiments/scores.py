@@ -1,0 +1,156 @@
+"""From regrets to scores: every policy relative to a yardstick on the same tapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Policy
+from coopbandits.experiments.suite import YARDSTICK, Plan
+from coopbandits.results import Result
+from coopbandits.results.statistics import QUANTILES, ratio_interval, t_interval
+from coopbandits.sim import Cell
+
+HIGH = QUANTILES[-1]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One policy in one scenario.
+
+    Attributes
+    ----------
+    policy, played : str
+        Its name in the suite, and as it was played: with the family that fits the rewards.
+    decentralised : bool
+        Whether agents choose for themselves.
+    bonus_constant : float or None
+        B of its bonus sqrt(B σ² ln t / n); None where it has no such bonus.
+    mean, interval, quantile
+        Of the final regret: mean over runs, 95 % interval of the mean, 95 % quantile of runs.
+    values : float
+        Values sent per agent and round.
+    score, score_interval
+        The mean relative to the yardstick's, and its 95 % interval.
+    rank : int
+        1 for the smallest mean of the scenario.
+    """
+
+    scenario: str
+    policy: str
+    played: str
+    decentralised: bool
+    bonus_constant: float | None
+    mean: float
+    interval: tuple[float, float]
+    quantile: float
+    values: float
+    score: float
+    score_interval: tuple[float, float]
+    rank: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One policy over all scenarios.
+
+    `score` and `quantile` are geometric means of what its runs have on average, and in the 95 %
+    quantile, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
+    `values` are plain means; `rank` goes by `score`.
+    """
+
+    policy: str
+    decentralised: bool
+    bonus_constant: float | None
+    score: float
+    worst: float
+    quantile: float
+    mean_rank: float
+    values: float
+    rank: int
+
+
+def score(plan: Plan, results: Sequence[tuple[Cell, Result]]) -> list[Score]:
+    """Score every policy in every scenario, in the plan's order."""
+    found = {cell.id: result for cell, result in results}
+    cells = plan.cells()
+    return [
+        row
+        for scenario in plan.scenarios
+        for row in _score(
+            scenario.name,
+            {policy: cells[scenario.name, policy] for policy in plan.policies},
+            {policy: found[cells[scenario.name, policy].id] for policy in plan.policies},
+        )
+    ]
+
+
+def _score(
+    scenario: str, cells: Mapping[str, Cell], results: Mapping[str, Result]
+) -> Iterator[Score]:
+    """Score the policies of one scenario."""
+    regrets = {policy: result.regret.values[0, :, -1] for policy, result in results.items()}
+    means = {policy: float(regret.mean()) for policy, regret in regrets.items()}
+    if means[YARDSTICK] == 0.0:
+        raise InputError(
+            f"{YARDSTICK} has no regret in scenario {scenario}, so nothing can be measured by it; "
+            "take more runs or a longer horizon"
+        )
+    for policy, cell in cells.items():
+        yield Score(
+            scenario=scenario,
+            policy=policy,
+            played=cell.policy.spelling,
+            decentralised=isinstance(cell.policy, Policy),
+            bonus_constant=cell.policy.bonus_constant,
+            mean=means[policy],
+            interval=t_interval(regrets[policy]),
+            quantile=float(np.quantile(regrets[policy], HIGH)),
+            values=_values(cell, results[policy]),
+            score=means[policy] / means[YARDSTICK],
+            score_interval=ratio_interval(regrets[policy], regrets[YARDSTICK]),
+            rank=_rank(means[policy], means.values()),
+        )
+
+
+def _values(cell: Cell, result: Result) -> float:
+    return float(result.messages.mean()) / (cell.network.num_agents * cell.horizon)
+
+
+def _rank(value: float, values: Iterable[float]) -> int:
+    return 1 + sum(other < value for other in values)
+
+
+def standings(scores: Sequence[Score]) -> list[Standing]:
+    """Sum up every policy over all scenarios, the best first."""
+    units = {row.scenario: row.mean for row in scores if row.policy == YARDSTICK}
+    groups: dict[str, list[Score]] = {}
+    for row in scores:
+        groups.setdefault(row.policy, []).append(row)
+    totals = {policy: geometric_mean([r.score for r in rows]) for policy, rows in groups.items()}
+    found = [
+        Standing(
+            policy=policy,
+            decentralised=rows[0].decentralised,
+            bonus_constant=rows[0].bonus_constant,
+            score=totals[policy],
+            worst=max(row.score for row in rows),
+            quantile=geometric_mean([row.quantile / units[row.scenario] for row in rows]),
+            mean_rank=float(np.mean([row.rank for row in rows])),
+            values=float(np.mean([row.values for row in rows])),
+            rank=_rank(totals[policy], totals.values()),
+        )
+        for policy, rows in groups.items()
+    ]
+    return sorted(found, key=lambda standing: standing.rank)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean; 0 if a value is 0."""
+    if min(values) == 0.0:
+        return 0.0
+    return math.exp(sum(math.log(value) for value in values) / len(values))

@@ -1,0 +1,179 @@
+"""The benchmark suite: scenarios and policies as data.
+
+The arms are shuffled in every scenario, since ties go to the lowest arm and a best arm that always
+stands first flatters. Bonus constants are left as they are commonly set and shown beside scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.network import Network
+from coopbandits.problems import BernoulliBandit, Problem
+from coopbandits.sim import Cell
+from coopbandits.sim.experiment import make_problem
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A network, a problem and a horizon, and in one sentence what they probe."""
+
+    name: str
+    graph: str
+    problem: Mapping[str, Any]
+    horizon: int
+    probes: str
+
+
+def _gaussian(means: str) -> dict[str, Any]:
+    return {"kind": "gaussian", "means": means, "sigma": 1.0}
+
+
+def _bernoulli(means: str) -> dict[str, Any]:
+    return {"kind": "bernoulli", "means": means}
+
+
+PAPER = _gaussian("1,0.8x16")
+"""The arms of Martínez-Rubio, Kanade and Rebeschini (2019)."""
+
+SCENARIOS = (
+    Scenario("cycle-100", "cycle:100", PAPER, 10_000,
+             "The paper's first graph: it takes 50 rounds to hear of the other side."),
+    Scenario("cycle-200", "cycle:200", PAPER, 4_000,
+             "The paper's slowest graph: a stage of DDUCB takes 355 rounds."),
+    Scenario("grid-10x10", "grid:10x10", PAPER, 5_000,
+             "The paper's small grid: a stage takes 43 rounds where the cycle's takes 164."),
+    Scenario("grid-15x15", "grid:15x15", PAPER, 3_000,
+             "The paper's large grid: with more agents, what each explores alone weighs more."),
+    Scenario("star-50", "star:50", PAPER, 5_000,
+             "One hub hears everybody, and everybody hears the hub alone."),
+    Scenario("barbell-50", "barbell:20,10", PAPER, 5_000,
+             "Two cliques and a thin bridge: quick inside, slow between."),
+    Scenario("path-50", "path:50", _gaussian("1,0.8x4"), 10_000,
+             "The longest way between so many agents, with few arms."),
+    Scenario("regular-100", "regular:3,100,seed=1", PAPER, 3_000,
+             "A random 3-regular graph: few links, and yet all are near."),
+    Scenario("erdos-renyi-100", "erdos-renyi:100,0.08,seed=1", PAPER, 3_000,
+             "Links at random, so that some agents have few and some have many."),
+    Scenario("small-world-100", "small-world:100,4,0.1,seed=1", PAPER, 3_000,
+             "A ring of near neighbours with a few shortcuts."),
+    Scenario("few-agents", "cycle:5", _gaussian("1,0.8x9"), 20_000,
+             "Five agents for long: what cooperating costs where it gains little."),
+    Scenario("two-arms", "grid:5x5", _gaussian("1,0.9"), 20_000,
+             "Two arms, as in a test of one change at several sites."),
+    Scenario("fifty-arms", "grid:6x6", _gaussian("1,0.8x49"), 4_000,
+             "More arms than agents: exploring must be shared."),
+    Scenario("small-gaps", "regular:4,50,seed=1", _gaussian("1,0.95x9"), 10_000,
+             "Gaps of 0.05 σ, which one agent alone could not see within the horizon."),
+    Scenario("graded-arms", "grid:6x6", _gaussian("1,0.95,0.9,0.8,0.7,0.5,0.3,0"), 5_000,
+             "Gaps from 0.05 to 1: bad arms must go at once, near ones need care."),
+    Scenario("click-rates", "grid:5x5", _bernoulli("0.05,0.03x9"), 10_000,
+             "Rates of a few per cent, whose variance is far below the 1/4 that UCB assumes."),
+    Scenario("conversions", "small-world:30,4,0.2,seed=1", _bernoulli("0.025,0.02x4"), 10_000,
+             "Rates half a per cent apart, where rewards are rare."),
+    Scenario("fair-coins", "cycle:30", _bernoulli("0.5,0.4x5"), 5_000,
+             "Rates near one half, where a variance of 1/4 is right."),
+)  # fmt: skip
+
+YARDSTICK = "central-ts"
+"""Scores are regrets relative to this policy's on the same tapes."""
+
+VARIANTS = {
+    "dducb": ("dducb:bonus_factor=4", "dducb:own_pulls=false"),
+    "coop-ucb": ("coop-ucb:gamma=2",),
+}
+"""Further settings of some policies, beside the one of `EXAMPLES`."""
+
+POLICIES = tuple(
+    spelling
+    for example in EXAMPLES
+    for spelling in (example, *VARIANTS.get(parse_policy(example).name, ()))
+)
+"""Every policy of the registry."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which policies meet which scenarios, how often, with which seed."""
+
+    scenarios: tuple[Scenario, ...]
+    policies: tuple[str, ...]
+    runs: int
+    seed: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that the scores are a function of, as plain data."""
+        told = [asdict(scenario) for scenario in self.scenarios]
+        for scenario in told:
+            del scenario["probes"]
+        return {**asdict(self), "scenarios": told}
+
+    def cells(self) -> dict[tuple[str, str], Cell]:
+        """Return the cell of every scenario and policy, by their names."""
+        found = {}
+        for scenario in self.scenarios:
+            problem = make_problem(scenario.name, scenario.problem)
+            network = Network.from_spec(scenario.graph)
+            for spelling in self.policies:
+                found[scenario.name, spelling] = Cell(
+                    problem, network, matched(spelling, problem), scenario.horizon, self.runs,
+                    self.seed, shuffle_arms=True,
+                )  # fmt: skip
+        return found
+
+
+def matched(spelling: str, problem: Problem) -> AnyPolicy:
+    """Return a policy that takes the problem's rewards for what they are, where it can."""
+    policy = parse_policy(spelling)
+    if isinstance(problem, BernoulliBandit) and hasattr(policy, "family"):
+        return replace(policy, family="bernoulli")  # type: ignore[type-var]  # all are dataclasses
+    return policy
+
+
+def make_plan(
+    scenarios: Sequence[str] = (),
+    policies: Sequence[str] = (),
+    runs: int = 20,
+    seed: int = 0,
+    horizon: int | None = None,
+) -> Plan:
+    """Choose from the suite.
+
+    Parameters
+    ----------
+    scenarios, policies : sequence of str
+        Names and spellings; all unless given. The yardstick is always played.
+    runs, seed : int
+        As in `simulate`.
+    horizon : int, optional
+        Instead of every scenario's own.
+    """
+    require_count("runs", runs)
+    require_count("seed", seed, least=0)
+    chosen = _scenarios(scenarios)
+    if horizon is not None:
+        require_count("horizon", horizon)
+        chosen = [replace(scenario, horizon=horizon) for scenario in chosen]
+    return Plan(tuple(chosen), _policies(policies), runs, seed)
+
+
+def _scenarios(names: Sequence[str]) -> list[Scenario]:
+    known = {scenario.name: scenario for scenario in SCENARIOS}
+    for name in names:
+        if name not in known:
+            raise unknown_name("scenario", name, known)
+    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+
+
+def _policies(texts: Sequence[str]) -> tuple[str, ...]:
+    spellings = [parse_policy(text).spelling for text in texts] or list(POLICIES)
+    for spelling in spellings:
+        if spellings.count(spelling) > 1:
+            raise InputError(f"policy {spelling} was given twice; give each once")
+    return tuple(spellings if YARDSTICK in spellings else [*spellings, YARDSTICK])

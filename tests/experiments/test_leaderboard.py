@@ -1,0 +1,207 @@
+"""The leaderboard on disk and on screen: complete, true, and done once."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits import Cell, InputError, Result, SweepInterrupted
+from coopbandits.experiments.leaderboard import as_csv, as_text, deliver, draw, play
+from coopbandits.experiments.scores import Score, score, standings
+from coopbandits.experiments.suite import YARDSTICK, Plan, make_plan
+from coopbandits.sim.ledger import Ledger
+
+PLAN = make_plan(["few-agents", "fair-coins"], ["dducb", "dec-ts"], runs=3, seed=4, horizon=40)
+FILES = {f"leaderboard.{ending}" for ending in ("csv", "svg", "png", "html")}
+
+
+@pytest.fixture
+def thread() -> Iterator[Executor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def delivered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[Score]]:
+    """A finished leaderboard: its folder, its text, its scores."""
+    folder = tmp_path_factory.mktemp("board")
+    with ThreadPoolExecutor(1) as executor:
+        done = play(PLAN, folder, executor)
+    return folder, deliver(PLAN, done, folder), score(PLAN, done.results)
+
+
+Delivered = tuple[Path, str, list[Score]]
+
+
+def test_files(delivered: Delivered) -> None:
+    folder, text, scores = delivered
+    assert {path.name for path in folder.iterdir()} == {*FILES, "meta.json", "cells"}
+    assert text.startswith(as_text(PLAN, scores, standings(scores)))
+    last = text.splitlines()[-1]
+    assert last.startswith(f"written to {folder}: ")
+    assert all(name in last for name in FILES)
+    assert (folder / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "leaderboard.svg").read_text().rstrip().endswith("</svg>")
+
+
+def test_the_table_on_disk_is_exact(delivered: Delivered) -> None:
+    folder, _, scores = delivered
+    with (folder / "leaderboard.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(scores) == 2 * 3
+    for line, row in zip(lines, scores, strict=True):
+        assert (line["scenario"], line["policy"], line["played"]) == (
+            row.scenario, row.policy, row.played,
+        )  # fmt: skip
+        assert line["bonus_constant"] == ("4.0" if row.policy == "dducb" else "")
+        numbers = {
+            "mean": row.mean, "mean_low": row.interval[0], "mean_high": row.interval[1],
+            "quantile_95": row.quantile, "values_per_agent_round": row.values,
+            "score": row.score, "score_low": row.score_interval[0],
+            "score_high": row.score_interval[1], "rank": row.rank,
+        }  # fmt: skip
+        assert {key: float(line[key]) for key in numbers} == numbers
+        assert set(line) == {"scenario", "policy", "played", "bonus_constant", *numbers}
+
+
+def test_the_companion_says_where_it_comes_from(delivered: Delivered) -> None:
+    meta = json.loads((delivered[0] / "meta.json").read_text())
+    assert meta["settings"]["seed"] == 4
+    assert meta["settings"]["policies"] == list(PLAN.policies)
+    assert [scenario["graph"] for scenario in meta["settings"]["scenarios"]] == [
+        "cycle:5", "cycle:30",
+    ]  # fmt: skip
+    assert set(meta["versions"]) >= {"coopbandits", "numpy", "numba"}
+
+
+def test_the_page_has_a_table_for_every_scenario(delivered: Delivered) -> None:
+    page = (delivered[0] / "leaderboard.html").read_text()
+    for scenario in PLAN.scenarios:
+        assert f"<h2>{scenario.name}: {scenario.probes}</h2>" in page
+    assert page.count("<table>") == 1 + len(PLAN.scenarios)
+    assert page.count("dec-ts:family=bernoulli") == 1
+    assert "<svg" in page
+
+
+def test_the_text_names_the_best_decentralised_policy(delivered: Delivered) -> None:
+    _, text, scores = delivered
+    lines = text.splitlines()
+    assert lines[0] == (
+        "2 scenarios, 3 runs each, seed 4; scores are mean regrets relative to central-ts"
+    )
+    for scenario in PLAN.scenarios:
+        own = [row for row in scores if row.scenario == scenario.name and row.decentralised]
+        best = min(own, key=lambda row: row.mean)
+        (line,) = (line for line in lines if line.startswith(scenario.name))
+        assert line.split()[1] == "40"
+        assert f"  {best.policy}  " in line
+
+
+def test_the_figure_has_the_best_on_top(delivered: Delivered) -> None:
+    scores = delivered[2]
+    overall = standings(scores)
+    axes = draw(scores, overall).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [s.policy for s in overall]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "overall", "few-agents", "fair-coins",
+    ]  # fmt: skip
+    shown = {text.get_position(): text.get_text() for text in axes.texts}
+    for at, standing in enumerate(overall):
+        (row,) = (r for r in scores if (r.policy, r.scenario) == (standing.policy, "fair-coins"))
+        assert float(shown[2.5, at + 0.5]) == pytest.approx(row.score, abs=0.006)
+
+
+def made_up(plan: Plan) -> list[Score]:
+    """Scores of a whole suite, wide numbers."""
+    return [
+        Score(
+            scenario=scenario.name, policy=policy, played=policy, decentralised=policy != YARDSTICK,
+            bonus_constant=2.02, mean=123456.7 + at, interval=(123000.0, 124000.0),
+            quantile=130000.0, values=1234.56, score=(123456.7 + at) / 123456.7,
+            score_interval=(1000.0, 1200.0), rank=at + 1,
+        )
+        for scenario in plan.scenarios
+        for at, policy in enumerate((YARDSTICK, *(p for p in plan.policies if p != YARDSTICK)))
+    ]  # fmt: skip
+
+
+def test_the_whole_suite_fits_into_a_hundred_columns() -> None:
+    plan = make_plan()
+    scores = made_up(plan)
+    text = as_text(plan, scores, standings(scores))
+    assert max(map(len, text.splitlines())) <= 100
+    assert len(text.splitlines()) < 60
+    assert all(f" {policy} " in text for policy in plan.policies)
+    assert all(f"\n{scenario.name} " in text for scenario in plan.scenarios)
+    assert as_csv(scores).count("\n") == 1 + len(scores)
+
+
+def test_central_policies_alone(tmp_path: Path, thread: Executor) -> None:
+    plan = make_plan(["two-arms"], ["central-ucb"], runs=1, horizon=30)
+    text = deliver(plan, play(plan, tmp_path, thread), tmp_path)
+    (line,) = (line for line in text.splitlines() if line.startswith("two-arms"))
+    assert line.split()[-2:] == ["–", "–"]
+    assert "±" not in text  # one run has no intervals
+
+
+def test_a_second_start_plays_nothing(
+    delivered: Delivered, monkeypatch: pytest.MonkeyPatch, thread: Executor
+) -> None:
+    folder, text, _ = delivered
+    before = {path.name: path.read_bytes() for path in folder.glob("leaderboard.*")}
+
+    def never(*arguments: Any) -> None:
+        raise AssertionError("nothing is missing")
+
+    monkeypatch.setattr(Ledger, "store", never)
+    assert deliver(PLAN, play(PLAN, folder, thread), folder) == text
+    assert {path.name: path.read_bytes() for path in folder.glob("leaderboard.*")} == before
+
+
+@pytest.mark.parametrize("wish", [{"runs": 2}, {"seed": 5}, {"horizon": 41}, {"policies": []}])
+def test_other_settings_are_refused(delivered: Delivered, wish: dict[str, Any]) -> None:
+    wishes: dict[str, Any] = {
+        "scenarios": ["few-agents", "fair-coins"], "policies": ["dducb", "dec-ts"], "runs": 3,
+        "seed": 4, "horizon": 40,
+    }  # fmt: skip
+    other = make_plan(**(wishes | wish))
+    with pytest.raises(InputError, match="holds a result of other settings; choose another folder"):
+        play(other, delivered[0])
+
+
+def test_no_workers_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="workers is 0; it must be a whole number, at least 1"):
+        play(PLAN, tmp_path / "out", workers=0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted_and_resumed(
+    delivered: Delivered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thread: Executor
+) -> None:
+    store = Ledger.store
+    stored: list[str] = []
+    allowed = 2
+
+    def store_some(self: Ledger, cell: Cell, result: Result) -> None:
+        if len(stored) == allowed:
+            raise KeyboardInterrupt
+        store(self, cell, result)
+        stored.append(cell.id)
+
+    monkeypatch.setattr(Ledger, "store", store_some)
+    with pytest.raises(SweepInterrupted, match=r"2 of 6 cells are in .*; run it again to do the"):
+        play(PLAN, tmp_path, thread)
+    with pytest.raises(InputError, match="other settings"):
+        play(make_plan(runs=9), tmp_path, thread)
+
+    allowed = 6
+    deliver(PLAN, play(PLAN, tmp_path, thread), tmp_path)
+    assert len(stored) == len(set(stored)) == 6
+    for name in ("leaderboard.csv", "leaderboard.svg"):
+        assert (tmp_path / name).read_bytes() == (delivered[0] / name).read_bytes()

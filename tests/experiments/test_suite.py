@@ -1,0 +1,158 @@
+"""The suite: what it promises to contain, and how one chooses from it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import BernoulliBandit, GaussianBandit, InputError, Network, Problem, parse_policy
+from coopbandits.core import registry
+from coopbandits.experiments.suite import (
+    POLICIES,
+    SCENARIOS,
+    YARDSTICK,
+    Scenario,
+    make_plan,
+    matched,
+)
+from coopbandits.network import describe
+from coopbandits.sim import cpu
+from coopbandits.sim.experiment import make_problem
+
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+PAPER = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
+
+
+def problem_of(scenario: Scenario) -> Problem:
+    return make_problem(scenario.name, scenario.problem)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_every_scenario_can_be_played(scenario: Scenario) -> None:
+    network, problem = Network.from_spec(scenario.graph), problem_of(scenario)
+    assert problem.num_arms < scenario.horizon
+    assert network.mixing_rounds() < scenario.horizon / 4  # several stages of DDUCB
+    assert network.num_agents * scenario.horizon <= 1_000_000  # a leaderboard takes minutes
+    assert (problem.gaps > 0).sum() == problem.num_arms - 1
+    assert scenario.probes.endswith(".")
+    assert scenario.probes.count(".") - scenario.probes.count("0.") == 1
+
+
+def test_the_suite_is_broad() -> None:
+    assert len(SCENARIOS) >= 12
+    assert len(BY_NAME) == len(SCENARIOS)
+    for graph in ("cycle:100", "cycle:200", "grid:10x10", "grid:15x15"):
+        assert any(s.graph == graph and problem_of(s) == PAPER for s in SCENARIOS)
+    families = {scenario.graph.partition(":")[0] for scenario in SCENARIOS}
+    assert families >= {"star", "barbell", "path", "regular", "erdos-renyi", "small-world"}
+    problems = [problem_of(scenario) for scenario in SCENARIOS]
+    assert {2, 50} <= {problem.num_arms for problem in problems}
+    assert any(np.sort(p.gaps)[1] < 0.051 for p in problems if isinstance(p, GaussianBandit))
+    rates = [p.means.max() for p in problems if isinstance(p, BernoulliBandit)]
+    assert min(rates) < 0.03 < max(rates)
+
+
+def test_what_scenarios_say_of_themselves() -> None:
+    rounds = {
+        name: Network.from_spec(BY_NAME[name].graph).mixing_rounds()
+        for name in ("cycle-100", "cycle-200", "grid-10x10")
+    }
+    assert rounds == {"cycle-100": 164, "cycle-200": 355, "grid-10x10": 43}
+    assert describe(Network.from_spec("cycle:100"), num_arms=2, horizon=10).diameter == 50
+    fifty = BY_NAME["fifty-arms"]
+    assert problem_of(fifty).num_arms > Network.from_spec(fifty.graph).num_agents
+
+
+def test_no_policy_of_the_registry_is_left_out() -> None:
+    assert set(registry.EXAMPLES) <= set(POLICIES)
+    assert {parse_policy(text).name for text in POLICIES} == set(registry.POLICIES)
+    assert [parse_policy(text).spelling for text in POLICIES] == list(POLICIES)
+    assert len(set(POLICIES)) == len(POLICIES)
+    assert {"dducb:bonus_factor=4", "dducb:own_pulls=false", "coop-ucb:gamma=2"} <= set(POLICIES)
+
+
+@pytest.mark.parametrize("text", POLICIES)
+def test_every_policy_has_a_kernel(text: str) -> None:
+    for problem in (PAPER, BernoulliBandit([0.5, 0.4])):
+        assert cpu.supports(matched(text, problem))
+
+
+def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
+    coins = BernoulliBandit([0.5, 0.4])
+    for name in ("dec-ts", "independent-ts", "central-ts"):
+        assert matched(name, PAPER).spelling == name
+        assert matched(name, coins).spelling == f"{name}:family=bernoulli"
+    assert matched("dducb:eta=3", coins) == parse_policy("dducb:eta=3")
+
+
+def test_a_plan_without_wishes_is_the_whole_suite() -> None:
+    plan = make_plan()
+    assert (plan.scenarios, plan.policies) == (SCENARIOS, POLICIES)
+    assert (plan.runs, plan.seed) == (20, 0)
+
+
+def test_a_plan_keeps_the_order_of_the_suite() -> None:
+    plan = make_plan(["two-arms", "cycle-100"], ["dec-ts", "dducb:eta=2"], 3, 7, horizon=50)
+    assert [scenario.name for scenario in plan.scenarios] == ["cycle-100", "two-arms"]
+    assert {scenario.horizon for scenario in plan.scenarios} == {50}
+    assert plan.policies == ("dec-ts", "dducb", YARDSTICK)
+    assert make_plan(policies=[YARDSTICK, "dducb"]).policies == (YARDSTICK, "dducb")
+
+
+def test_cells_are_those_of_the_plan() -> None:
+    plan = make_plan(["two-arms", "fair-coins"], ["dec-ts"], 3, 7)
+    cells = plan.cells()
+    assert list(cells) == [
+        (scenario, policy)
+        for scenario in ("two-arms", "fair-coins")
+        for policy in ("dec-ts", YARDSTICK)
+    ]
+    assert all(cell.shuffle_arms for cell in cells.values())
+    assert {(cell.runs, cell.seed) for cell in cells.values()} == {(3, 7)}
+    cell = cells["fair-coins", "dec-ts"]
+    assert cell.policy.spelling == "dec-ts:family=bernoulli"
+    assert (cell.network.description, cell.horizon) == ("cycle:30", 5000)
+    assert cell.problem == BernoulliBandit([0.5] + [0.4] * 5)
+
+
+def test_settings_are_plain_data_and_tell_plans_apart() -> None:
+    wishes: list[dict[str, Any]] = [
+        {}, {"scenarios": ["two-arms"]}, {"policies": ["dducb"]}, {"runs": 19}, {"seed": 1},
+        {"horizon": 99},
+    ]  # fmt: skip
+    told = [json.dumps(make_plan(**wish).settings, sort_keys=True) for wish in wishes]
+    assert len(set(told)) == len(told)
+    assert "probes" not in told[0]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "sentence"),
+    [
+        ({"scenarios": ["cycle-10"]}, "unknown scenario 'cycle-10'; .*did you mean 'cycle-100'?"),
+        ({"policies": ["ddcub"]}, "unknown policy 'ddcub'; .* did you mean 'dducb'?"),
+        ({"policies": ["dducb", "dducb:eta=2"]}, "policy dducb was given twice; give each once"),
+        ({"runs": 0}, "runs is 0; it must be a whole number, at least 1"),
+        ({"seed": -1}, "seed is -1; it must be a whole number, at least 0"),
+        ({"horizon": 0}, "horizon is 0; it must be a whole number, at least 1"),
+    ],
+)
+def test_bad_wishes(wishes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make_plan(**wishes)
+
+
+def test_the_page_tells_every_scenario() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    lines = [line for line in page.splitlines() if re.match(r"\| `[\w-]+` \| `\w", line)]
+    assert len(lines) == len(SCENARIOS)
+    for line, scenario in zip(lines, SCENARIOS, strict=True):
+        name, graph, means, rounds, probes = line.strip("| ").split(" | ")
+        assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
+        assert means.endswith(f"`{scenario.problem['means']}`")
+        assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
+        assert (int(rounds), probes) == (scenario.horizon, scenario.probes)

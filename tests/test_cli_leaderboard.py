@@ -1,0 +1,133 @@
+"""`coopbandits leaderboard` as it is typed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from coopbandits import Cell, Result, Sweep
+from coopbandits.cli import main
+from coopbandits.experiments import leaderboard
+from coopbandits.experiments.suite import Plan, make_plan
+from coopbandits.sim.ledger import Ledger, run_cell
+
+SMALL = (
+    "leaderboard", "--scenario", "few-agents", "--scenario", "two-arms", "--policy", "dducb",
+    "--runs", "2", "--horizon", "40",
+)  # fmt: skip
+FILES = "leaderboard.csv, leaderboard.svg, leaderboard.png, leaderboard.html"
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command line in this process, cells in a thread of it."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    play = leaderboard.play
+
+    def in_a_thread(plan: Plan, folder: Path, **how: Any) -> Sweep:
+        with ThreadPoolExecutor(1) as thread:
+            return play(plan, folder, thread, **how)
+
+    monkeypatch.setattr(leaderboard, "play", in_a_thread)
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["coopbandits", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert isinstance(stop.value.code, int | None)
+        return Outcome(stop.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+def test_leaderboard(call: Call, tmp_path: Path) -> None:
+    outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
+    assert (outcome.status, outcome.err) == (0, "")
+    plan = make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
+    done = leaderboard.play(plan, tmp_path)
+    assert outcome.out == leaderboard.deliver(plan, done, tmp_path) + "\n"
+    assert outcome.out.endswith(f"written to {tmp_path}: {FILES}\n")
+
+
+def test_interrupted_and_resumed(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Ledger.store
+
+    def store_and_stop(self: Ledger, cell: Cell, result: Result) -> None:
+        store(self, cell, result)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "store", store_and_stop)
+    outcome = call(*SMALL, "--out", str(tmp_path))
+    assert (outcome.status, outcome.out) == (130, "")
+    sentence = f"interrupted: 1 of 4 cells are in {tmp_path}; run it again to do the rest"
+    assert " ".join(outcome.err.split()) == sentence
+    assert not (tmp_path / "leaderboard.csv").exists()
+
+    monkeypatch.setattr(Ledger, "store", store)
+    assert call(*SMALL, "--out", str(tmp_path)).status == 0
+    assert len(list((tmp_path / "cells").iterdir())) == 4
+
+
+def test_a_cell_that_fails_is_named_and_can_be_retried(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flaky(cell: Cell) -> Result:
+        if cell.policy.name == "dducb" and cell.network.num_agents == 5:
+            raise RuntimeError("no luck")
+        return run_cell(cell)
+
+    module = sys.modules["coopbandits.sim.sweep"]  # the name leads to the function
+    monkeypatch.setattr(module, "run_cell", flaky)
+    outcome = call(*SMALL, "--out", str(tmp_path))
+    assert (outcome.status, outcome.out) == (1, "")
+    last = outcome.err.splitlines()[-1]
+    assert last == "set aside: dducb on cycle:5, seed 0: RuntimeError: no luck"
+
+    monkeypatch.setattr(module, "run_cell", run_cell)
+    assert call(*SMALL, "--out", str(tmp_path)).status == 1
+    assert call(*SMALL, "--out", str(tmp_path), "--retry").status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scenario", "cycle-10"), "unknown scenario 'cycle-10'.* did you mean 'cycle-100'"),
+        (("--policy", "ddcub"), "unknown policy 'ddcub'.* did you mean 'dducb'"),
+        (("--policy", "dducb:eta=2"), "policy dducb was given twice; give each once"),
+        (("--runs", "0"), "runs is 0; it must be a whole number, at least 1"),
+        (("--horizon", "0"), "horizon is 0; it must be a whole number, at least 1"),
+        (("--workers", "0"), "workers is 0; it must be a whole number, at least 1"),
+    ],
+)
+def test_bad_wishes(call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    outcome = call(*SMALL, *arguments, "--out", str(tmp_path / "out"))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: ")
+    assert re.search(message, outcome.err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_settings_are_refused(call: Call, tmp_path: Path) -> None:
+    assert call(*SMALL, "--out", str(tmp_path)).status == 0
+    before = (tmp_path / "leaderboard.csv").read_bytes()
+    outcome = call(*SMALL, "--seed", "1", "--out", str(tmp_path))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "holds a result of other settings; choose another folder" in outcome.err
+    assert (tmp_path / "leaderboard.csv").read_bytes() == before
