@@ -16,7 +16,7 @@ from coopbandits import theory
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.experiments import bench
+from coopbandits.experiments import bench, paper
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
@@ -49,6 +49,32 @@ GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10
 @app.callback()
 def commands() -> None:
     """Decentralised cooperative bandits: simulate, compare, reproduce."""
+
+
+@app.command("reproduce")
+def reproduce_command(
+    out: Annotated[Path, typer.Option(help="folder for results, figures and report")],
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="cycle-100, cycle-200, grid-100 or grid-225; repeat for more"),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    check: Annotated[bool, typer.Option("--check", help="compare with known numbers")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="measure the paper's errors")] = False,
+    threads: Annotated[int | None, typer.Option(help="threads; all cores unless given")] = None,
+) -> None:
+    """Play the paper's figures, judge its claims, write a report; a second start does the rest."""
+    try:
+        found = paper.reproduce(
+            out, figure or (), runs, seed, check=check, audit=audit, threads=threads
+        )
+    except SweepInterrupted as stop:
+        raise typer.Exit(_say(str(stop), 130)) from None
+    typer.echo(paper.screen_text(found))
+    typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")
+    if not found.agrees:
+        raise typer.Exit(1)
 
 
 @app.command("graph")

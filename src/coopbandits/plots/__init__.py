@@ -4,7 +4,20 @@ matplotlib is loaded when something is drawn, so that those who only simulate ne
 """
 
 from coopbandits.plots.files import figure_bytes, svg
+from coopbandits.plots.panels import Panel, panel_figure
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
-from coopbandits.plots.report import html_report
+from coopbandits.plots.report import Section, Table, html_page, html_report
 
-__all__ = ["Curve", "draw_regret", "figure_bytes", "html_report", "regret_figure", "svg"]
+__all__ = [
+    "Curve",
+    "Panel",
+    "Section",
+    "Table",
+    "draw_regret",
+    "figure_bytes",
+    "html_page",
+    "html_report",
+    "panel_figure",
+    "regret_figure",
+    "svg",
+]
