@@ -1,0 +1,9 @@
+"""The audit: where paper, pseudocode and the authors' published code disagree, and what it costs.
+
+Deviations live here and nowhere else; the package itself implements what they are resolved as.
+"""
+
+from coopbandits.experiments.audit.finding import Finding, Interval, Measurement, audit_table
+from coopbandits.experiments.audit.run import run_audit
+
+__all__ = ["Finding", "Interval", "Measurement", "audit_table", "run_audit"]

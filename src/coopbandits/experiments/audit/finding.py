@@ -1,0 +1,109 @@
+"""What an audit finds: data, and the rows of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbandits.core.agent import Vector
+from coopbandits.results.statistics import number, t_interval
+
+
+class Interval(NamedTuple):
+    """A mean and half the width of its 95 % interval: 0 if it is exact, not-a-number at one run."""
+
+    mean: float
+    half: float = 0.0
+
+    @classmethod
+    def of(cls, sample: Vector) -> Interval:
+        """Return the mean of some runs with Student's interval."""
+        low, high = t_interval(sample)
+        return cls(float(np.mean(sample)), (high - low) / 2)
+
+    def __str__(self) -> str:
+        if self.half == 0.0:
+            return f"{self.mean:.6g}"
+        known = not math.isnan(self.half)
+        return f"{number(self.mean)} ± {number(self.half)}" if known else number(self.mean)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One quantity, as printed and as resolved.
+
+    Attributes
+    ----------
+    quantity : str
+        What was measured, and where.
+    printed, resolved : Interval
+        Its value with what was printed (or published as code), and with what this package does.
+    difference : Interval or None
+        Printed minus resolved, run by run on the same tapes; None for exact numbers.
+    """
+
+    quantity: str
+    printed: Interval
+    resolved: Interval
+    difference: Interval | None = None
+
+    @classmethod
+    def exact(cls, quantity: str, printed: float, resolved: float) -> Measurement:
+        """Compare two numbers that no chance is in."""
+        return cls(quantity, Interval(float(printed)), Interval(float(resolved)))
+
+    @classmethod
+    def paired(cls, quantity: str, printed: Vector, resolved: Vector) -> Measurement:
+        """Compare two samples, one number per run each, of the same tapes."""
+        parts = (Interval.of(sample) for sample in (printed, resolved, printed - resolved))
+        return cls(quantity, *parts)
+
+    def __str__(self) -> str:
+        text = f"{self.quantity}: {self.printed} against {self.resolved}"
+        return text if self.difference is None else f"{text}, difference {self.difference}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where the paper's text, its pseudocode and the published code disagree.
+
+    Attributes
+    ----------
+    key : str
+        A short name.
+    where : str
+        Where it stands.
+    printed, resolved : str
+        What stands there, and what this package does instead.
+    consequence : str
+        What follows from it, in one sentence.
+    measured : tuple of Measurement
+        How much, as printed against as resolved.
+    """
+
+    key: str
+    where: str
+    printed: str
+    resolved: str
+    consequence: str
+    measured: tuple[Measurement, ...] = ()
+
+
+HEADER = ("finding", "where", "printed", "resolved as", "consequence", "measured")
+
+
+def audit_table(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Return the rows of a table, the header first."""
+    return [HEADER, *(_row(finding) for finding in findings)]
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    measured = "; ".join(str(measurement) for measurement in finding.measured)
+    return (
+        finding.key, finding.where, finding.printed, finding.resolved, finding.consequence,
+        measured,
+    )  # fmt: skip
