@@ -49,6 +49,8 @@ def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "
     for axes in grid[:, 1:].flat:
         axes.set_ylabel("")
     _legend(figure)
+    figure.draw_without_rendering()  # lays everything out, which takes as long as drawing, once
+    figure.set_layout_engine("none")
     return figure
 
 

@@ -17,10 +17,12 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #c9c9c9; }
 @media (prefers-color-scheme: dark) { :root { --ink: #ececec; --paper: #181a1b; --line: #4a4a4a; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-       max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
-th.text, td.text { text-align: left; vertical-align: top; }
+       max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums;
+        font-size: .92rem; }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
+         white-space: nowrap; }
+th.text, td.text { text-align: left; vertical-align: top; white-space: normal; }
 caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 .scroll { overflow-x: auto; }
 figure { margin: 1.5rem 0; background: #ffffff; color: #1b1b1b; border-radius: 6px;

@@ -26,7 +26,7 @@ from coopbandits.experiments.paper.verdicts import (
     plus_minus,
 )
 from coopbandits.network import Network
-from coopbandits.results.statistics import number, t_interval
+from coopbandits.results.statistics import number
 
 COOP_UCB = ("coop-ucb 2", "coop-ucb 1.01", "coop-ucb 1.001")
 
@@ -81,7 +81,7 @@ def _wasted_text(one: Played, shares: dict[str, Vector]) -> str:
     """Show the line that wastes most."""
     key = max(shares, key=lambda key: float(shares[key].mean()))
     label = next(line.label for line in one.lines if line.key == key)
-    return f"{label} wastes {plus_minus(100 * shares[key])} % of the pulls after {one.middle}"
+    return f"{label} wastes {plus_minus(100 * shares[key])} % of pulls after round {one.middle}"
 
 
 def _similar(played: Sequence[Played]) -> tuple[Outcome, ...]:
@@ -98,7 +98,7 @@ def _similar(played: Sequence[Played]) -> tuple[Outcome, ...]:
 def _excess_settles(one: Played) -> tuple[bool | None, str]:
     excess = float((one.regret("dducb") - one.regret("central")).mean())
     growth = one.growth("dducb") - one.growth("central")
-    text = f"{number(excess)} more than central UCB, of that {plus_minus(growth)} after"
+    text = f"{number(excess)} more than central UCB, of that {plus_minus(growth)} after round"
     return at_most(growth, SETTLED * excess), f"{text} {one.middle}"
 
 
@@ -146,7 +146,7 @@ def _same_factor(played: Sequence[Played]) -> tuple[Outcome, ...]:
     ends = (cycle.middle, cycle.result.horizon)
     first, last = (theory.lai_robbins(PROBLEM, cycle.figure.network, end) for end in ends)
     close = all_of(at_most(sign * difference, last - first) for sign in (1, -1))
-    text = f"growth after {cycle.middle} differs by {plus_minus(difference)}"
+    text = f"growth after round {cycle.middle} differs by {plus_minus(difference)}"
     return (Outcome("cycle-100 − grid-100", close, text),)
 
 
@@ -207,7 +207,7 @@ RULES: tuple[tuple[str, str, Rule], ...] = (
         _each(_excess_settles),
     ),
     (
-        "The factor of ln T does not depend on the graph",
+        "Growth with ln T does not depend on the graph (here that of the later half)",
         "Main contributions",
         _same_factor,
     ),

@@ -118,6 +118,6 @@ def summary(rows: Sequence[Agreement]) -> str:
     """Say how many numbers agree."""
     agree = sum(row.agrees for row in rows)
     return (
-        f"{agree} of {len(rows)} final regrets agree with those of an independent simulation of 40 "
-        f"runs within {MOST_ERRORS:g} combined standard errors"
+        f"{agree} of {len(rows)} final regrets agree with an independent simulation "
+        f"(within {MOST_ERRORS:g} standard errors)"
     )

@@ -1,7 +1,7 @@
-"""Play all lines of all figures, in this process, through a ledger that a second start goes on with.
+"""Play all lines of all figures into a ledger, so that a second start goes on from there.
 
-The compiled engine shares the runs of a cell among threads. The processes of a sweep would each load
-that engine anew, which takes longer than most cells.
+All is played in this process, whose threads share the runs of a cell. The processes of a sweep
+would each load the compiled engine anew, which takes longer than most cells.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from coopbandits.experiments.paper.oracles import (
     oracle_lines,
     require_oracle,
 )
-from coopbandits.experiments.paper.play import Part, gather, make_part, play
+from coopbandits.experiments.paper.play import gather, make_part, play
 from coopbandits.experiments.paper.report import Reproduction
 from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choose_figures
 from coopbandits.results.storage import FORMAT, META_FILE, check_folder, write_text

@@ -17,11 +17,10 @@ ANSWERS = {True: "yes", False: "no", None: "open"}
 
 def regret_rows(played: Sequence[Played]) -> Rows:
     """Return mean and half width of the final regret, lines down and figures across."""
-    head = ("policy", *(one.figure.name for one in played))
-    lines = played[0].lines
-    return [
-        head, *((line.label, *(plus_minus(one.regret(line.key)) for one in played)) for line in lines)
-    ]  # fmt: skip
+    rows: Rows = [("policy", *(one.figure.name for one in played))]
+    for line in played[0].lines:
+        rows.append((line.label, *(plus_minus(one.regret(line.key)) for one in played)))
+    return rows
 
 
 def difference_rows(played: Sequence[Played]) -> Rows:
@@ -72,7 +71,7 @@ def _graph(one: Played) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-CLAIM_HEADER = ("claim", "verdict", "evidence", "where in the paper")
+CLAIM_HEADER = ("claim", "verdict", "evidence")
 
 
 def claim_rows(claims: Sequence[Claim]) -> Rows:
@@ -82,4 +81,4 @@ def claim_rows(claims: Sequence[Claim]) -> Rows:
 
 def _claim(claim: Claim) -> tuple[str, ...]:
     lines = [f"{one.figure}: {ANSWERS[one.confirmed]}; {one.evidence}" for one in claim.outcomes]
-    return (claim.text, claim.verdict, "\n".join(lines), claim.where)
+    return (f"{claim.text}\n[{claim.where}]", claim.verdict, "\n".join(lines))

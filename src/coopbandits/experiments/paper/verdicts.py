@@ -1,8 +1,8 @@
 """From numbers to *holds*, *does not hold* or *depends*.
 
-A claim is looked at on every figure by itself. There it is confirmed (True), contradicted (False) or
-not decided (None); a difference counts as soon as its paired test, after Holm's correction over all
-differences of the claim, leaves less than 5 % to chance.
+A claim is looked at on every figure by itself. There it is confirmed (True), contradicted (False)
+or open (None). A difference counts if its paired test leaves less than 5 % to chance, after Holm's
+correction over all differences of the claim.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from coopbandits.experiments.paper.play import Played
 from coopbandits.results.statistics import LEVEL, holm, number, p_value, t_interval
 
 HOLDS, FAILS, DEPENDS = "holds", "does not hold", "depends"
+SMALLEST_P = 0.001
+"""Smaller p-values are written as smaller than this."""
 
 
 class Outcome(NamedTuple):
@@ -76,7 +78,9 @@ class Difference(NamedTuple):
 
 
 def _chance(p: float) -> str:
-    return "" if math.isnan(p) else f" (p = {p:.2g})"
+    if math.isnan(p):
+        return ""
+    return f" (p = {p:.2g})" if p >= SMALLEST_P else f" (p < {SMALLEST_P:g})"
 
 
 def plus_minus(sample: Vector) -> str:
