@@ -16,7 +16,7 @@ from coopbandits import theory
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.experiments import bench, paper
+from coopbandits.experiments import bench, gallery, paper
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
@@ -211,6 +211,35 @@ def bench_command(
         typer.echo(json.dumps(bench.as_json(timings, speed_up), indent=2))
     else:
         typer.echo(bench.table(timings, speed_up))
+
+
+@app.command("gallery")
+def gallery_command(
+    name: Annotated[
+        str | None, typer.Argument(help="which experiment; a list unless given")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="folder of the ledger, CSV and figure")] = None,
+    runs: Annotated[int, typer.Option(help="independent repetitions of every point")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
+) -> None:
+    """Play one of the further experiments, through interruptions; without a name, list them."""
+    if name is None:
+        rows: list[tuple[str, ...]] = [(key, e.question) for key, e in gallery.ENTRIES.items()]
+        typer.echo("\n".join(line.rstrip() for line in columns(rows, left=(0, 1))))
+        return
+    if name in gallery.ENTRIES and out is None:
+        raise InputError(f"gallery {name} has no folder to write to; add --out FOLDER")
+    try:
+        outcome = gallery.run_gallery(name, runs, seed, out or "", workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(_say(str(stop), 130)) from None
+    typer.echo(f"{outcome}\n\nwritten to {out}: {name}.csv, {name}.svg, {name}.png")
+    for text in outcome.failed:
+        _say(f"set aside: {text}", 1)
+    if outcome.failed:
+        raise typer.Exit(1)
 
 
 def _deliver(result: Result, out: Path) -> str:

@@ -127,7 +127,10 @@ def test_more_than_the_row_sums_is_said_about_the_grid() -> None:
     assert math.isnan(regret.printed.half)
 
 
-@pytest.mark.parametrize("wrong", [{"runs": 0}, {"seed": -1}, {"horizon": 0}])
-def test_bad_arguments(wrong: dict[str, int]) -> None:
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        run_audit(**wrong)
+@pytest.mark.parametrize(
+    ("name", "runs", "seed", "horizon"),
+    [("runs", 0, 0, 10), ("seed", 1, -1, 10), ("horizon", 1, 0, 0)],
+)
+def test_bad_arguments(name: str, runs: int, seed: int, horizon: int) -> None:
+    with pytest.raises(InputError, match=name):
+        run_audit(runs, seed, horizon)

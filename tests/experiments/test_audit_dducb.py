@@ -10,7 +10,7 @@ import pytest
 from coopbandits.core import DDUCB
 from coopbandits.core.agent import best_arm
 from coopbandits.core.mixing import mixing_rounds
-from coopbandits.experiments.audit.dducb import Deviations, _stage, play_dducb
+from coopbandits.experiments.audit.dducb import Deviations, play_dducb, stage
 from coopbandits.experiments.audit.matrices import inverse_degree_matrix, second_eigenvalue
 from coopbandits.experiments.audit.tapes import Setting
 from coopbandits.network import Network
@@ -114,7 +114,7 @@ def test_one_round_stages_read_everything_one_round_later() -> None:
     world = setting("complete:5", 40)
     deviating = play_dducb(world, Deviations(one_round_stages=True))
     np.testing.assert_array_equal(deviating, play_dducb(world))
-    stage_map, rounds = _stage(Network.from_spec("cycle:9"), Deviations(one_round_stages=True))
+    stage_map, rounds = stage(Network.from_spec("cycle:9"), Deviations(one_round_stages=True))
     assert rounds == 1
     assert np.abs(9 * stage_map - 1).max() < 1 / 22
 

@@ -7,6 +7,7 @@ from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.panels import Panel, panel_figure
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
 from coopbandits.plots.report import Section, Table, html_page, html_report
+from coopbandits.plots.scaling import scaling_figure
 
 __all__ = [
     "Curve",
@@ -19,5 +20,6 @@ __all__ = [
     "html_report",
     "panel_figure",
     "regret_figure",
+    "scaling_figure",
     "svg",
 ]

@@ -56,7 +56,7 @@ def play_dducb(setting: Setting, deviations: Deviations | None = None) -> Played
     """Play DDUCB with its default settings; return every arm played."""
     deviations = deviations or Deviations()
     agents, arms = setting.network.num_agents, setting.problem.num_arms
-    stage_map, stage_rounds = _stage(setting.network, deviations)
+    stage_map, stage_rounds = stage(setting.network, deviations)
     shape = (2, arms, setting.runs, agents)
     settled, accumulated, fresh = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     in_flight = fresh
@@ -88,7 +88,7 @@ def _choose(settled: Vector, agents: int, pulls_behind: int, sigma: float) -> Ar
     return best_arms(settled[0] / settled[1] + np.sqrt(exploration / agents / settled[1]))
 
 
-def _stage(network: Network, deviations: Deviations) -> tuple[Vector, int]:
+def stage(network: Network, deviations: Deviations) -> tuple[Vector, int]:
     """Return the linear map that a stage applies to what is in flight, and the stage's rounds."""
     matrix, lambda2 = network.matrix.toarray(), network.lambda2
     if deviations.inverse_degrees:

@@ -43,7 +43,7 @@ class Measurement:
     printed, resolved : Interval
         Its value with what was printed (or published as code), and with what this package does.
     difference : Interval or None
-        Printed minus resolved, run by run on the same tapes; None for exact numbers.
+        Printed minus resolved, run by run on the same tapes; None for plain numbers.
     """
 
     quantity: str
@@ -53,7 +53,7 @@ class Measurement:
 
     @classmethod
     def exact(cls, quantity: str, printed: float, resolved: float) -> Measurement:
-        """Compare two numbers that no chance is in."""
+        """Compare two plain numbers."""
         return cls(quantity, Interval(float(printed)), Interval(float(resolved)))
 
     @classmethod

@@ -23,8 +23,8 @@ def chebyshev_map(matrix: Vector, lambda2: float, steps: int) -> Vector:
 def printed_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> Vector:
     """Return y_C of Algorithm 2 with its start as printed: both w_0 and y_0 are halved.
 
-    With w_0 = 1/2 the weight w_0/w_1 is already half of what it would be, so that the halved y_0
-    makes y_1 = P y_0/2. Whether neighbours alone are summed up is a matter of `matrix`.
+    With w_0 = 1/2 the first step is y_1 = P y_0 as it should be; with y_0 halved, too, it is half
+    of that. Whether neighbours alone are summed up is a matter of `matrix`.
     """
     weight, weight_before = 0.5, 0.0
     values, values_before = start / 2, np.zeros_like(start)

@@ -102,12 +102,11 @@ def spectral_gap(arena: Arena) -> tuple[Measurement, ...]:
         return arena.regret(arena.cycle, f"dducb:lambda_bound={bound!r}")
 
     name = f"largest relative error of a weight after C steps on {CYCLE} (ε = 0.0455)"
+    twice, tenfold = (f"gap {n} times too large against {n} times too small" for n in (2, 10))
     return (
-        Measurement.exact(f"{name}, gap 2 times too large", error(2), error(0.5)),
-        Measurement.exact(f"{name}, gap 10 times too large", error(10), error(0.1)),
-        Measurement.paired(
-            f"regret on {arena.cycle}, gap 2 times too large", regret(2), regret(0.5)
-        ),
+        Measurement.exact(f"{name}, {twice}", error(2), error(1 / 2)),
+        Measurement.exact(f"{name}, {tenfold}", error(10), error(1 / 10)),
+        Measurement.paired(f"regret on {arena.cycle}, {twice}", regret(2), regret(1 / 2)),
     )
 
 

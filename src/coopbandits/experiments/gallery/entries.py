@@ -1,0 +1,141 @@
+"""The gallery's experiments as data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+PAPER_MEANS = "1,0.8x16"
+CLEAR_MEANS = "1,0.5x3"
+"""Arms that one pull by everybody tells apart, once it is known: what regret there is comes from
+waiting for the news."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing to play, and where its regret stands in the figure."""
+
+    series: str
+    x: float
+    graph: str
+    policy: str
+    horizon: int = 10_000
+    means: str = PAPER_MEANS
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One experiment.
+
+    Attributes
+    ----------
+    question : str
+        What is asked, in one sentence.
+    xlabel : str
+        What the points differ in.
+    points : tuple of Point
+        What is played; series by series, x ascending.
+    ylabel : str
+        What is measured; PER_AGENT divides regret by the number of agents.
+    """
+
+    question: str
+    xlabel: str
+    points: tuple[Point, ...]
+    ylabel: str = "regret of the network"
+
+
+PER_AGENT = "regret per agent"
+
+
+def cycle_lambda(agents: int) -> float:
+    """Return λ of a cycle: its largest eigenvalue below 1 is 1/3 + 2/3 cos(2π/N)."""
+    return (1 + 2 * math.cos(2 * math.pi / agents)) / 3
+
+
+NUM_AGENTS = (8, 16, 32, 64, 128)
+TOTAL_PULLS = 320_000
+GAP_AGENTS = (48, 64, 96, 128, 192)
+BUDGETS = (1, 2, 4, 8, 17, 34)
+MIXING_ROUNDS = (5, 10, 20, 41, 82, 164, 328)
+ETAS = (1.1, 1.5, 2, 3, 4, 6, 8)
+
+
+def _agents(series: str, graph: str, policy: str) -> tuple[Point, ...]:
+    return tuple(Point(series, n, graph.format(n), policy, TOTAL_PULLS // n) for n in NUM_AGENTS)
+
+
+def _gap(series: str, policy: str) -> tuple[Point, ...]:
+    return tuple(
+        Point(series, -1 / math.log(cycle_lambda(n)), f"cycle:{n}", policy, 100_000, CLEAR_MEANS)
+        for n in GAP_AGENTS
+    )
+
+
+def _budget(series: str, more: str) -> tuple[Point, ...]:
+    return tuple(
+        Point(series, size, "grid:10x10", f"dducb:{more}values_per_message={size}")
+        for size in BUDGETS
+    )
+
+
+def _rounds(series: str, more: str) -> tuple[Point, ...]:
+    return tuple(
+        Point(series, rounds, "cycle:100", f"dducb:{more}mixing_rounds={rounds}")
+        for rounds in MIXING_ROUNDS
+    )
+
+
+def _eta(graph: str) -> tuple[Point, ...]:
+    # One ε that is small enough for the smallest η, so that stages are equally long.
+    return tuple(Point(graph, eta, graph, f"dducb:eta={eta},epsilon=0.005") for eta in ETAS)
+
+
+ENTRIES = {
+    "agents": Entry(
+        "Does it matter how many agents share a fixed number of pulls?",
+        f"number of agents N, at N·T = {TOTAL_PULLS} pulls",
+        (
+            *_agents("DDUCB on cycles", "cycle:{}", "dducb"),
+            *_agents("DDUCB on random 3-regular graphs", "regular:3,{}", "dducb"),
+            *_agents("one central UCB for all", "complete:{}", "central-batched-ucb"),
+            *_agents("no communication", "complete:{}", "independent-ucb"),
+        ),
+    ),
+    "gap": Entry(
+        "Does regret follow the root of the inverse gap, or the inverse gap itself?",
+        "1/ln(1/λ), on cycles of 48 to 192 agents",
+        (
+            *_gap("accelerated, stages of C", "dducb:own_pulls=false"),
+            *_gap("plain mixing, stages of C′", "dducb:own_pulls=false,accelerated=false"),
+        ),
+        PER_AGENT,
+    ),
+    "budget": Entry(
+        "What does it cost to send fewer values per message?",
+        "values per message L, of 2K = 34, on the 10×10 grid",
+        (
+            *_budget("own pulls read at once", ""),
+            *_budget("only mixed pulls read", "own_pulls=false,"),
+        ),
+    ),
+    "mixing-rounds": Entry(
+        "What do shorter stages gain, and what does mixing less cost?",
+        "mixing steps per stage, on the cycle of 100 (C = 164)",
+        (
+            *_rounds("accelerated", ""),
+            *_rounds("plain mixing", "accelerated=false,"),
+        ),
+    ),
+    "eta": Entry(
+        "How much does exploration cost?",
+        "η, at a bonus of 2η",
+        (*_eta("cycle:100"), *_eta("grid:10x10")),
+    ),
+    "cycle-bounds": Entry(
+        "How do the bounds of DDUCB and coop-UCB compare on cycles?",
+        "odd number of agents N, weights 1/2",
+        (),
+        "factor in the bound",
+    ),
+}  # fmt: skip

@@ -1,0 +1,99 @@
+"""Playing an experiment of the gallery: a sweep into a ledger, then table, CSV and figure."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.errors import unknown_name
+from coopbandits.core.registry import parse_policy
+from coopbandits.experiments.gallery import bounds
+from coopbandits.experiments.gallery.entries import ENTRIES, PER_AGENT, Entry, Point
+from coopbandits.experiments.gallery.outcome import Outcome, Series
+from coopbandits.network import Network
+from coopbandits.plots import figure_bytes
+from coopbandits.problems import GaussianBandit, parse_means
+from coopbandits.results.storage import write_files
+from coopbandits.sim import Cell, Sweep, sweep
+
+
+def run_gallery(
+    name: str,
+    runs: int = 10,
+    seed: int = 0,
+    out: str | Path = "out",
+    executor: Executor | None = None,
+    *,
+    workers: int | None = None,
+    retry: bool = False,
+    progress: bool | None = None,
+) -> Outcome:
+    """Play an experiment, or what is missing of it, and write its files.
+
+    Parameters
+    ----------
+    name : str
+        One of `ENTRIES`.
+    runs, seed : int
+        Repetitions of every point, and their seed.
+    out : path
+        Folder of the ledger, as in `sweep`, and of NAME.csv, NAME.svg and NAME.png.
+    executor, workers, retry, progress
+        As in `sweep`.
+    """
+    if name not in ENTRIES:
+        raise unknown_name("experiment of the gallery", name, ENTRIES)
+    entry = ENTRIES[name]
+    if entry.points:
+        cells = [cell_of(point, runs, seed) for point in entry.points]
+        done = sweep(cells, out, executor, workers=workers, retry=retry, progress=progress)
+        outcome = _collect(name, entry, cells, done)
+    else:
+        outcome = Outcome(name, entry, _computed())
+    write(outcome, Path(out))
+    return outcome
+
+
+def write(outcome: Outcome, folder: Path) -> None:
+    """Write CSV and figures."""
+    figure = outcome.figure()
+    files = {folder / f"{outcome.name}.csv": outcome.csv().encode()}
+    for ending in ("svg", "png"):
+        files[folder / f"{outcome.name}.{ending}"] = figure_bytes(figure, ending)
+    write_files(files)
+
+
+def cell_of(point: Point, runs: int, seed: int) -> Cell:
+    """Return what a sweep plays for a point."""
+    problem, network = GaussianBandit(parse_means(point.means)), Network.from_spec(point.graph)
+    return Cell(problem, network, parse_policy(point.policy), point.horizon, runs, seed)
+
+
+def _collect(name: str, entry: Entry, cells: list[Cell], done: Sweep) -> Outcome:
+    regret = {cell.id: result.regret.values[0, :, -1] for cell, result in done.results}
+    pairs = [
+        (point, regret[cell.id] / (cell.network.num_agents if entry.ylabel == PER_AGENT else 1))
+        for point, cell in zip(entry.points, cells, strict=True)
+        if cell.id in regret
+    ]
+    groups = groupby(pairs, lambda pair: pair[0].series)
+    series = tuple(_series(label, list(members)) for label, members in groups)
+    return Outcome(name, entry, series, tuple(f"{cell}: {error}" for cell, error in done.failed))
+
+
+def _series(label: str, members: list[tuple[Point, Vector]]) -> Series:
+    x = np.array([float(point.x) for point, _ in members])
+    return Series(label, x, np.array([values for _, values in members]))
+
+
+def _computed() -> tuple[Series, ...]:
+    """Return the comparison of bounds, which nothing is played for."""
+    x = np.array(bounds.NUM_AGENTS, dtype=np.float64)
+    rows = np.array([bounds.bound_factors(agents) for agents in bounds.NUM_AGENTS]).T
+    return tuple(
+        Series(label, x, row[:, None]) for label, row in zip(bounds.SERIES, rows, strict=True)
+    )
