@@ -27,11 +27,23 @@ def test_one_legend_names_every_line_once_and_hides_none() -> None:
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "c", "bound"]
     box = legend.get_window_extent()
+    assert box.y0 >= -1
     for axes in figure.axes:
         assert box.y1 <= axes.get_window_extent().y0
         assert axes.get_xlabel() == "round"
     assert figure.axes[0].get_ylabel().endswith("(reward)")
     assert [text.get_text() for text in figure.axes[1].texts] == ["vacuous here"]
+
+
+@pytest.mark.parametrize("amount", [1, 2])
+def test_the_legend_is_not_wider_than_the_figure(amount: int) -> None:
+    names = [f"a policy with a long name, number {i}" for i in range(15)]
+    panels = [Panel("one", [Curve(name, X, X) for name in names])] * amount
+    figure = panel_figure(panels)
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
+    assert figure.axes[0].get_window_extent().height > 250
 
 
 def test_scales_and_labels() -> None:

@@ -13,8 +13,9 @@ from coopbandits.plots.regret import Curve, draw_regret
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = 2
-LEGEND_COLUMNS = 3
+WIDTHS = (7.2, 10.4)
+"""Inches of one panel, and of two side by side; there are at most two in a row."""
+PANEL_HEIGHT, LEGEND_LINE = 3.9, 0.22
 SHORTEST_STEP = 1 / 100
 """Points nearer to each other than this share of the axis are not told apart, and left out."""
 
@@ -32,9 +33,9 @@ def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "
     """Draw panels in rows of two; curves of the same name and place look the same in all."""
     from matplotlib.figure import Figure
 
-    columns = min(COLUMNS, len(panels))
+    columns = min(len(WIDTHS), len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(5.2 * columns, 3.7 * rows + 0.9), layout="constrained")
+    figure = Figure(layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     for panel, axes in zip(panels, grid.flat, strict=False):
         curves = [thin(curve, log="x" in log) for curve in panel.curves]
@@ -48,19 +49,21 @@ def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "
         axes.set_visible(False)
     for axes in grid[:, 1:].flat:
         axes.set_ylabel("")
-    _legend(figure)
+    legend_lines = _legend(figure, columns + 1)
+    figure.set_size_inches(WIDTHS[columns - 1], PANEL_HEIGHT * rows + LEGEND_LINE * legend_lines)
     figure.draw_without_rendering()  # lays everything out, which takes as long as drawing, once
     figure.set_layout_engine("none")
     return figure
 
 
-def _legend(figure: Figure) -> None:
-    """Name every line once, below all panels."""
+def _legend(figure: Figure, columns: int) -> int:
+    """Name every line once, below all panels; return how many lines of text that takes."""
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     figure.legend(
-        list(lines.values()), list(lines), loc="outside lower center", ncols=LEGEND_COLUMNS,
+        list(lines.values()), list(lines), loc="outside lower center", ncols=columns,
         frameon=False, fontsize="small", handlelength=3.0,
     )  # fmt: skip
+    return math.ceil(len(lines) / columns)
 
 
 def thin(curve: Curve, *, log: bool) -> Curve:

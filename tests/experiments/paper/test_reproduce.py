@@ -136,3 +136,29 @@ def test_a_sweep_gives_the_same_numbers(small: Reproduction, tmp_path: Path, pla
     for cell, result in done.results:
         expected = one.regret.sel(policy=cell.policy.spelling)
         assert np.array_equal(result.regret.isel(policy=0), expected)
+
+
+def test_the_audit_is_run_when_asked_for(
+    small: Reproduction, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def run_audit(*arguments: Any) -> list[str]:
+        asked.append(arguments)
+        return ["finding"]
+
+    monkeypatch.setattr("coopbandits.experiments.audit.run_audit", run_audit)
+    assert reproduce(folder, ["cycle-100"], **SMALL).audit == ()
+    assert reproduce(folder, ["cycle-100"], audit=True, **SMALL).audit == ["finding"]
+    assert asked == [(RUNS, 5, HORIZON, False)]
+
+
+def test_the_audit_can_be_interrupted(
+    small: Reproduction, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coopbandits.experiments.audit.run_audit", stopped)
+    with pytest.raises(SweepInterrupted, match="everything but the audit is there; run it again"):
+        reproduce(folder, ["cycle-100"], audit=True, **SMALL)

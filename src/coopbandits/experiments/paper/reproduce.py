@@ -20,6 +20,7 @@ from coopbandits.experiments.paper.play import gather, make_part, play
 from coopbandits.experiments.paper.report import Reproduction
 from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choose_figures
 from coopbandits.results.storage import FORMAT, META_FILE, check_folder, write_text
+from coopbandits.sim import SweepInterrupted
 
 if TYPE_CHECKING:
     from coopbandits.experiments.audit import Finding
@@ -104,4 +105,9 @@ def _open_folder(folder: Path, horizon: int, runs: int, seed: int) -> dict[str, 
 def _audit(runs: int, seed: int, horizon: int, progress: bool | None) -> Sequence[Finding]:
     from coopbandits.experiments.audit import run_audit
 
-    return run_audit(runs, seed, horizon, progress)
+    try:
+        return run_audit(runs, seed, horizon, progress)
+    except KeyboardInterrupt:
+        raise SweepInterrupted(
+            "interrupted: everything but the audit is there; run it again for the audit, or without"
+        ) from None

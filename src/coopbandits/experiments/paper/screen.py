@@ -40,4 +40,5 @@ def _audit(found: Reproduction) -> list[str]:
 
 
 def _hang(text: str, indent: int) -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent)
+    margin = " " * indent
+    return textwrap.fill(text, WIDTH, subsequent_indent=margin, break_on_hyphens=False)
