@@ -557,3 +557,7 @@ def test_reproduce_interrupted(
     assert (outcome.status, outcome.out) == (130, "")
     sentence = f"interrupted: 0 of 12 cells are in {tmp_path}; run it again to do the rest\n"
     assert outcome.err == sentence
+    monkeypatch.setattr(paper, "reproduce", stop)  # while something else is done than playing
+    outcome = call("reproduce", "--out", str(tmp_path))
+    assert outcome.status == 130
+    assert outcome.err.startswith(f"interrupted: what was played is in {tmp_path}; run it again")

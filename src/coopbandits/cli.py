@@ -69,10 +69,11 @@ def reproduce_command(
         found = paper.reproduce(
             out, figure or (), runs, seed, check=check, audit=audit, threads=threads
         )
-    except SweepInterrupted as stop:
-        raise typer.Exit(_say(str(stop), 130)) from None
-    typer.echo(paper.screen_text(found))
-    typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")
+        typer.echo(paper.screen_text(found))
+        typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")
+    except KeyboardInterrupt as stop:
+        said = str(stop) or f"interrupted: what was played is in {out}; run it again to do the rest"
+        raise typer.Exit(_say(said, 130)) from None
     if not found.agrees:
         raise typer.Exit(1)
 

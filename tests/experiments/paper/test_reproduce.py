@@ -89,6 +89,7 @@ def test_results_of_other_settings_are_left_alone(
         ({"figures": ["grid-10"]}, "unknown figure 'grid-10'.*did you mean 'grid-100'"),
         ({"runs": 0}, "runs is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"threads": 1000}, "threads is 1000"),
         ({"figures": ["grid-225"], "check": True}, "nothing to check grid-225 against"),
     ],
 )
@@ -143,22 +144,11 @@ def test_the_audit_is_run_when_asked_for(
 ) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def run_audit(*arguments: Any) -> list[str]:
+    def run_audit(*arguments: Any) -> list[Any]:
         asked.append(arguments)
         return ["finding"]
 
     monkeypatch.setattr("coopbandits.experiments.audit.run_audit", run_audit)
     assert reproduce(folder, ["cycle-100"], **SMALL).audit == ()
-    assert reproduce(folder, ["cycle-100"], audit=True, **SMALL).audit == ["finding"]
-    assert asked == [(RUNS, 5, HORIZON, False)]
-
-
-def test_the_audit_can_be_interrupted(
-    small: Reproduction, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stopped(*arguments: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("coopbandits.experiments.audit.run_audit", stopped)
-    with pytest.raises(SweepInterrupted, match="everything but the audit is there; run it again"):
-        reproduce(folder, ["cycle-100"], audit=True, **SMALL)
+    assert reproduce(folder, ["cycle-100"], audit=True, **SMALL).audit == run_audit()
+    assert asked == [(RUNS, 5, HORIZON, False), ()]

@@ -20,7 +20,7 @@ from coopbandits.experiments.paper.play import gather, make_part, play
 from coopbandits.experiments.paper.report import Reproduction
 from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choose_figures
 from coopbandits.results.storage import FORMAT, META_FILE, check_folder, write_text
-from coopbandits.sim import SweepInterrupted
+from coopbandits.sim import cpu
 
 if TYPE_CHECKING:
     from coopbandits.experiments.audit import Finding
@@ -61,13 +61,15 @@ def reproduce(
     Raises
     ------
     SweepInterrupted
-        On Ctrl-C; what was finished is in the folder, and a second call goes on from there.
+        On Ctrl-C while cells are played; a second call goes on from there.
     """
     chosen = choose_figures(figures)
     for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("horizon", horizon, 1)):
         require_count(name, value, least=least)
     if check:
         require_oracle([figure.name for figure in chosen], runs, oracle)
+    with cpu.threads(threads):
+        pass  # refused before anything is written, if there are not that many
     settings = _open_folder(Path(out), horizon, runs, seed)
     scale = (horizon, runs, seed)
     parts = [make_part(figure, line, *scale) for figure in chosen for line in LINES]
@@ -105,9 +107,4 @@ def _open_folder(folder: Path, horizon: int, runs: int, seed: int) -> dict[str, 
 def _audit(runs: int, seed: int, horizon: int, progress: bool | None) -> Sequence[Finding]:
     from coopbandits.experiments.audit import run_audit
 
-    try:
-        return run_audit(runs, seed, horizon, progress)
-    except KeyboardInterrupt:
-        raise SweepInterrupted(
-            "interrupted: everything but the audit is there; run it again for the audit, or without"
-        ) from None
+    return run_audit(runs, seed, horizon, progress)
