@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coopbandits import theory
-from coopbandits.core.dducb import DDUCB
 from coopbandits.experiments.paper.play import Played
-from coopbandits.experiments.paper.settings import PAPER_LINES, PROBLEM
+from coopbandits.experiments.paper.settings import ANALYSED, PAPER_LINES, PROBLEM
 from coopbandits.plots import Curve, Panel, panel_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ANALYSED = theory.as_analysed(DDUCB())
 BOUNDS = {
     "Theorem 1 sharpened": theory.sharper_finite_time_bound,
     "Theorem 1": theory.finite_time_bound,

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import unknown_name
 from coopbandits.core.registry import AnyPolicy, parse_policy
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
+from coopbandits.theory import as_analysed
 
 HORIZON = 10_000
 PROBLEM = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
+ANALYSED = as_analysed(DDUCB())
+"""What Theorem 1 speaks of."""
 
 
 @dataclass(frozen=True)

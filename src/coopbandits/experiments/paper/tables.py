@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coopbandits import theory
-from coopbandits.core.dducb import DDUCB
 from coopbandits.experiments.paper.play import Played
-from coopbandits.experiments.paper.settings import PROBLEM, Line
+from coopbandits.experiments.paper.settings import ANALYSED, PROBLEM, Line
 from coopbandits.experiments.paper.verdicts import Claim, differences, plus_minus
 from coopbandits.results.statistics import HEADER, MeanSummary, mean_row, number
 
@@ -56,9 +55,8 @@ def graph_rows(played: Sequence[Played]) -> Rows:
 
 def _graph(one: Played) -> tuple[str, ...]:
     network, horizon = one.figure.network, one.result.horizon
-    policy = theory.as_analysed(DDUCB())
     bounds = [
-        bound(PROBLEM, network, policy, horizon)
+        bound(PROBLEM, network, ANALYSED, horizon)
         for bound in (theory.finite_time_bound, theory.sharper_finite_time_bound)
     ]
     vacuous = [theory.is_vacuous(bound, PROBLEM, network, horizon) for bound in bounds]
