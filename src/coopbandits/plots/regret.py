@@ -63,7 +63,9 @@ def draw_regret(
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         style = STYLES[(i % len(COLOURS) + i // len(COLOURS)) % len(STYLES)]
-        _line(axes, curve, color=colour, linestyle=style, linewidth=1.8)
+        # Lines with gaps lie above whole ones, or two that coincide would look like one.
+        above = 2.0 + STYLES.index(style) / len(STYLES)
+        _line(axes, curve, color=colour, linestyle=style, linewidth=1.8, zorder=above)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     for i, bound in enumerate(bounds):
