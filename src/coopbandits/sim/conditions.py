@@ -27,7 +27,8 @@ def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
 
 def check_conditions(task: Task) -> None:
     """Refuse what does not go together."""
-    task.faults.schedule(task.network, task.seed, 0)  # refuses graphs that do not fit the network
+    if task.faults:
+        task.faults.schedule(task.network, task.seed, 0)  # refuses graphs that do not fit
     if task.clocks is None:
         return
     others = [kind.name for kind in task.faults.kinds if not isinstance(kind, Loss)]

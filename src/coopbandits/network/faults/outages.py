@@ -186,8 +186,8 @@ class Graphs(Kind):
         present = np.asarray(adjacency[links.receivers, links.senders]).ravel() > 0
         if present.sum() < adjacency.nnz:
             raise InputError(
-                f"graph {graph} has links that the network lacks; make the network of all graphs, "
-                f"{self.graphs}"
+                f"graph {graph} has links that the network lacks; make the network of all graphs: "
+                f"Network.from_spec('{self.graphs}')"
             )
         return ~present
 
