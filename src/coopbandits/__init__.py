@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         parse_policy,
         ucb_index,
     )
-    from coopbandits.network import Network
+    from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.problems import (
         BernoulliBandit,
         BetaBandit,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         Sweep,
         SweepInterrupted,
         compare,
+        parse_clocks,
         read_experiment,
         simulate,
         sweep,
@@ -65,11 +66,12 @@ _HOMES = {
         "IndependentTS IndependentUCB InputError LocalView Policy UCBNetwork Vector parse_policy "
         "ucb_index"
     ),
-    "network": "Network",
+    "network": "Faults Network parse_faults",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
     "results": "Result",
     "sim": (
-        "Cell SimulationInterrupted Sweep SweepInterrupted compare read_experiment simulate sweep"
+        "Cell SimulationInterrupted Sweep SweepInterrupted compare parse_clocks read_experiment "
+        "simulate sweep"
     ),
     "testing": "check_policy",
 }
@@ -96,6 +98,7 @@ __all__ = [
     "DecTS",
     "DelayedCentralUCB",
     "Estimate",
+    "Faults",
     "GaussianBandit",
     "IndependentTS",
     "IndependentUCB",
@@ -113,6 +116,8 @@ __all__ = [
     "Vector",
     "check_policy",
     "compare",
+    "parse_clocks",
+    "parse_faults",
     "parse_policy",
     "read_experiment",
     "simulate",

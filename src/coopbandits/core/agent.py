@@ -59,6 +59,8 @@ class LocalView:
     global_knowledge : dict of str to float
         Numbers of this agent that only somebody who sees the whole network can compute, where the
         policy declares that it needs them.
+    common_round : bool
+        Whether all agents count rounds together; False where each has clocks of its own.
     """
 
     agent_id: int
@@ -69,6 +71,7 @@ class LocalView:
     num_agents: int | None = None
     lambda_bound: float | None = None
     global_knowledge: Mapping[str, float] = field(default_factory=dict)
+    common_round: bool = True
 
 
 class Estimate(NamedTuple):
