@@ -23,7 +23,7 @@ from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import Agents, Central, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
-CLOCKS = 4
+CLOCKS = 5
 """The stream of random words for clocks, in so many parts:"""
 RATES, PULLS, GOSSIPS, LATENCIES, LOSSES = range(5)
 
