@@ -26,11 +26,16 @@ if TYPE_CHECKING:
         DecTS,
         DelayedCentralUCB,
         Estimate,
+        FloodTS,
+        FloodUCB,
+        GossipTS,
         IndependentTS,
         IndependentUCB,
         InputError,
         LocalView,
         Policy,
+        TreeTS,
+        TreeUCB,
         UCBNetwork,
         Vector,
         parse_policy,
@@ -63,8 +68,8 @@ _HOMES = {
     "core": (
         "DDUCB MPUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB "
         "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
-        "IndependentTS IndependentUCB InputError LocalView Policy UCBNetwork Vector parse_policy "
-        "ucb_index"
+        "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
+        "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
     "network": "Faults Network parse_faults",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
@@ -99,7 +104,10 @@ __all__ = [
     "DelayedCentralUCB",
     "Estimate",
     "Faults",
+    "FloodTS",
+    "FloodUCB",
     "GaussianBandit",
+    "GossipTS",
     "IndependentTS",
     "IndependentUCB",
     "InputError",
@@ -112,6 +120,8 @@ __all__ = [
     "SimulationInterrupted",
     "Sweep",
     "SweepInterrupted",
+    "TreeTS",
+    "TreeUCB",
     "UCBNetwork",
     "Vector",
     "check_policy",

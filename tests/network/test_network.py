@@ -120,13 +120,6 @@ def test_local_view_hands_out_only_what_is_needed() -> None:
     assert view.global_knowledge == {}
 
 
-def test_local_view_tells_whether_rounds_are_common() -> None:
-    view = Network.from_spec("path:3").local_view
-    told = {"num_arms": 2, "sigma": 1.0, "needs": frozenset()}
-    assert view(0, **told).common_round  # type: ignore[arg-type]
-    assert not view(0, **told, common_round=False).common_round  # type: ignore[arg-type]
-
-
 def test_local_view_hands_out_what_is_declared() -> None:
     network = Network(nx.path_graph(4))
     both = frozenset({"num_agents", "lambda_bound"})

@@ -37,22 +37,23 @@ def same(left: Record, right: Record) -> bool:
 
 def test_agents_are_told_no_more_than_they_need() -> None:
     policy = Recording()
-    reference.Agents(task(policy), policy)
+    reference.Agents(task(policy), policy, 0)
     views = [agent.view for agent in policy.agents]
     assert [view.agent_id for view in views] == list(range(5))
     assert all(view.num_agents is None and view.lambda_bound is None for view in views)
+    assert all(view.random_word == 0 for view in views)
     assert all((view.num_arms, view.sigma) == (3, 0.5) for view in views)
     hub = next(view for view in views if len(view.neighbor_weights) == 4)
     assert hub.own_weight == NETWORK.matrix[hub.agent_id, hub.agent_id]
     assert all(view.global_knowledge == {} for view in views)
-    told = [agent.view for agent in reference.Agents(task(DDUCB()), DDUCB()).agents]
+    told = [agent.view for agent in reference.Agents(task(DDUCB()), DDUCB(), 0).agents]
     assert all(view.num_agents == 5 and view.lambda_bound == NETWORK.lambda2 for view in told)
     assert all(view.global_knowledge == {} for view in told)
 
 
 def test_agents_are_told_their_own_global_knowledge() -> None:
     policy = CoopUCB(2.0)
-    views = [agent.view for agent in reference.Agents(task(policy), policy).agents]
+    views = [agent.view for agent in reference.Agents(task(policy), policy, 0).agents]
     assert [view.global_knowledge for view in views] == [
         {"epsilon_c:closed": value} for value in epsilon_c(NETWORK)
     ]

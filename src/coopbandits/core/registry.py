@@ -19,14 +19,15 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Named, Policy
+from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 
 AnyPolicy = Policy | CentralPolicy
 
 _AGENTS = (
-    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, IndependentUCB,
-    IndependentTS,
+    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, GossipTS, TreeTS,
+    FloodTS, TreeUCB, FloodUCB, IndependentUCB, IndependentTS,
 )  # fmt: skip
 _CENTRAL = (CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS)
 

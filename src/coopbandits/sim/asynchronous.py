@@ -73,7 +73,7 @@ class Run:
     def __init__(self, task: Task, run: int) -> None:
         assert task.clocks is not None  # noqa: S101  for the type checker
         self.task, self.clocks = task, task.clocks
-        self.players = make_players(task)
+        self.players = make_players(task, run)
         self.counts = self.players.counts
         self.queue: list[tuple[float, int, int, int]] = []
         self.made = 0

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from coopbandits.core.agent import LocalView
 from coopbandits.core.central import CentralPolicy
 from coopbandits.core.policy import Policy
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
+from coopbandits.sim.tapes import (
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    birth_words,
+    tape_words,
+    variates,
+)
 
 CHUNK = 256
 """Pulls per agent for which the tapes are made at once."""
@@ -51,23 +60,10 @@ class Players(ABC):
 class Agents(Players):
     """One agent object per node, each told its LocalView alone."""
 
-    def __init__(self, task: Task, policy: Policy) -> None:
-        problem, network = task.problem, task.network
-        known = global_knowledge(network, policy.needs)
-        self.policy = policy
-        self.views = [
-            network.local_view(
-                i,
-                num_arms=problem.num_arms,
-                sigma=problem.sigma,
-                needs=policy.needs,
-                global_knowledge=known[i],
-                common_round=task.clocks is None,
-            )
-            for i in range(network.num_agents)
-        ]
+    def __init__(self, task: Task, policy: Policy, run: int) -> None:
+        self.policy, self.views = policy, local_views(task, policy, run)
         self.agents = [policy.make_agent(view) for view in self.views]
-        self.mail = Mail(network)
+        self.mail = Mail(task.network)
         self.counts = self.mail.counts
 
     def pull(
@@ -116,15 +112,38 @@ class Central(Players):
         """Do nothing: the controller remembers."""
 
 
-def make_players(task: Task) -> Players:
-    """Return whoever plays a task's policy."""
+def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
+    """Return what each agent may know in one run."""
+    network, common_round = task.network, task.clocks is None
+    known = global_knowledge(network, policy.needs)
+    words = [0] * network.num_agents
+    if "random_word" in policy.needs:
+        words = birth_words(task.seed, run, network.num_agents)
+    return [
+        replace(
+            network.local_view(
+                i,
+                num_arms=task.problem.num_arms,
+                sigma=task.problem.sigma,
+                needs=policy.needs,
+                global_knowledge=known[i],
+            ),
+            random_word=words[i],
+            common_round=common_round,
+        )
+        for i in range(network.num_agents)
+    ]
+
+
+def make_players(task: Task, run: int) -> Players:
+    """Return whoever plays a task's policy in one run."""
     policy = task.policy
-    return Agents(task, policy) if isinstance(policy, Policy) else Central(task, policy)
+    return Agents(task, policy, run) if isinstance(policy, Policy) else Central(task, policy)
 
 
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
-    players = make_players(task)
+    players = make_players(task, run)
     schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
