@@ -59,6 +59,11 @@ class LocalView:
     global_knowledge : dict of str to float
         Numbers of this agent that only somebody who sees the whole network can compute, where the
         policy declares that it needs them.
+    random_word : int
+        64 random bits of the agent's own, drawn once, where the policy declares that it needs them;
+        0 stands for "not told".
+    common_round : bool
+        Whether all agents count rounds together; False where each has a clock of its own.
     """
 
     agent_id: int
@@ -69,6 +74,8 @@ class LocalView:
     num_agents: int | None = None
     lambda_bound: float | None = None
     global_knowledge: Mapping[str, float] = field(default_factory=dict)
+    random_word: int = 0
+    common_round: bool = True
 
 
 class Estimate(NamedTuple):
@@ -82,12 +89,19 @@ class Estimate(NamedTuple):
         Number of pulls behind these totals, at least 1 (the s of ln s).
     num_agents : float
         Number of agents behind these totals.
+    anticipation : float
+        c, by which a pull counts in a posterior: pulls still on their way are assumed to look like
+        those seen.
+    squares : float
+        Sum of all squared rewards, where an index needs it.
     """
 
     sums: Vector
     counts: Vector
     time: float
     num_agents: float
+    anticipation: float = 1.0
+    squares: float = 0.0
 
 
 Index = Callable[[Estimate, int], Vector]
@@ -289,6 +303,7 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     return estimate._replace(
         sums=np.where(seen, estimate.sums, 0.0) + open_pulls * means,
         counts=np.where(seen, estimate.counts, 0.0) + open_pulls,
+        squares=estimate.squares + float(open_pulls @ means**2),
     )
 
 
@@ -331,10 +346,9 @@ def _like(present: Any, value: Any, name: str, *, any_rows: bool = False) -> Any
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"state field {name} holds no array of numbers") from error
-    shape = present.shape
-    if any_rows:
-        shape = array.shape[:1] + present.shape[1:]
-        array = array.reshape(shape) if array.shape == (0,) else array  # no row tells its length
+    shape = array.shape[:1] + present.shape[1:] if any_rows else present.shape
+    if array.shape == shape[:1] == (0,):
+        array = array.reshape(shape)  # without a row nothing tells how long one is
     if array.shape != shape:
         raise InputError(
             f"state field {name} has shape {array.shape}, but this agent keeps {shape}; "

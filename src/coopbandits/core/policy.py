@@ -47,7 +47,8 @@ class Policy(Named, ABC):
     def needs(self) -> frozenset[str]:
         """What the agents must be told beyond their row of P.
 
-        "num_agents", "lambda_bound", or global knowledge such as "epsilon_c:closed".
+        "num_agents", "lambda_bound", a "random_word", or global knowledge such as
+        "epsilon_c:closed".
         """
         return frozenset()
 

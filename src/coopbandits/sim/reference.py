@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,14 @@ from coopbandits.network import Network
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
+from coopbandits.sim.tapes import (
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    birth_words,
+    tape_words,
+    variates,
+)
 
 CHUNK = 256
 """Pulls per agent for which the tapes are made at once."""
@@ -43,21 +51,23 @@ class Players(ABC):
 class Agents(Players):
     """One agent object per node, each told its LocalView alone."""
 
-    def __init__(self, task: Task, policy: Policy) -> None:
+    def __init__(self, task: Task, policy: Policy, run: int) -> None:
         problem, self.network = task.problem, task.network
         known = global_knowledge(self.network, policy.needs)
-        self.agents = [
-            policy.make_agent(
-                self.network.local_view(
-                    i,
-                    num_arms=problem.num_arms,
-                    sigma=problem.sigma,
-                    needs=policy.needs,
-                    global_knowledge=known[i],
-                )
+        views = [
+            self.network.local_view(
+                i,
+                num_arms=problem.num_arms,
+                sigma=problem.sigma,
+                needs=policy.needs,
+                global_knowledge=known[i],
             )
             for i in range(self.network.num_agents)
         ]
+        if "random_word" in policy.needs:
+            words = birth_words(task.seed, run, len(views))
+            views = [replace(view, random_word=words[view.agent_id]) for view in views]
+        self.agents = [policy.make_agent(view) for view in views]
 
     def pull(self, words: list[int], reward: Callable[[int, int], float]) -> list[int]:
         """Let all choose before any is paid."""
@@ -91,15 +101,15 @@ class Central(Players):
         return 0, 0
 
 
-def make_players(task: Task) -> Players:
-    """Return whoever plays a task's policy."""
+def make_players(task: Task, run: int) -> Players:
+    """Return whoever plays a task's policy in one run."""
     policy = task.policy
-    return Agents(task, policy) if isinstance(policy, Policy) else Central(task, policy)
+    return Agents(task, policy, run) if isinstance(policy, Policy) else Central(task, policy)
 
 
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
-    players = make_players(task)
+    players = make_players(task, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
     everyone = np.arange(num_agents)

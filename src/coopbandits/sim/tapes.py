@@ -3,7 +3,8 @@
 Rewards: one word per pull, turned into a variate and by the pulled arm into a reward; all policies
 of one call see the same tape, so comparisons are paired. Decisions: one word per pull, handed to
 `choose`. A word depends on its place alone, so chunks, threads and horizons change nothing.
-Where arms are shuffled, their order is a function of (seed, run) in the same way.
+Where arms are shuffled, their order is a function of (seed, run) in the same way, and so is the one
+word of its own that an agent may be given when it is made.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from coopbandits.core.draws import GOLDEN, Words, mix, normals, uniforms, words
 REWARDS = 0
 DECISIONS = 1
 ARM_ORDER = 2
+BIRTH = 4
 
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
@@ -30,6 +32,12 @@ def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
 def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:
     """Return the arm that stands at each place in one run: all orders are equally likely."""
     return np.argsort(agent_keys(seed, ARM_ORDER, run, num_arms))  # keys are never equal
+
+
+def birth_words(seed: int, run: int, num_agents: int) -> list[int]:
+    """Return the word that every agent is given when it is made."""
+    words_of_agents: list[int] = agent_keys(seed, BIRTH, run, num_agents).tolist()
+    return words_of_agents
 
 
 def tape_words(keys: Words, first: int, pulls: int) -> Words:
