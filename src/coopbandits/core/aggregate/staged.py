@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
 from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
 from coopbandits.core.aggregate.exchange import add_pull, check_messages
 from coopbandits.core.errors import InputError
@@ -81,7 +81,6 @@ class StagedMixing(Aggregation):
         "rounds", "fresh", "in_flight", "flows", "rho", "accumulated", "settled", "own",
         "last_pull", "missed", "faults", "touched_stage",
     )  # fmt: skip
-    tables = ("flows", "rho")
 
     def __init__(
         self,
@@ -105,6 +104,7 @@ class StagedMixing(Aggregation):
         self.stage_rounds = max(steps, -(-self.sends // self.budget))
         self.neighbors = sorted(view.neighbor_weights)
         self.weights = np.array([[view.neighbor_weights[j]] for j in self.neighbors]).reshape(-1, 1)
+        self.initial_rounds = view.num_arms
         self.rounds = 0
         self.fresh = np.zeros(size)
         self.in_flight = np.zeros(size)
@@ -120,19 +120,32 @@ class StagedMixing(Aggregation):
 
     @property
     def initial(self) -> bool:
-        """Whether the K initial rounds are still running."""
-        return self.rounds < self.view.num_arms
+        """Whether the initial rounds are still running."""
+        return self.rounds < self.initial_rounds
 
     @property
     def diagnostics(self) -> dict[str, int]:
         """How often which fault was met."""
         return dict(zip(COUNTERS, self.faults.tolist(), strict=True))
 
+    def continue_from(self, pulled: Vector, rounds: int) -> None:
+        """Take own pulls of so many earlier rounds for the initial stage, or its beginning."""
+        self.initial_rounds = max(self.view.num_arms, rounds)
+        self.rounds = rounds
+        self.fresh = pulled.copy()
+        self.settled = pulled / self.most_agents
+        if not self.initial:
+            self._next_stage()
+
     def estimate(self) -> Estimate:
         """Return the settled totals (with `remix` and without `own_pulls`: the remixed ones)."""
         arms = self.view.num_arms
         read = self.settled
-        if self.remix and not self.own_pulls and self.rounds >= arms + self.stage_rounds:
+        if (
+            self.remix
+            and not self.own_pulls
+            and self.rounds >= self.initial_rounds + self.stage_rounds
+        ):
             read, _ = self._possible(self.accumulated)
         return Estimate(
             sums=self.fewest_agents * read[:arms],
@@ -170,17 +183,17 @@ class StagedMixing(Aggregation):
             self._note_faults(arrived)
         self.last_pull = np.array([-1.0, 0.0])
         self.rounds += 1
-        if self.rounds == self.view.num_arms:
+        if self.rounds == self.initial_rounds:
             self._next_stage()
         elif not self.initial and self._round_of_stage() == 0:
             self._end_stage()
 
     def _round_of_stage(self) -> int:
-        return (self.rounds - self.view.num_arms) % self.stage_rounds
+        return (self.rounds - self.initial_rounds) % self.stage_rounds
 
     def _coordinates(self, rounds: int) -> NDArray[np.int64]:
         """Return the coordinates that travel after so many rounds, each `steps` times a stage."""
-        start = (rounds - self.view.num_arms) % self.stage_rounds * self.budget
+        start = (rounds - self.initial_rounds) % self.stage_rounds * self.budget
         return np.arange(start, min(start + self.budget, self.sends)) % self.in_flight.size
 
     def _payload(self) -> Vector:
@@ -228,7 +241,7 @@ class StagedMixing(Aggregation):
         restarted = arrived.heard & (told | (self.missed > 0))
         self.faults[:3] += [lost.sum(), vain.sum(), restarted.sum()]
         self.missed = lost.astype(np.int64)
-        stage = (self.rounds - self.view.num_arms) // self.stage_rounds + 1
+        stage = (self.rounds - self.initial_rounds) // self.stage_rounds + 1
         if (lost | told).any() and self.touched_stage < stage:
             self.touched_stage = stage
             self.faults[3] += 1
@@ -252,26 +265,15 @@ class StagedMixing(Aggregation):
 
     def _possible(self, totals: Vector) -> tuple[Vector, int]:
         """Return totals that are possible, and how many arms had to be read as own pulls."""
-        sums, counts = totals.reshape(2, -1)
-        own = self.own.reshape(2, -1) / self.most_agents
-        known = np.array([sums, counts])
-        low = ~(counts >= own[1]) & (self.touched_stage > 0)
-        known[:, low] = own[:, low]
-        return known.ravel(), int(low.sum())
+        read, own = totals.reshape(2, -1).copy(), self.own.reshape(2, -1) / self.most_agents
+        low = (read[1] < own[1]) & (self.touched_stage > 0)
+        read[:, low] = own[:, low]
+        return read.ravel(), int(low.sum())
 
     def _check_pulls(self, messages: Mapping[int, Vector], arrived: Arrived) -> None:
-        for neighbor, arm in zip(messages, arrived.values[arrived.heard, -2], strict=True):
+        for neighbor, arm in zip(sorted(messages), arrived.values[arrived.heard, -2], strict=True):
             if arm not in range(-1, self.view.num_arms):
                 raise InputError(
                     f"message from {neighbor} tells of arm {arm}; "
                     f"arms are 0 to {self.view.num_arms - 1}, or -1 for none"
-                )
-
-    def check_state(self, values: State) -> None:
-        """Refuse tables of links that are not one row per neighbour."""
-        for name in self.tables:
-            if len(values[name]) != len(self.neighbors):
-                raise InputError(
-                    f"state field {name} has {len(values[name])} rows; this agent has "
-                    f"{len(self.neighbors)} neighbours, one row for each"
                 )
