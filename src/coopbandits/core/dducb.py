@@ -87,6 +87,7 @@ class DDUCB(Policy):
     num_agents: int | tuple[int, int] | None = None
     lambda_bound: float | None = None
     name: ClassVar[str] = "dducb"
+    needs_common_round: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings outside what the algorithm is defined for."""
