@@ -18,12 +18,15 @@ from coopbandits import (
     IndependentUCB,
     InputError,
     Network,
+    Policy,
     Result,
     UCBNetwork,
     Vector,
+    parse_policy,
     simulate,
 )
 from coopbandits.core import LocalView
+from coopbandits.core.registry import EXAMPLES
 
 from .policies import Fixed, FixedAgent, Recording
 
@@ -163,6 +166,22 @@ def test_cooperation_pays_on_own_clocks_and_not_when_all_is_lost() -> None:
     )
     assert float(heard[0]) < 0.9 * float(heard[1])
     assert float(deaf[0]) == float(deaf[1])
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_policy_plays_on_own_clocks_or_says_that_it_cannot(text: str) -> None:
+    policy = parse_policy(text)
+    call: dict[str, Any] = {"runs": 1, "faults": "loss=0.2", "clocks": "poisson:ratio=5,latency=1"}
+    if isinstance(policy, Policy) and policy.needs_common_round:
+        with pytest.raises(InputError, match="needs rounds that all agents count together"):
+            play(policies=policy, **call)
+        return
+    result = play(policies=policy, **call)
+    counts = result.deliveries
+    assert np.array_equal(
+        counts["sent"], counts["delivered"] + counts["lost"] + counts["under_way"]
+    )
+    assert np.isfinite(result.realized_regret).all()
 
 
 def test_a_controller_sees_whole_units_of_time() -> None:

@@ -22,10 +22,11 @@ from coopbandits import (
     UCBNetwork,
     Vector,
     parse_faults,
+    parse_policy,
     simulate,
 )
 from coopbandits.core import LocalView
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, AnyPolicy
 from coopbandits.network.faults import DOWN, LOST, directed_links
 from coopbandits.sim import cpu
 
@@ -107,6 +108,16 @@ def test_counts_add_up(faults: str) -> None:
         if "delay" not in faults:
             assert (result["lost"].sel(run=run) == (fate == LOST).sum()).all()
             assert (result["under_way"] == 0).all()
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_policy_lives_through_everything(text: str) -> None:
+    result = play(EVERYTHING, parse_policy(text), runs=1)
+    counts = result.deliveries
+    assert np.array_equal(
+        counts["sent"], counts["delivered"] + counts["lost"] + counts["under_way"]
+    )
+    assert np.isfinite(result.realized_regret).all()
 
 
 class ChattyAgent(FixedAgent):
