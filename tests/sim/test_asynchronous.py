@@ -27,6 +27,9 @@ from coopbandits import (
 )
 from coopbandits.core import LocalView
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.sim.asynchronous import Letter, Run
+from coopbandits.sim.clocks import PoissonClocks
+from coopbandits.sim.record import Task
 
 from .policies import Fixed, FixedAgent, Recording
 
@@ -214,3 +217,14 @@ def test_the_compiled_engine_hands_over(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_does_not_go_together(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         play(**({"clocks": "poisson", "policies": UCBNetwork()} | changes))
+
+
+@pytest.mark.parametrize("times", [(1.0, 2.0), (2.0, 1.0)])
+def test_the_newer_of_two_letters_is_kept_whichever_comes_first(times: tuple[float, float]) -> None:
+    task = Task(PROBLEM, NETWORK, Fixed(), 5, 0, np.array([5]), clocks=PoissonClocks())
+    run = Run(task, 0)
+    for sent in times:
+        run._arrive(0, Letter(1, sent, np.array([sent])))
+    run._arrive(0, Letter(4, 0.5, np.array([0.5])))
+    assert {sender: letter.sent for sender, letter in run.inboxes[0].items()} == {1: 2.0, 4: 0.5}
+    assert run.counts.lost == 1
