@@ -145,7 +145,7 @@ class Result:
             raise InputError(f"log is {log!r}; give 'x', 'y', 'xy' or nothing")
         if bounds and against != "rounds":
             raise InputError("bounds are functions of the round; plot against='rounds'")
-        curves = [self._curve(policy, against) for policy in self.policies]
+        curves = [self.curve(policy, against) for policy in self.policies]
         dashed = [self._bound(name, values) for name, values in (bounds or {}).items()]
         figure = regret_figure(curves, dashed, xlabel=AXES[against], log=log)
         if path is not None:
@@ -162,7 +162,8 @@ class Result:
             )
         return Curve(name, rounds, values)
 
-    def _curve(self, policy: str, against: str) -> Curve:
+    def curve(self, policy: str, against: str = "rounds") -> Curve:
+        """Return a policy's mean regret with its 95 % band, against rounds or values sent."""
         regret = self.regret.sel(policy=policy)
         if against == "rounds":
             x = self.dataset["round"].values

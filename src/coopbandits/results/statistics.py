@@ -220,7 +220,7 @@ def paired_differences(
     """Return the difference of every two policies, with p-values corrected by Holm's method."""
     pairs = list(combinations(range(len(policies)), 2))
     samples = [regret[i] - regret[j] for i, j in pairs]
-    corrected = holm([_p_value(sample) for sample in samples])
+    corrected = holm([p_value(sample) for sample in samples])
     return tuple(
         PairedDifference(policies[i], policies[j], float(sample.mean()), t_interval(sample), p)
         for (i, j), sample, p in zip(pairs, samples, corrected, strict=True)
@@ -238,7 +238,8 @@ def holm(p_values: list[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def _p_value(sample: Vector) -> float:
+def p_value(sample: Vector) -> float:
+    """Return the two-sided p-value of Student's test that a mean is 0; NaN for a single run."""
     if sample.size < 2:
         return math.nan
     error = standard_error(sample)
