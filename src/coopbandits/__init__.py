@@ -26,17 +26,22 @@ if TYPE_CHECKING:
         DecTS,
         DelayedCentralUCB,
         Estimate,
+        FloodTS,
+        FloodUCB,
+        GossipTS,
         IndependentTS,
         IndependentUCB,
         InputError,
         LocalView,
         Policy,
+        TreeTS,
+        TreeUCB,
         UCBNetwork,
         Vector,
         parse_policy,
         ucb_index,
     )
-    from coopbandits.network import Network
+    from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.problems import (
         BernoulliBandit,
         BetaBandit,
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
         Sweep,
         SweepInterrupted,
         compare,
+        parse_clocks,
         read_experiment,
         simulate,
         sweep,
@@ -62,14 +68,15 @@ _HOMES = {
     "core": (
         "DDUCB MPUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB "
         "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
-        "IndependentTS IndependentUCB InputError LocalView Policy UCBNetwork Vector parse_policy "
-        "ucb_index"
+        "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
+        "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
-    "network": "Network",
+    "network": "Faults Network parse_faults",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
     "results": "Result",
     "sim": (
-        "Cell SimulationInterrupted Sweep SweepInterrupted compare read_experiment simulate sweep"
+        "Cell SimulationInterrupted Sweep SweepInterrupted compare parse_clocks read_experiment "
+        "simulate sweep"
     ),
     "testing": "check_policy",
 }
@@ -96,7 +103,11 @@ __all__ = [
     "DecTS",
     "DelayedCentralUCB",
     "Estimate",
+    "Faults",
+    "FloodTS",
+    "FloodUCB",
     "GaussianBandit",
+    "GossipTS",
     "IndependentTS",
     "IndependentUCB",
     "InputError",
@@ -109,10 +120,14 @@ __all__ = [
     "SimulationInterrupted",
     "Sweep",
     "SweepInterrupted",
+    "TreeTS",
+    "TreeUCB",
     "UCBNetwork",
     "Vector",
     "check_policy",
     "compare",
+    "parse_clocks",
+    "parse_faults",
     "parse_policy",
     "read_experiment",
     "simulate",

@@ -7,7 +7,7 @@ import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -126,17 +126,22 @@ def simulate_command(
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
     ] = False,
+    faults: Annotated[
+        str, typer.Option(help="loss=0.3, churn=200..50, …; commas between several")
+    ] = "none",
+    clocks: Annotated[
+        str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
+    ] = "none",
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
-    planned = plan(problem, network, policies, horizon, runs, seed, shuffle_arms=shuffle_arms)
-    check_folder(out, planned)
+    world = (problem, network, policies, horizon, runs, seed)
+    more: Any = {"shuffle_arms": shuffle_arms, "faults": faults, "clocks": clocks}
+    check_folder(out, plan(*world, **more))
     try:
-        result = simulate(
-            problem, network, policies, horizon, runs, seed, engine, shuffle_arms=shuffle_arms
-        )
+        result = simulate(*world, engine, **more)
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"

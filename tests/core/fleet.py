@@ -47,7 +47,7 @@ def second_eigenvalue(matrix: Matrix) -> float:
 def views(
     matrix: Matrix, num_arms: int, sigma: float = 1.0, lambda_bound: float | None = None
 ) -> list[LocalView]:
-    """What each agent may know; N and λ always told."""
+    """What each agent may know; N, λ and a random word always told."""
     size = len(matrix)
     bound = second_eigenvalue(matrix) if lambda_bound is None else lambda_bound
     return [
@@ -61,8 +61,9 @@ def views(
             sigma=sigma,
             num_agents=size,
             lambda_bound=bound,
+            random_word=word,
         )
-        for i in range(size)
+        for i, word in enumerate(words(3, np.arange(size, dtype=np.uint64)).tolist())
     ]
 
 
@@ -75,6 +76,7 @@ def one_view(**changes: Any) -> LocalView:
         "num_arms": 2,
         "num_agents": 3,
         "lambda_bound": 0.25,
+        "random_word": 1,
     }
     return LocalView(**(known | changes))
 

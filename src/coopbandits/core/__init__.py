@@ -23,6 +23,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.index import ucb_index
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import POLICIES, AnyPolicy, parse_policy
+from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 
@@ -45,12 +46,17 @@ __all__ = [
     "DecTS",
     "DelayedCentralUCB",
     "Estimate",
+    "FloodTS",
+    "FloodUCB",
+    "GossipTS",
     "IndependentTS",
     "IndependentUCB",
     "InputError",
     "LocalView",
     "Policy",
     "State",
+    "TreeTS",
+    "TreeUCB",
     "UCBNetwork",
     "Vector",
     "parse_policy",

@@ -59,6 +59,11 @@ class LocalView:
     global_knowledge : dict of str to float
         Numbers of this agent that only somebody who sees the whole network can compute, where the
         policy declares that it needs them.
+    random_word : int
+        64 random bits of the agent's own, drawn once, where the policy declares that it needs them;
+        0 stands for "not told".
+    common_round : bool
+        Whether all agents count rounds together; False where each has a clock of its own.
     """
 
     agent_id: int
@@ -69,6 +74,8 @@ class LocalView:
     num_agents: int | None = None
     lambda_bound: float | None = None
     global_knowledge: Mapping[str, float] = field(default_factory=dict)
+    random_word: int = 0
+    common_round: bool = True
 
 
 class Estimate(NamedTuple):
@@ -82,12 +89,19 @@ class Estimate(NamedTuple):
         Number of pulls behind these totals, at least 1 (the s of ln s).
     num_agents : float
         Number of agents behind these totals.
+    anticipation : float
+        c, by which a pull counts in a posterior: pulls still on their way are assumed to look like
+        those seen.
+    squares : float
+        Sum of all squared rewards, where an index needs it.
     """
 
     sums: Vector
     counts: Vector
     time: float
     num_agents: float
+    anticipation: float = 1.0
+    squares: float = 0.0
 
 
 Index = Callable[[Estimate, int], Vector]
@@ -126,15 +140,41 @@ class Agent(ABC):
         """Continue exactly where the exporting agent stood."""
 
 
-class Aggregation(ABC):
-    """How statistics travel between agents: one half of a `CooperativeAgent`.
+class Stateful:
+    """State that lives in the attributes named by `fields`: numpy arrays, ints and floats.
 
-    State lives in the attributes named by `fields`: numpy arrays, ints and floats. Those that are
-    also named by `tables` are arrays with any number of rows.
+    Those that are also named by `tables` are arrays with any number of rows.
     """
 
     fields: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(getattr(self, name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Set the fields from plain data, or change nothing if they do not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but {type(self).__name__} keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {
+            name: _like(getattr(self, name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
+        self.check_state(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def check_state(self, values: State) -> None:
+        """Refuse fields that have the right form, but that no agent of this kind can hold."""
+        del values  # unless somebody knows better, the form is all there is to check
+
+
+class Aggregation(Stateful, ABC):
+    """How statistics travel between agents: one half of a `CooperativeAgent`."""
 
     @abstractmethod
     def estimate(self) -> Estimate:
@@ -151,29 +191,6 @@ class Aggregation(ABC):
     @abstractmethod
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
-
-    def export_state(self) -> State:
-        """Return the fields as plain data."""
-        return {name: _plain(getattr(self, name)) for name in self.fields}
-
-    def restore_state(self, state: State) -> None:
-        """Set the fields from plain data, or change nothing if they do not fit."""
-        if set(state) != set(self.fields):
-            raise InputError(
-                f"state has fields {sorted(state)}, but this aggregation keeps "
-                f"{sorted(self.fields)}; restore a state exported by the same policy"
-            )
-        values = {
-            name: _like(getattr(self, name), state[name], name, any_rows=name in self.tables)
-            for name in self.fields
-        }
-        self.check_state(values)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def check_state(self, values: State) -> None:
-        """Refuse fields that have the right form, but that no agent of this kind can hold."""
-        del values  # unless an aggregation knows better, the form is all there is to check
 
 
 class CooperativeAgent(Agent):
@@ -289,6 +306,7 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     return estimate._replace(
         sums=np.where(seen, estimate.sums, 0.0) + open_pulls * means,
         counts=np.where(seen, estimate.counts, 0.0) + open_pulls,
+        squares=estimate.squares + float(open_pulls @ means**2),
     )
 
 
@@ -331,10 +349,9 @@ def _like(present: Any, value: Any, name: str, *, any_rows: bool = False) -> Any
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"state field {name} holds no array of numbers") from error
-    shape = present.shape
-    if any_rows:
-        shape = array.shape[:1] + present.shape[1:]
-        array = array.reshape(shape) if array.shape == (0,) else array  # no row tells its length
+    shape = array.shape[:1] + present.shape[1:] if any_rows else present.shape
+    if array.shape == shape[:1] == (0,):
+        array = array.reshape(shape)  # without a row nothing tells how long one is
     if array.shape != shape:
         raise InputError(
             f"state field {name} has shape {array.shape}, but this agent keeps {shape}; "

@@ -21,8 +21,8 @@ SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
 _found: WeakKeyDictionary[Network, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
 """What has been computed already: once per network is enough."""
 
-LOCAL = frozenset({"num_agents", "lambda_bound"})
-"""What a network tells anyway."""
+LOCAL = frozenset({"num_agents", "lambda_bound", "random_word"})
+"""What takes no view of the whole network: its driver tells it."""
 
 
 def global_knowledge(network: Network, needs: Iterable[str]) -> list[dict[str, float]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import networkx as nx
@@ -17,6 +17,7 @@ import numpy as np
 from coopbandits.core.draws import normals, words
 from coopbandits.network import Network
 from coopbandits.sim.knowledge import global_knowledge
+from coopbandits.sim.tapes import birth_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ class World:
 
     def __init__(self, policy: Policy, graph: str, means: Vector, seed: int) -> None:
         self.policy, self.graph, self.means, self.seed = policy, graph, means, seed
-        self.views = local_views(Network(GRAPHS[graph]), policy.needs, means.size)
+        self.views = local_views(Network(GRAPHS[graph]), policy.needs, means.size, seed)
         self.agents = [self.fresh(i) for i in range(len(self.views))]
         self.rounds = 0
 
@@ -142,16 +143,22 @@ GRAPHS = {
 """The graphs of the checks; the complete graph has every agent id that the cycle has."""
 
 
-def local_views(network: Network, needs: frozenset[str], num_arms: int) -> list[LocalView]:
+def local_views(
+    network: Network, needs: frozenset[str], num_arms: int, seed: int
+) -> list[LocalView]:
     """Return what each agent may know: its row of P, and what the policy declares that it needs."""
     with warnings.catch_warnings():
         # That ε_c hangs on the eigenvectors chosen is of no use to know of the checker's graphs.
         warnings.simplefilter("ignore")
         known = global_knowledge(network, needs)
-    return [
+    views = [
         network.local_view(i, num_arms=num_arms, sigma=1.0, needs=needs, global_knowledge=own)
         for i, own in enumerate(known)
     ]
+    if "random_word" not in needs:
+        return views
+    words_at_birth = birth_words(seed, 0, len(views))
+    return [replace(view, random_word=words_at_birth[view.agent_id]) for view in views]
 
 
 def reread(state: State) -> State:

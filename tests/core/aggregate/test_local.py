@@ -16,7 +16,7 @@ def test_totals_are_the_own_ones() -> None:
     assert local.estimate().time == 2.0
     for arm, reward in ((0, 1.5), (2, -1.0), (0, 0.5)):
         local.observe(arm, reward)
-    sums, counts, time, num_agents = local.estimate()
+    sums, counts, time, num_agents, *_ = local.estimate()
     assert sums.tolist() == [2.0, 0.0, -1.0]
     assert counts.tolist() == [2.0, 0.0, 1.0]
     assert (time, num_agents) == (3.0, 1.0)

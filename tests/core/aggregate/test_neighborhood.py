@@ -23,7 +23,7 @@ def test_a_round_by_hand() -> None:
     assert message is not None
     assert message.tolist() == [1.0, 2.0]
     mine.receive({1: np.array([0.0, 4.0]), 2: np.array([1.0, -1.0, 1.0, 0.5])})
-    sums, counts, time, num_agents = mine.estimate()
+    sums, counts, time, num_agents, *_ = mine.estimate()
     assert sums.tolist() == [4.0, 1.5]
     assert counts.tolist() == [1.0, 3.0]
     assert (time, num_agents) == (2.0, 1.0)

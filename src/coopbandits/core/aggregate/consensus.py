@@ -2,7 +2,8 @@
 
 Totals per agent follow x ← P(x + y), y the pulls of the round. What is new has hardly travelled, so
 estimates are biased towards the neighbourhood; what is old is known well. Each message carries all
-2K values x + y.
+2K values x + y. A neighbour whose message did not arrive counts as if it had sent the own values:
+every step is an average, and what two neighbours both miss of each other changes no total.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
-from coopbandits.core.aggregate.exchange import add_pull, check_messages
+from coopbandits.core.aggregate.exchange import add_pull, check_vectors
 from coopbandits.core.mixing import weighted_sum
 
 
@@ -54,8 +55,8 @@ class RunningConsensus(Aggregation):
         return self.mixed.copy()
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Make one mixing step."""
-        check_messages(messages, sorted(self.view.neighbor_weights), self.mixed.size)
-        self.mixed = weighted_sum(
-            self.view.own_weight, self.mixed, self.view.neighbor_weights, messages
-        )
+        """Make one mixing step with whatever arrived."""
+        check_vectors(messages, self.mixed.size)
+        weights = self.view.neighbor_weights
+        missing = sum(weight for j, weight in weights.items() if j not in messages)
+        self.mixed = weighted_sum(self.view.own_weight + missing, self.mixed, weights, messages)

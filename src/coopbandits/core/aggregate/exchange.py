@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.agent import Estimate, Vector
 from coopbandits.core.errors import InputError
 
 
@@ -16,6 +16,34 @@ def add_pull(pair: Vector, arm: int, reward: float, weight: float) -> None:
     pair[pair.size // 2 + arm] += weight
 
 
+def record_pull(registers: Vector, num_arms: int, arm: int, reward: float) -> None:
+    """Add one pull to K reward sums, K pull counts and, where there is room, the squares."""
+    registers[arm] += reward
+    registers[num_arms + arm] += 1.0
+    if registers.size > 2 * num_arms:
+        registers[2 * num_arms] += reward**2
+
+
+def as_estimate(
+    registers: Vector, num_arms: int, num_agents: float, anticipation: float = 1.0
+) -> Estimate:
+    """Return network totals, laid out as `record_pull` does; the time is the pulls behind them."""
+    counts = registers[num_arms : 2 * num_arms]
+    return Estimate(
+        sums=registers[:num_arms],
+        counts=counts,
+        time=max(2.0, float(counts.sum())),
+        num_agents=num_agents,
+        anticipation=anticipation,
+        squares=float(registers[2 * num_arms :].sum()),
+    )
+
+
+def anticipation(num_agents: float, rounds: int, recorded: float) -> float:
+    """Return c = max(1, N̂(t − 1)/B): rounds of agents that passed, over those behind the data."""
+    return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
+
+
 def check_messages(messages: Mapping[int, Vector], expected: list[int], size: int) -> None:
     """Refuse all but one finite vector of this size from each of the expected neighbours."""
     if sorted(messages) != expected:
@@ -23,10 +51,16 @@ def check_messages(messages: Mapping[int, Vector], expected: list[int], size: in
             f"messages arrived from {list(messages)}, but this round needs exactly one from each "
             f"of {expected}; deliver those"
         )
+    check_vectors(messages, size)
+
+
+def check_vectors(messages: Mapping[int, Vector], *sizes: int) -> None:
+    """Refuse all but finite vectors of one of these sizes, from whomever they arrived."""
     for neighbor, message in messages.items():
-        if np.shape(message) != (size,):
+        if np.shape(message) not in [(size,) for size in sizes]:
             raise InputError(
-                f"message from {neighbor} has shape {np.shape(message)}; this round takes {(size,)}"
+                f"message from {neighbor} has shape {np.shape(message)}; this round takes "
+                f"{' or '.join(str((size,)) for size in sizes)}"
             )
         if not np.isfinite(message).all():
             raise InputError(f"message from {neighbor} has values that are not finite")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from coopbandits.core.agent import Estimate, Vector
+from coopbandits.core.agent import NO_INFORMATION, Estimate, Vector
 from coopbandits.core.draws import betas, normals, words
 
 
@@ -18,9 +20,60 @@ def normal_draw_index(estimate: Estimate, word: int, *, sigma: float) -> Vector:
     return estimate.sums / sigma**2 / precision + draws / np.sqrt(precision)
 
 
+def centred_draw_index(estimate: Estimate, word: int, *, sigma: float | None) -> Vector:
+    r"""Draw every arm's mean from its posterior, the prior being one pull of the average reward.
+
+    .. math:: θ_k \sim N\left(\frac{\bar m + c s_k}{1 + c n_k}, \frac{σ^2}{1 + c n_k}\right),
+        \quad \bar m = \frac{\sum_k s_k}{\sum_k n_k}
+
+    c is the estimate's anticipation. Without data all draws are alike, and the first pull uniform.
+    A shift or another scale of the rewards makes no difference.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Network totals.
+    word : int
+        64 random bits.
+    sigma : float or None
+        σ; None to estimate it from the squares (`pooled_sigma`). As long as that says nothing,
+        all arms are drawn alike.
+    """
+    draws = normals(words(word, np.arange(estimate.counts.size, dtype=np.uint64)))
+    spread = pooled_sigma(estimate) if sigma is None else sigma
+    if spread is None:
+        return draws
+    total = estimate.counts.sum()
+    average = estimate.sums.sum() / total if total > 0.0 else 0.0
+    precision = 1.0 + estimate.anticipation * estimate.counts
+    means = (average + estimate.anticipation * estimate.sums) / precision
+    return means + spread * draws / np.sqrt(precision)
+
+
+def pooled_sigma(estimate: Estimate) -> float | None:
+    r"""Return σ̂ from the scatter of rewards about their arms' means, or None for too few pulls.
+
+    .. math:: \hat σ^2 = \frac{\sum u^2 - \sum_k s_k^2/n_k}{A - K' - 2}
+
+    A is the number of pulls and K' that of arms seen. The 2 makes it the variance of the Student
+    posterior that goes with an unknown σ: early on it is too large rather than too small.
+    """
+    seen = estimate.counts > NO_INFORMATION * estimate.num_agents
+    freedom = estimate.time - np.count_nonzero(seen) - 2.0
+    if freedom <= 0.0:
+        return None
+    explained = (estimate.sums[seen] ** 2 / estimate.counts[seen]).sum()
+    # Equal rewards leave nothing but rounding.
+    return math.sqrt(max(0.0, float(estimate.squares - explained)) / freedom)
+
+
 def beta_draw_index(estimate: Estimate, word: int) -> Vector:
-    r"""Draw every arm's mean from Beta(1 + s_k, 1 + n_k − s_k), for rewards in [0, 1]."""
+    r"""Draw every arm's mean from Beta(1 + c s_k, 1 + c(n_k − s_k)), for rewards in [0, 1].
+
+    c is the estimate's anticipation, 1 where nothing is anticipated.
+    """
     # Mixing may leave sums beyond the counts by rounding.
     wins = np.clip(estimate.sums, 0.0, np.maximum(estimate.counts, 0.0))
     losses = np.maximum(estimate.counts - wins, 0.0)
-    return betas(word, 1.0 + wins, 1.0 + losses)
+    c = estimate.anticipation
+    return betas(word, 1.0 + c * wins, 1.0 + c * losses)

@@ -1,0 +1,149 @@
+"""Flooding of totals: everybody keeps everybody's own totals, and passes on what is newer.
+
+Per known agent there is one entry: its number, the rounds behind its totals, its K reward sums and
+K pull counts (and the sum of squares where an index needs it). Counts only grow, so the number of
+pulls in an entry is its version, and of two entries the one with more pulls wins, for the own entry
+too: an agent that lost its memory hears of its former self.
+
+A message to neighbour j is [number of this message | number of the last one heard from j | entries]
+and carries the entries that j is not known to have: those that changed since the last message of
+which j told that it arrived, less those that came from j. Messages are numbered by rounds. As every
+message carries all since the last one acknowledged, whoever got it has all that the sender had: one
+number per neighbour is enough, and what is lost is sent again until it is known to have arrived.
+
+Invariants: idempotent and order-free, so loss, delay and repetition only make entries older. What
+is known is exact. Without faults an entry is as old as its agent is far away, and no protocol is
+fresher. Memory and messages grow with the number of agents: (2K + 2) values per entry.
+
+*Differs from the paper*: nothing known; it is folklore (anti-entropy, Demers et al. 1987).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
+from coopbandits.core.aggregate.exchange import anticipation, as_estimate, record_pull
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HEADER = 2
+"""Values of a message before its entries, and of an entry before its registers."""
+
+
+class FloodedTotals(Aggregation):
+    """Exact totals of all agents heard of, each as old as its news are long on the way.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know: its own number, who its neighbours are, and whether rounds are
+        common (otherwise nothing is anticipated).
+    squares : bool
+        Also carry the sum of squared rewards, one value per entry.
+
+    Notes
+    -----
+    N̂ is the number of agents heard of so far.
+    """
+
+    fields = ("rounds", "entries", "changed", "sources", "arrived", "heard")
+    tables = ("entries", "changed", "sources")
+
+    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
+        self.agent_id, self.num_arms = view.agent_id, view.num_arms
+        self.common_round = view.common_round
+        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
+        self.rounds = 0
+        self.entries = np.zeros((1, HEADER + 2 * view.num_arms + squares))  # ascending by agent
+        self.entries[0, 0] = view.agent_id
+        self.changed = np.ones(1)  # the first message that surely carries the entry as it is
+        self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
+        self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
+        self.heard = np.zeros(len(self.places))  # its message that was heard last
+
+    def estimate(self) -> Estimate:
+        """Return the totals of all agents heard of, with what is on its way anticipated."""
+        num_agents, totals = float(len(self.entries)), self.entries.sum(axis=0)
+        ahead = anticipation(num_agents, self.rounds, totals[1]) if self.common_round else 1.0
+        return as_estimate(totals[HEADER:], self.num_arms, num_agents, ahead)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull; its round ends those behind the own totals."""
+        at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
+        record_pull(self.entries[at, HEADER:], self.num_arms, arm, reward)
+        self.entries[at, 1] = self.rounds + 1
+        # This round's message may be on its way already: only the next one surely carries it.
+        self.changed[at], self.sources[at] = self.rounds + 2, -1.0
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return [own number, number heard | the entries that the neighbour may not have]."""
+        at = self.places[neighbor]
+        known = (self.changed <= self.arrived[at]) | (
+            (self.sources == neighbor) & (self.arrived[at] > 0)
+        )
+        header = [self.rounds + 1.0, self.heard[at]]
+        return np.concatenate([header, self.entries[~known].ravel()])
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Take every entry that is newer than the one at hand."""
+        heard = {j: self._read(j, message) for j, message in messages.items()}
+        self.rounds += 1
+        for j, message in messages.items():
+            self.heard[self.places[j]], self.arrived[self.places[j]] = message[:HEADER]
+        # Of equals the last one stays, so the own entries come last.
+        entries = np.vstack([*heard.values(), self.entries])
+        fresh = len(entries) - len(self.entries)
+        changed = np.append(np.full(fresh, self.rounds + 1.0), self.changed)
+        senders = [np.full(len(found), float(j)) for j, found in heard.items()]
+        sources = np.concatenate([*senders, self.sources])
+        order = np.lexsort((self._versions(entries), entries[:, 0]))
+        agents = entries[order, 0]
+        newest = order[np.append(agents[1:] != agents[:-1], True)]
+        self.entries, self.changed, self.sources = entries[newest], changed[newest], sources[newest]
+
+    def _versions(self, entries: Vector) -> Vector:
+        first = HEADER + self.num_arms
+        versions: Vector = entries[:, first : first + self.num_arms].sum(axis=1)
+        return versions
+
+    def _read(self, sender: int, message: Vector) -> Vector:
+        """Return a message's entries, or refuse it."""
+        width = self.entries.shape[1]
+        if np.ndim(message) != 1 or np.size(message) % width != HEADER % width:
+            raise InputError(
+                f"message from {sender} has shape {np.shape(message)}; it must be one vector of "
+                f"{HEADER} values and {width} per agent"
+            )
+        if not np.isfinite(message).all():
+            raise InputError(f"message from {sender} has values that are not finite")
+        entries = np.reshape(message[HEADER:], (-1, width))
+        check_entries(entries, f"message from {sender}")
+        return entries
+
+    def check_state(self, values: State) -> None:
+        """Refuse entries that no agent can have."""
+        require_count("state field rounds", values["rounds"], least=0)
+        check_entries(values["entries"], "state field entries")
+        agents = values["entries"][:, 0]
+        lengths = {len(values[name]) for name in self.tables}
+        if len(lengths) > 1 or (np.diff(agents) <= 0).any() or self.agent_id not in agents:
+            raise InputError(
+                "state fields entries, changed and sources must tell of the same agents, the own "
+                "one among them, in ascending order; restore what export_state returned"
+            )
+
+
+def check_entries(entries: Vector, source: str) -> None:
+    """Refuse all but entries of agents, with rounds and without a negative number of either."""
+    strange = entries[(entries[:, :2] < 0).any(axis=1) | (entries[:, 0] != np.floor(entries[:, 0]))]
+    if strange.size:
+        raise InputError(
+            f"{source} tells of agent {strange[0, 0]:g} and {strange[0, 1]:g} rounds; agents are "
+            "whole numbers from 0, and rounds are never negative"
+        )

@@ -1,0 +1,122 @@
+r"""Running-sum ratio consensus: mass is handed on in cumulative sums, so that none is ever lost.
+
+Every agent holds mass: a vector y of reward sums and pull counts (2K values, one more for squares)
+and a weight z, 1 at the start. A pull adds to y. Per round and link i → j, in all components of
+(y, z) alike, with d the number of neighbours heard within the last two rounds::
+
+    o = (y, z) / (1 + d)                        the share of each, and what is kept
+    S_ij ← S_ij + o                             only for those d neighbours
+    (y, z) ← o + Σ_{heard j} (S_ji − R_ij),     R_ij ← S_ji
+
+S_ij is all that was ever handed to j and R_ij all that ever arrived from j. A message is
+[S_ij | Σ m | m], m the minima by which agents are counted (`extrema`). What is lost in one round
+arrives with the next packet; nothing is acknowledged.
+
+Invariant: Σ_i (y, z)_i + Σ_{i→j} (S_ij − R_ji) is what was put in, whatever is lost, late or out of
+order. Σ z = N, so y/z tends to averages per agent; totals are N̂ y/z. S only grows in its weight, by
+which an old packet is known. Without the gate (only neighbours heard) mass would drain into links
+that are down for long.
+
+*Differs from the paper* (Hadjicostis, Vaidya, Domínguez-García 2016): S is per link and gated. A
+link that works one way for ever still drains: who is heard is not known to hear.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
+from coopbandits.core.aggregate.exchange import as_estimate, check_vectors, record_pull
+from coopbandits.core.aggregate.extrema import (
+    EXPONENTIALS,
+    check_minima,
+    count_agents,
+    exponentials,
+    extrema_part,
+    require_word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RECENT = 2
+"""A neighbour not heard for so many rounds is handed nothing."""
+
+LEAST_WEIGHT = 1e-9
+"""A weight z up to this is lost in the rounding of sums that have grown for long."""
+
+
+class RunningSums(Aggregation):
+    """Network averages with all mass accounted for, and totals from an estimate of N.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know: who its neighbours are, and a random word.
+    squares : bool
+        Also carry the sum of squared rewards, one value per message.
+
+    Notes
+    -----
+    With hardly any weight an agent knows nothing: sums and counts are 0 then. Sums of what was
+    handed on grow with the square of time, and so does their rounding: after 10 000 rounds about
+    1e-8 pulls.
+    """
+
+    fields = ("held", "sent", "heard", "ages", "minima", "told")
+
+    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
+        self.num_arms = view.num_arms
+        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
+        self.held = np.zeros(2 * view.num_arms + squares + 1)
+        self.held[-1] = 1.0  # z
+        self.sent = np.zeros((len(self.places), self.held.size))  # S_ij
+        self.heard = np.zeros((len(self.places), self.held.size))  # R_ij
+        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
+        self.minima = exponentials(require_word(view))
+        self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
+
+    def estimate(self) -> Estimate:
+        """Return N̂ times the ratios y/z."""
+        mass, weight, num_agents = self.held[:-1], self.held[-1], count_agents(self.minima)
+        totals = num_agents * mass / weight if weight > LEAST_WEIGHT else np.zeros(mass.size)
+        # Rounding may leave a count just below 0, which no index takes.
+        totals[self.num_arms :] = np.maximum(totals[self.num_arms :], 0.0)
+        return as_estimate(totals, self.num_arms, num_agents)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull to the mass."""
+        record_pull(self.held[:-1], self.num_arms, arm, reward)
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return [all that was ever handed to the neighbour, this round's share included | m]."""
+        at = self.places[neighbor]
+        part = extrema_part(self.minima, self.told[at])
+        return np.concatenate([self._handed_on()[at], part])
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Keep the own share, and take what is new."""
+        size = self.held.size
+        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS)
+        check_minima(messages, size)
+        self.sent, self.held = self._handed_on(), self._share()
+        self.ages = self.ages + 1.0
+        for j, message in messages.items():
+            at = self.places[j]
+            if message[size - 1] >= self.heard[at, -1]:  # else it is older than what was heard
+                self.held = self.held + (message[:size] - self.heard[at])
+                self.heard[at] = message[:size]
+            self.ages[at] = 0.0
+            self.told[at] = message[size]
+            if message.size > size + 1:
+                self.minima = np.minimum(self.minima, message[size + 1 :])
+
+    def _share(self) -> Vector:
+        share: Vector = self.held / (1.0 + np.count_nonzero(self.ages < RECENT))
+        return share
+
+    def _handed_on(self) -> Vector:
+        """Return S as it stands once this round's shares are handed on."""
+        return self.sent + np.outer(self.ages < RECENT, self._share())

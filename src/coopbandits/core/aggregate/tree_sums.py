@@ -1,0 +1,234 @@
+r"""Tree sums: exact totals over a spanning tree that the agents grow by themselves, and regrow.
+
+**Sums.** An agent tells neighbour j the cumulative statistics of all on its own side of that link::
+
+    payload to j = V − [j is a tree neighbour] R_j,     V = O + Σ_{tree neighbours j} R_j
+
+O being the own totals (K reward sums, K counts, squares where wanted, a = 1 agent, B the rounds
+behind them) and R_j the last payload from j. All of it is cumulative, hence idempotent: a lost or a
+late message is only a delay. On a tree that stands, V is exact, every agent's share as old as it is
+far away, and a(V) = N; while the tree changes, it may count too much or too little.
+
+**Tree.** The agent with the smallest random tag is the root. A message ends in the control values
+(root, beat, dist, 1 if the receiver is the sender's parent); the root's beat is its round. In every
+round, after listening:
+
+1. Follow the parent: take its root and beat where they are better, dist = dist_p + 1. A parent that
+   is dead, or whose root has grown, is dropped: dist = ∞, while root and beat stay as they are.
+2. If root and beat stood still for more than 40 + 8·(mean gap between beats) rounds, the root is
+   lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
+3. Adopt as parent a neighbour that is alive, no child, and not at ∞, if its root is smaller (the
+   least root, then the least dist), or the root the same, dist_j + 1 < dist and beat_j > beat.
+
+A neighbour is dead when silent for more than 8·(mean gap between its messages) + 10 rounds; a dead
+child leaves V. Means of gaps move by 0.2 of the difference with every message.
+
+**Loop-free**, whatever is lost, late, or out of order. Order the pairs (root, −beat), smaller being
+better. An agent's pair never gets worse: it keeps it when it drops a parent, and shifts its tag
+below a lost root's. It takes over what its parent told, so a parent's present pair is never worse
+than its child's, and pairs never improve going down the tree. A switch to j needs a strictly better
+pair of j's, so j cannot be below the one that switches. (Only an agent that forgets its pair, by a
+crash that loses its memory, can break this, and no longer than a beat may stand still: beats in a
+loop do.) A root's tag is compared with nothing but roots, so a lost root never comes back: whoever
+missed it has moved below it.
+
+**Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
+extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
+a(V) is steady. A message has 2K + 6 values, 7 with squares, and 32 more with the minima.
+
+*Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
+(Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids
+global structures that are given, while this one is made by the agents.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
+from coopbandits.core.aggregate.exchange import (
+    anticipation,
+    as_estimate,
+    check_vectors,
+    record_pull,
+)
+from coopbandits.core.aggregate.extrema import (
+    EXPONENTIALS,
+    check_minima,
+    count_agents,
+    exponentials,
+    require_word,
+)
+from coopbandits.core.checks import require_count
+from coopbandits.core.draws import words
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+FAR = 2.0**31
+"""dist of an agent that is cut off from its root: infinite."""
+
+NOBODY = -1
+"""The parent of an agent that has none."""
+
+STEADY = 20
+"""Rounds for which a(V) must be the same."""
+
+ROOT, BEAT, DIST, IS_CHILD = range(4)
+"""The control values of a message."""
+
+
+class TreeSums(Aggregation):
+    """Exact network totals, each agent's part as old as it is far away on the tree.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know: who its neighbours are, a random word, and whether rounds are
+        common (otherwise nothing is anticipated).
+    squares : bool
+        Also carry the sum of squared rewards, one value per message.
+    """
+
+    fields = (
+        "rounds", "own", "payloads", "controls", "ages", "gaps", "minima", "agents_seen", "steady",
+        "tag", "parent", "root", "beat", "dist", "still", "beat_gap",
+    )  # fmt: skip
+
+    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
+        word = require_word(view)
+        self.num_arms, self.common_round = view.num_arms, view.common_round
+        self.neighbors = np.array(sorted(view.neighbor_weights), dtype=np.int64)
+        self.places = {int(j): at for at, j in enumerate(self.neighbors)}
+        self.rounds = 0
+        self.own = np.zeros(2 * view.num_arms + squares + 2)  # O, ending in a and B
+        self.own[-2] = 1.0
+        self.payloads = np.zeros((self.neighbors.size, self.own.size))  # R_j
+        self.controls = np.tile([1.0, 0.0, FAR, 0.0], (self.neighbors.size, 1))  # above all tags
+        self.ages = np.zeros(self.neighbors.size)  # rounds since each neighbour was heard
+        self.gaps = np.ones(self.neighbors.size)  # mean rounds between its messages
+        self.minima = exponentials(word)
+        self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
+        self.tag = tag_of(word)
+        self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
+        self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
+
+    def estimate(self) -> Estimate:
+        """Return V, with as many pulls anticipated as are on their way."""
+        totals = self._totals()
+        num_agents = self._num_agents(float(totals[-2]))
+        ahead = anticipation(num_agents, self.rounds, totals[-1]) if self.common_round else 1.0
+        return as_estimate(totals[:-2], self.num_arms, num_agents, ahead)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull; its round ends those behind the own totals."""
+        record_pull(self.own[:-2], self.num_arms, arm, reward)
+        self.own[-1] = self.rounds + 1
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return [payload | root, beat, dist, whether the neighbour is the parent | m]."""
+        beat = self.rounds + 1.0 if self.dist == 0 else self.beat
+        control = [self.root, beat, self.dist, float(neighbor == self.parent)]
+        minima = self.minima if self.steady < STEADY else self.minima[:0]
+        return np.concatenate([self._totals(besides=neighbor), control, minima])
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Listen, then look after the tree."""
+        size = self.own.size + 4
+        check_vectors(messages, size, size + EXPONENTIALS)
+        check_minima(messages, size)
+        self.rounds += 1
+        self._listen(messages)
+        self.still += 1
+        if self.dist == 0:
+            self._improve(self.root, float(self.rounds))
+        if self.parent != NOBODY:
+            self._follow()
+        if self.still > 40 + 8 * self.beat_gap:
+            self._become_root()
+        self._adopt()
+        agents = float(self._totals()[-2])
+        self.steady = self.steady + 1 if agents == self.agents_seen else 0
+        self.agents_seen = agents
+
+    def _listen(self, messages: Mapping[int, Vector]) -> None:
+        size = self.own.size
+        self.ages = self.ages + 1.0
+        for j, message in messages.items():
+            at = self.places[j]
+            self.payloads[at] = message[:size]
+            self.controls[at] = message[size : size + 4]
+            if message.size > size + 4:
+                self.minima = np.minimum(self.minima, message[size + 4 :])
+            self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
+            self.ages[at] = 0.0
+
+    def _alive(self) -> NDArray[np.bool_]:
+        return self.ages <= 8.0 * self.gaps + 10.0
+
+    def _totals(self, besides: int = NOBODY) -> Vector:
+        """Return V, or what is on this side of the link to one neighbour."""
+        related = (self.controls[:, IS_CHILD] == 1.0) | (self.neighbors == self.parent)
+        counted = related & self._alive() & (self.neighbors != besides)
+        total: Vector = self.own + self.payloads[counted].sum(axis=0)
+        return total
+
+    def _num_agents(self, agents: float) -> float:
+        estimated = count_agents(self.minima)
+        if self.steady >= STEADY and agents >= 0.45 * estimated:
+            return agents
+        return max(agents, estimated)
+
+    def _improve(self, root: float, beat: float) -> None:
+        """Take over a root and a beat where they are better."""
+        if root < self.root:
+            self.root, self.beat, self.still = root, beat, 0
+        elif root == self.root and beat > self.beat:
+            self.beat_gap += 0.2 * (self.still - self.beat_gap)
+            self.beat, self.still = beat, 0
+
+    def _follow(self) -> None:
+        at = self.places[self.parent]
+        root, beat, dist, _ = self.controls[at].tolist()
+        if root > self.root or not self._alive()[at]:
+            self.parent, self.dist = NOBODY, FAR
+            return
+        self._improve(root, beat)
+        self.dist = min(FAR, dist + 1.0)
+
+    def _become_root(self) -> None:
+        self.root = self.tag + math.floor(self.root) - 1.0  # below the lost one, others told apart
+        self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
+
+    def _adopt(self) -> None:
+        root, beat, dist, is_child = self.controls.T
+        nearer = (root == self.root) & (dist + 1.0 < self.dist) & (beat > self.beat)
+        better = self._alive() & (is_child != 1.0) & (dist < FAR) & ((root < self.root) | nearer)
+        if better.any():
+            order = np.lexsort((self.neighbors, dist, root))
+            at = next(at for at in order if better[at])
+            self.parent = int(self.neighbors[at])
+            self._improve(float(root[at]), float(beat[at]))
+            self.dist = float(dist[at]) + 1.0
+
+    def check_state(self, values: State) -> None:
+        """Refuse a parent that is no neighbour, and counts below 0."""
+        if values["parent"] not in (NOBODY, *self.places):
+            raise InputError(
+                f"state field parent is {values['parent']}; it must be a neighbour, one of "
+                f"{list(self.places)}, or {NOBODY} for nobody"
+            )
+        for name in ("rounds", "steady", "still"):
+            require_count(f"state field {name}", values[name], least=0)
+
+
+def tag_of(word: int) -> float:
+    """Return a number between 0 and 1 of 40 random bits: whole numbers may be added exactly."""
+    bits = int(words(word, np.zeros(1, dtype=np.uint64))[0]) >> 24
+    return (bits + 0.5) * 2.0**-40
