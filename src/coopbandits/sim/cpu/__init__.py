@@ -63,8 +63,9 @@ TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({GossipTS, TreeTS, TreeUCB}
 
 def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None = None) -> bool:
     """Tell whether a kernel plays this policy under these conditions; a subclass is another one."""
+    finds_out = isinstance(policy, DDUCB) and policy.estimates
     takes_faults = not faults or type(policy) in TAKES_FAULTS
-    return type(policy) in KERNELS and takes_faults and clocks is None
+    return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
 
 
 def play(task: Task, runs: range, tick: Tick) -> Record:
