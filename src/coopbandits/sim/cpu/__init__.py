@@ -16,6 +16,7 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.robust import GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
@@ -25,9 +26,11 @@ from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooding
+from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.local import play_independent_ucb
 from coopbandits.sim.cpu.pulls import play_initial
 from coopbandits.sim.cpu.staged import play_dducb
+from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -44,6 +47,9 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     UCBNetwork: play_flooding,
     MPUCB: play_flooding,
     IndependentTS: play_consensus,
+    GossipTS: play_gossip,
+    TreeTS: play_tree,
+    TreeUCB: play_tree,
     CentralUCB: play_central,
     CentralBatchedUCB: play_central,
     DelayedCentralUCB: play_central,
@@ -51,7 +57,7 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
 }
 
 
-TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset()
+TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({GossipTS, TreeTS, TreeUCB})
 """Policies whose kernel reads the chunks of a fault schedule."""
 
 

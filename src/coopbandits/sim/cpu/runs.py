@@ -64,8 +64,16 @@ class Runs:
         self._keep(fresh)
         return fresh
 
-    def finish(self) -> Record:
-        """Return the record of all that was played."""
+    def finish(self, messages: NDArray[np.int64] | None = None) -> Record:
+        """Return the record of all that was played.
+
+        `messages` (run, recorded round, 4), where a kernel counts them: values and messages sent,
+        and those delivered and lost, since the last recorded round.
+        """
+        if messages is not None:
+            record, totals = self.record, messages.cumsum(axis=1)
+            record.values[:] = totals[:, :, 0]
+            record.messages[:], record.delivered[:], record.lost[:] = totals[:, -1, 1:].T
         self._keep(self.fresh)
         write_record(self.tally, self.record)
         return self.record

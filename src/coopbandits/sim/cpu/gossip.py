@@ -1,0 +1,176 @@
+"""Pull mixing: every agent moves towards what it heard, and counts agents by minima."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
+from coopbandits.core.aggregate.pull_mixing import RECENT
+from coopbandits.core.robust import GossipTS
+from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.robust import choose_robust, posterior_of
+from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast, link_table
+from coopbandits.sim.cpu.world import span
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.tapes import birth_words
+
+SPAN_PULLS = 500_000
+"""Pulls of one run played between two reports of progress."""
+
+
+def play_gossip(policy: GossipTS, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of `GossipTS`."""
+    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
+    posterior = posterior_of(policy, task.problem.sigma)
+    mixed = np.zeros((*state.shape[:2], state.shape[2] + posterior.squares))
+    born = np.array(
+        [
+            [exponentials(word) for word in birth_words(task.seed, run, task.network.num_agents)]
+            for run in runs
+        ]
+    )
+    ages, told = np.zeros((2, len(runs), links.senders.size))
+    moved, minima, spare = mixed.copy(), born.copy(), born.copy()
+    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
+    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    while (done := state.done) < task.horizon:
+        rounds = min(most, task.horizon - done)
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
+            told, born, minima, spare, counts, forecast.read(rounds), links, posterior,
+        )  # fmt: skip
+        state.played(rounds)
+    return state.finish(counts)
+
+
+@njit(cache=True, parallel=True)
+def play_runs(
+    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
+    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, posterior: Any,
+) -> None:  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(mixed.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
+            minima[run], spare[run], counts[run], weather, links, posterior, run,
+        )  # fmt: skip
+
+
+@njit
+def _play_run(
+    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
+    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, posterior: Any,
+    run: int,
+) -> None:  # fmt: skip
+    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    table, scratch = table_of(world.tables, run), np.empty((3, world.tables.shape[1]))
+    sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
+    for r in range(span.rounds):
+        done = span.first + r
+        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        if renewed.shape[0] > 0:
+            _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, done)
+        _pull(
+            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
+            world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
+            mixed, minima, sums, acts[r : r + 1], posterior, scratch, world.block, slot, done,
+        )  # fmt: skip
+        _mix(
+            links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,
+            minima, spare, sums, degrees, counts[slot],
+        )  # fmt: skip
+
+
+@njit
+def _renew(
+    renewed: Any, indptr: Any, mixed: Any, ages: Any, told: Any, born: Any, minima: Any, spare: Any,
+    done: int,
+) -> None:  # fmt: skip
+    """Make some agents anew, as if they had heard nothing in all rounds so far."""
+    for agent in range(mixed.shape[0]):
+        if renewed[agent] > 0:
+            mixed[agent] = 0.0
+            minima[agent] = born[agent]
+            spare[agent] = born[agent]
+            for link in range(indptr[agent], indptr[agent + 1]):
+                ages[link], told[link] = float(done), 0.0
+
+
+@njit
+def _pull(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
+    counts: Any, rewards: Any, arms: Any, fresh: Any, mixed: Any, minima: Any, sums: Any, acts: Any,
+    posterior: Any, scratch: Any, block: int, slot: int, done: int,
+) -> None:  # fmt: skip
+    """Let all who act choose and pull."""
+    num_arms = scratch.shape[1]
+    for agent in range(mixed.shape[0]):
+        sums[agent] = minima[agent].sum()
+        if acts.shape[0] > 0 and acts[0, agent] == 0:
+            if arms.shape[1] > 0:
+                arms[agent, done] = -1
+            continue
+        num_agents = max(1.0, (EXPONENTIALS - 1) / sums[agent])
+        arm = choose_robust(
+            posterior, mixed, agent, num_agents, num_agents, 1.0,
+            word_at(decisions_from[agent], done), cubics, scratch,
+        )  # fmt: skip
+        u = reward_from_variate(
+            kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
+        )
+        mixed[agent, arm] += u
+        mixed[agent, num_arms + arm] += 1.0
+        if posterior.squares > 0:
+            mixed[agent, 2 * num_arms] += u * u
+        fresh[agent, num_arms + arm] += 1.0
+        counts[agent // block, slot, arm] += 1
+        rewards[agent // block, slot] += u
+        if arms.shape[1] > 0:
+            arms[agent, done] = arm
+
+
+@njit
+def _mix(
+    indptr: Any, senders: Any, reverse: Any, fate: Any, mixed: Any, moved: Any, ages: Any,
+    told: Any, minima: Any, spare: Any, sums: Any, degrees: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Send all messages of a round, and let everybody move towards what arrives."""
+    size, width = mixed.shape
+    for agent in range(size):
+        degrees[agent] = 0.0
+        for link in range(indptr[agent], indptr[agent + 1]):
+            degrees[agent] += ages[link] < RECENT
+    for agent in range(size):
+        for w in range(width):
+            moved[agent, w] = mixed[agent, w]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            sender = senders[link]
+            fated = fate[0, link] if fate.shape[0] > 0 else 0
+            # The sender leaves its minima out if it was told the same sum before this round.
+            differ = told[reverse[link]] != sums[sender]
+            if fated != DOWN:
+                counts[0] += width + 2 + (EXPONENTIALS if differ else 0)
+                counts[1] += 1
+                counts[2 if fated == 0 else 3] += 1
+            if fated == 0:
+                if ages[link] < RECENT:
+                    weight = 1.0 / (1.0 + max(degrees[agent], degrees[sender]))
+                    for w in range(width):
+                        moved[agent, w] += weight * (mixed[sender, w] - mixed[agent, w])
+                if differ:
+                    for i in range(EXPONENTIALS):
+                        spare[agent, i] = min(spare[agent, i], minima[sender, i])
+    for agent in range(size):
+        for w in range(width):
+            mixed[agent, w] = moved[agent, w]
+        for i in range(EXPONENTIALS):
+            minima[agent, i] = spare[agent, i]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            ages[link] += 1.0
+            if fate.shape[0] == 0 or fate[0, link] == 0:
+                ages[link], told[link] = 0.0, sums[senders[link]]

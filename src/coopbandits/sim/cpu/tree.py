@@ -1,0 +1,338 @@
+"""Tree sums: every agent keeps what its neighbours told, and tends the tree."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
+from coopbandits.core.aggregate.tree_sums import BEAT, DIST, FAR, IS_CHILD, ROOT, STEADY, tag_of
+from coopbandits.core.robust import TreeTS, TreeUCB
+from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.robust import choose_robust, posterior_of
+from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast, link_table
+from coopbandits.sim.cpu.world import span
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.tapes import birth_words
+
+SPAN_PULLS = 500_000
+"""Pulls of one run played between two reports of progress."""
+
+NO_LINK = -1
+"""The parent of an agent that has none; others are links, told by their number."""
+
+
+class Tree(NamedTuple):
+    """State of all agents (run, agent, …) and of all directed links (run, link, …).
+
+    Fields as in `core.aggregate.tree_sums`; a link holds what its receiver remembers of its sender.
+    `totals` is V, `heard` whether a message arrived in this round.
+    """
+
+    own: NDArray[np.float64]
+    totals: NDArray[np.float64]
+    payloads: NDArray[np.float64]
+    controls: NDArray[np.float64]
+    ages: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    heard: NDArray[np.uint8]
+    born: NDArray[np.float64]
+    minima: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    agents_seen: NDArray[np.float64]
+    steady: NDArray[np.int64]
+    tag: NDArray[np.float64]
+    parent: NDArray[np.int64]
+    root: NDArray[np.float64]
+    beat: NDArray[np.float64]
+    dist: NDArray[np.float64]
+    still: NDArray[np.int64]
+    beat_gap: NDArray[np.float64]
+
+
+def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
+    """Return the state before the first round."""
+    words = [birth_words(task.seed, run, task.network.num_agents) for run in runs]
+    shape = (len(runs), task.network.num_agents)
+    born = np.array([[exponentials(word) for word in row] for row in words])
+    tag = np.array([[tag_of(word) for word in row] for row in words])
+    own = np.zeros((*shape, width))
+    own[..., -2] = 1.0
+    controls = np.tile([1.0, 0.0, FAR, 0.0], (len(runs), links, 1))
+    return Tree(
+        own=own, totals=own.copy(), payloads=np.zeros((len(runs), links, width)),
+        controls=controls, ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
+        heard=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
+        spare=born.copy(), agents_seen=np.ones(shape), steady=np.zeros(shape, dtype=np.int64),
+        tag=tag, parent=np.full(shape, NO_LINK), root=tag.copy(), beat=np.zeros(shape),
+        dist=np.zeros(shape), still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
+    )  # fmt: skip
+
+
+def play_tree(policy: TreeTS | TreeUCB, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of a policy on tree sums."""
+    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
+    posterior = posterior_of(policy, task.problem.sigma)
+    tree = make_tree(task, runs, links.senders.size, state.shape[2] + posterior.squares + 2)
+    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
+    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    while (done := state.done) < task.horizon:
+        rounds = min(most, task.horizon - done)
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
+            forecast.read(rounds), links, posterior,
+        )  # fmt: skip
+        state.played(rounds)
+    return state.finish(counts)
+
+
+@njit(cache=True, parallel=True)
+def play_runs(
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    posterior: Any,
+) -> None:  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(tree.own.shape[0]):
+        _play_run(world, span, tally, fresh[run], tree, counts[run], weather, links, posterior, run)
+
+
+@njit
+def _play_run(
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    posterior: Any, run: int,
+) -> None:  # fmt: skip
+    own, totals = tree.own[run], tree.totals[run]
+    payloads, controls = tree.payloads[run], tree.controls[run]
+    ages, gaps, heard = tree.ages[run], tree.gaps[run], tree.heard[run]
+    born, minima, spare = tree.born[run], tree.minima[run], tree.spare[run]
+    agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
+    parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
+    still, beat_gap = tree.still[run], tree.beat_gap[run]
+    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    scratch = np.empty((3, world.tables.shape[1]))
+    for r in range(span.rounds):
+        done = span.first + r
+        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        if renewed.shape[0] > 0:
+            _renew(
+                renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, born, minima,
+                spare, agents_seen, steady, tag, parent, root, beat, dist, still, beat_gap, done,
+            )  # fmt: skip
+        _pull(
+            world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
+            world.reward_keys[run], world.decision_keys[run], tally.counts[run],
+            tally.rewards[run], tally.arms[run], fresh, own, totals, minima, steady,
+            acts[r : r + 1], posterior, scratch, world.block, slot, done,
+        )  # fmt: skip
+        _exchange(
+            links.indptr, links.senders, links.reverse, fate[r : r + 1], totals, payloads, controls,
+            ages, gaps, heard, minima, spare, steady, parent, root, beat, dist, counts[slot], done,
+        )  # fmt: skip
+        _tend(
+            links.indptr, own, totals, payloads, controls, ages, gaps, heard, agents_seen, steady, tag, parent, root, beat, dist, still, beat_gap, done + 1,
+        )  # fmt: skip
+        minima[:] = spare
+
+
+@njit
+def _renew(
+    renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
+    gaps: Any, born: Any, minima: Any, spare: Any, agents_seen: Any, steady: Any, tag: Any,
+    parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
+) -> None:  # fmt: skip
+    """Make some agents anew, as if they had heard nothing in all rounds so far."""
+    for agent in range(own.shape[0]):
+        if renewed[agent] == 0:
+            continue
+        own[agent] = 0.0
+        own[agent, own.shape[1] - 2] = 1.0
+        totals[agent] = own[agent]
+        minima[agent] = born[agent]
+        spare[agent] = born[agent]
+        agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
+        root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
+        still[agent], beat_gap[agent] = 0, 1.0
+        for link in range(indptr[agent], indptr[agent + 1]):
+            payloads[link] = 0.0
+            controls[link, ROOT], controls[link, BEAT] = 1.0, 0.0
+            controls[link, DIST], controls[link, IS_CHILD] = FAR, 0.0
+            ages[link], gaps[link] = float(done), 1.0
+
+
+@njit
+def _pull(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
+    counts: Any, rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, minima: Any,
+    steady: Any, acts: Any, posterior: Any, scratch: Any, block: int, slot: int, done: int,
+) -> None:  # fmt: skip
+    """Let all who act choose and pull."""
+    num_arms, last = scratch.shape[1], own.shape[1] - 1
+    for agent in range(own.shape[0]):
+        if acts.shape[0] > 0 and acts[0, agent] == 0:
+            if arms.shape[1] > 0:
+                arms[agent, done] = -1
+            continue
+        estimated = 0.0
+        for i in range(EXPONENTIALS):
+            estimated += minima[agent, i]
+        estimated = max(1.0, (EXPONENTIALS - 1) / estimated)
+        num_agents = totals[agent, last - 1]
+        if steady[agent] < STEADY or num_agents < 0.45 * estimated:
+            num_agents = max(num_agents, estimated)
+        recorded = totals[agent, last]
+        ahead = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
+        word = word_at(decisions_from[agent], done)
+        arm = choose_robust(posterior, totals, agent, 1.0, num_agents, ahead, word, cubics, scratch)
+        u = reward_from_variate(
+            kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
+        )
+        elapsed = done + 1.0 - own[agent, last]
+        own[agent, arm] += u
+        totals[agent, arm] += u
+        own[agent, num_arms + arm] += 1.0
+        totals[agent, num_arms + arm] += 1.0
+        if posterior.squares > 0:
+            own[agent, 2 * num_arms] += u * u
+            totals[agent, 2 * num_arms] += u * u
+        own[agent, last] += elapsed
+        totals[agent, last] += elapsed
+        fresh[agent, num_arms + arm] += 1.0
+        counts[agent // block, slot, arm] += 1
+        rewards[agent // block, slot] += u
+        if arms.shape[1] > 0:
+            arms[agent, done] = arm
+
+
+@njit(inline="always")
+def is_alive(age: float, gap: float) -> bool:
+    """Tell whether a neighbour has not been silent for too long."""
+    return age <= 8.0 * gap + 10.0
+
+
+@njit
+def _exchange(
+    indptr: Any, senders: Any, reverse: Any, fate: Any, totals: Any, payloads: Any, controls: Any,
+    ages: Any, gaps: Any, heard: Any, minima: Any, spare: Any, steady: Any, parent: Any, root: Any,
+    beat: Any, dist: Any, counts: Any, done: int,
+) -> None:  # fmt: skip
+    """Send all messages of a round and store those that arrive, both ways of a link at once."""
+    width = totals.shape[1]
+    for agent in range(totals.shape[0]):
+        for link in range(indptr[agent], indptr[agent + 1]):
+            back, other = reverse[link], senders[link]
+            if other > agent:
+                continue  # each pair once
+            counted = _is_counted(controls, ages, gaps, parent, link, agent)
+            counted_back = _is_counted(controls, ages, gaps, parent, back, other)
+            for way in range(2):
+                at, sender = (link, other) if way == 0 else (back, agent)
+                told = fate[0, at] if fate.shape[0] > 0 else 0
+                heard[at] = told == 0
+                if told != DOWN:
+                    size = width + 4 + (EXPONENTIALS if steady[sender] < STEADY else 0)
+                    counts[0] += size
+                    counts[1] += 1
+                    counts[2 if told == 0 else 3] += 1
+            # What an agent tells is its total without what it has from there itself.
+            for w in range(width):
+                here, there = payloads[link, w], payloads[back, w]
+                if heard[link]:
+                    payloads[link, w] = totals[other, w] - (there if counted_back else 0.0)
+                if heard[back]:
+                    payloads[back, w] = totals[agent, w] - (here if counted else 0.0)
+            for way in range(2):
+                at, sender, receiver = (link, other, agent) if way == 0 else (back, agent, other)
+                if heard[at]:
+                    is_root = dist[sender] == 0.0
+                    controls[at, ROOT] = root[sender]
+                    controls[at, BEAT] = done + 1.0 if is_root else beat[sender]
+                    controls[at, DIST] = dist[sender]
+                    controls[at, IS_CHILD] = 1.0 if parent[sender] == reverse[at] else 0.0
+                    if steady[sender] < STEADY:
+                        for i in range(EXPONENTIALS):
+                            spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
+
+
+@njit(inline="always")
+def _is_counted(controls: Any, ages: Any, gaps: Any, parent: Any, link: int, agent: int) -> bool:
+    """Tell whether an agent counts what it has from a neighbour: parent or child, and alive."""
+    related = controls[link, IS_CHILD] == 1.0 or parent[agent] == link
+    return related and is_alive(ages[link], gaps[link])
+
+
+@njit
+def _tend(
+    indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
+    gaps: Any, heard: Any, agents_seen: Any, steady: Any, tag: Any, parent: Any, root: Any,
+    beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
+) -> None:  # fmt: skip
+    """Look after the tree and add up; see `core.aggregate.tree_sums`, whose steps these are."""
+    width = own.shape[1]
+    for agent in range(own.shape[0]):
+        first, end = indptr[agent], indptr[agent + 1]
+        for link in range(first, end):
+            ages[link] += 1.0
+            if heard[link]:
+                gaps[link] += 0.2 * (ages[link] - gaps[link])
+                ages[link] = 0.0
+        still[agent] += 1
+        if dist[agent] == 0.0:
+            _improve(root, beat, still, beat_gap, agent, root[agent], float(rounds))
+        up = parent[agent]
+        if up != NO_LINK:
+            if controls[up, ROOT] > root[agent] or not is_alive(ages[up], gaps[up]):
+                parent[agent], dist[agent] = NO_LINK, FAR
+            else:
+                _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
+                dist[agent] = min(FAR, controls[up, DIST] + 1.0)
+        if still[agent] > 40 + 8 * beat_gap[agent]:
+            root[agent] = tag[agent] + math.floor(root[agent]) - 1.0
+            parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
+            still[agent] = 0
+        best = NO_LINK
+        for link in range(first, end):
+            theirs, far = controls[link, ROOT], controls[link, DIST]
+            nearer = (
+                theirs == root[agent] and far + 1.0 < dist[agent]
+                and controls[link, BEAT] > beat[agent]
+            )  # fmt: skip
+            if (
+                is_alive(ages[link], gaps[link]) and controls[link, IS_CHILD] != 1.0 and far < FAR
+                and (theirs < root[agent] or nearer)
+                and (
+                    best == NO_LINK or theirs < controls[best, ROOT]
+                    or (theirs == controls[best, ROOT] and far < controls[best, DIST])
+                )
+            ):  # fmt: skip
+                best = link
+        if best != NO_LINK:
+            parent[agent] = best
+            _improve(root, beat, still, beat_gap, agent, controls[best, ROOT], controls[best, BEAT])
+            dist[agent] = controls[best, DIST] + 1.0
+        for w in range(width):
+            totals[agent, w] = own[agent, w]
+        for link in range(first, end):
+            if _is_counted(controls, ages, gaps, parent, link, agent):
+                for w in range(width):
+                    totals[agent, w] += payloads[link, w]
+        agents = totals[agent, width - 2]
+        steady[agent] = steady[agent] + 1 if agents == agents_seen[agent] else 0
+        agents_seen[agent] = agents
+
+
+@njit(inline="always")
+def _improve(
+    root: Any, beat: Any, still: Any, beat_gap: Any, agent: int, new_root: float, new_beat: float
+) -> None:
+    """Take over a root and a beat where they are better."""
+    if new_root < root[agent]:
+        root[agent], beat[agent], still[agent] = new_root, new_beat, 0
+    elif new_root == root[agent] and new_beat > beat[agent]:
+        beat_gap[agent] += 0.2 * (still[agent] - beat_gap[agent])
+        beat[agent], still[agent] = new_beat, 0
