@@ -16,7 +16,7 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
-from coopbandits.core.robust import GossipTS, TreeTS, TreeUCB
+from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
@@ -25,6 +25,7 @@ from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
+from coopbandits.sim.cpu.flood import play_flood
 from coopbandits.sim.cpu.flooding import play_flooding
 from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.local import play_independent_ucb
@@ -47,6 +48,8 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     UCBNetwork: play_flooding,
     MPUCB: play_flooding,
     IndependentTS: play_consensus,
+    FloodTS: play_flood,
+    FloodUCB: play_flood,
     GossipTS: play_gossip,
     TreeTS: play_tree,
     TreeUCB: play_tree,
@@ -57,7 +60,7 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
 }
 
 
-TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({GossipTS, TreeTS, TreeUCB})
+TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB})
 """Policies whose kernel reads the chunks of a fault schedule."""
 
 
