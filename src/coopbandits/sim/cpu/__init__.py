@@ -20,7 +20,7 @@ from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
-from coopbandits.network.faults import PERFECT
+from coopbandits.network.faults import PERFECT, Delay
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
@@ -60,13 +60,17 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
 }
 
 
-TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB})
-"""Policies whose kernel reads the chunks of a fault schedule."""
+NEEDS_MESSAGES: frozenset[type[AnyPolicy]] = frozenset({DDUCB, UCBNetwork, MPUCB})
+"""Policies whose kernel takes all messages to arrive."""
 
 
 def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None = None) -> bool:
-    """Tell whether a kernel plays this policy under these conditions; a subclass is another one."""
-    takes_faults = not faults or type(policy) in TAKES_FAULTS
+    """Tell whether a kernel plays this policy under these conditions; a subclass is another one.
+
+    No kernel keeps messages that are late.
+    """
+    late = any(isinstance(kind, Delay) for kind in faults.kinds)
+    takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
     return type(policy) in KERNELS and takes_faults and clocks is None
 
 
