@@ -5,7 +5,8 @@
     DIR/cells/, DIR/quarantine/    the ledger of the sweep, by which a second start goes on
     DIR/meta.json                  scenarios, policies, runs, seed, versions
     DIR/leaderboard.csv            one line per scenario and policy
-    DIR/leaderboard.svg, .png      all scores as a table of colours
+    DIR/leaderboard.svg, .png      all scores as a table of colours, where all is well
+    DIR/bad-networks.svg, .png     those where there are faults
     DIR/leaderboard.html           all tables
 """
 
@@ -15,14 +16,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.scores import Score, Standing, score, standings
-from coopbandits.experiments.suite import YARDSTICK, Plan, Scenario
+from coopbandits.experiments.suite import FLOODED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import figure_bytes, html_report, score_figure
 from coopbandits.plots.scores import short
 from coopbandits.results.statistics import columns, number, plural
@@ -43,7 +44,6 @@ HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values"
 NOTES = """\
 score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
 B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
-BEST_HEADER = ("scenario", "T", YARDSTICK, "best decentralised", "score")
 SCENARIO_HEADER = ("policy", "rank", "B", "regret", "95 % of runs", "values", "score")
 
 
@@ -70,36 +70,61 @@ def play(
 def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     """Write table, figure and page of a leaderboard that is complete; return it as text."""
     scores = score(plan, done.results)
-    overall = standings(scores)
-    figure = draw(scores, overall)
-    files = {
-        "leaderboard.csv": as_csv(scores).encode("utf-8"),
-        "leaderboard.svg": figure_bytes(figure, "svg"),
-        "leaderboard.png": figure_bytes(figure, "png"),
-        "leaderboard.html": _page(plan, scores, overall, figure).encode("utf-8"),
-    }
+    groups = list(group(plan, scores))
+    files = {"leaderboard.csv": as_csv(scores).encode("utf-8")}
+    for part in groups:
+        figure = draw(part)
+        for kind in ("svg", "png"):
+            files[f"{FILES[part.yardstick]}.{kind}"] = figure_bytes(figure, kind)
+    files["leaderboard.html"] = _page(plan, groups).encode("utf-8")
     write_files({folder / name: content for name, content in files.items()})
-    return f"{as_text(plan, scores, overall)}\n\nwritten to {folder}: {', '.join(files)}"
+    return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
+
+
+FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks"}
+"""The figures' names, by what they are relative to."""
+
+
+class Group(NamedTuple):
+    """Scenarios of one yardstick, their scores, and what these come to."""
+
+    yardstick: str
+    scenarios: list[Scenario]
+    scores: list[Score]
+    standings: list[Standing]
+
+
+def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
+    """Yield scenarios where all is well, and those with faults, as far as there are any."""
+    for yardstick in FILES:
+        scenarios = [one for one in plan.scenarios if one.yardstick == yardstick]
+        names = {scenario.name for scenario in scenarios}
+        rows = [row for row in scores if row.scenario in names]
+        if scenarios:
+            yield Group(yardstick, scenarios, rows, standings(rows, yardstick))
 
 
 def _meta(plan: Plan) -> dict[str, Any]:
     return {"format": FORMAT, "settings": plan.settings, **environment()}
 
 
-def as_text(plan: Plan, scores: Sequence[Score], overall: Sequence[Standing]) -> str:
-    """Return the overall table, and the best decentralised policy of every scenario."""
-    lines = [_lead(plan), ""]
-    lines += columns([HEADER, *map(_standing_row, overall)], left=(1,))
-    best = [_best_row(scenario, _rows_of(scenario, scores)) for scenario in plan.scenarios]
-    lines += ["", NOTES, "", *columns([BEST_HEADER, *best], left=(0, 3))]
-    return "\n".join(line.rstrip() for line in lines)
+def as_text(plan: Plan, groups: Sequence[Group]) -> str:
+    """Return the overall tables, and the best decentralised policy of every scenario."""
+    lines = []
+    for part in groups:
+        lines += [_lead(plan, part), ""]
+        lines += columns([HEADER, *map(_standing_row, part.standings)], left=(1,))
+        head = ("scenario", "T", part.yardstick, "best decentralised", "score")
+        lines += ["", *columns([head, *_best_rows(part)], left=(0, 3)), ""]
+    return "\n".join(line.rstrip() for line in [*lines, NOTES])
 
 
-def _lead(plan: Plan) -> str:
-    scenarios, runs = plural(len(plan.scenarios), "scenario"), plural(plan.runs, "run")
+def _lead(plan: Plan, part: Group) -> str:
+    scenarios, runs = plural(len(part.scenarios), "scenario"), plural(plan.runs, "run")
+    where = "where all is well" if part.yardstick == YARDSTICK else "with faults"
     return (
-        f"{scenarios}, {runs} each, seed {plan.seed}; scores are mean regrets relative to "
-        f"{YARDSTICK}"
+        f"{scenarios} {where}, {runs} each, seed {plan.seed}; scores are mean regrets relative to "
+        f"{part.yardstick}"
     )
 
 
@@ -116,11 +141,13 @@ def _rows_of(scenario: Scenario, scores: Sequence[Score]) -> list[Score]:
     return sorted(rows, key=lambda row: row.rank)
 
 
-def _best_row(scenario: Scenario, rows: Sequence[Score]) -> tuple[str, ...]:
-    (unit,) = (row for row in rows if row.policy == YARDSTICK)
-    head = (scenario.name, f"{scenario.horizon}", _mean(unit))
-    best = next((row for row in rows if row.decentralised), None)
-    return (*head, best.policy, _score(best)) if best else (*head, "–", "–")
+def _best_rows(part: Group) -> Iterator[tuple[str, ...]]:
+    for scenario in part.scenarios:
+        rows = _rows_of(scenario, part.scores)
+        (unit,) = (row for row in rows if row.policy == part.yardstick)
+        best = next((row for row in rows if row.decentralised), None)
+        shown = (best.policy, _score(best)) if best else ("–", "–")
+        yield (scenario.name, f"{scenario.horizon}", _mean(unit), *shown)
 
 
 def _scenario_row(row: Score) -> tuple[str, ...]:
@@ -168,28 +195,29 @@ def as_csv(scores: Sequence[Score]) -> str:
     return text.getvalue()
 
 
-def draw(scores: Sequence[Score], overall: Sequence[Standing]) -> Figure:
+def draw(part: Group) -> Figure:
     """Draw all scores, the best policy on top."""
-    found = {(row.policy, row.scenario): row.score for row in scores}
-    scenarios = list(dict.fromkeys(row.scenario for row in scores))
+    found = {(row.policy, row.scenario): row.score for row in part.scores}
+    scenarios = [scenario.name for scenario in part.scenarios]
     return score_figure(
-        [standing.policy for standing in overall],
+        [standing.policy for standing in part.standings],
         scenarios,
-        [standing.score for standing in overall],
-        [[found[standing.policy, name] for name in scenarios] for standing in overall],
-        title=f"mean regret relative to {YARDSTICK}",
+        [standing.score for standing in part.standings],
+        [[found[standing.policy, name] for name in scenarios] for standing in part.standings],
+        title=f"mean regret relative to {part.yardstick}",
     )
 
 
-def _page(plan: Plan, scores: Sequence[Score], overall: Sequence[Standing], figure: Figure) -> str:
-    tables = [("Overall", [HEADER, *map(_standing_row, overall)])]
-    for scenario in plan.scenarios:
-        rows = [SCENARIO_HEADER, *map(_scenario_row, _rows_of(scenario, scores))]
-        tables.append((f"{scenario.name}: {scenario.probes}", rows))
+def _page(plan: Plan, groups: Sequence[Group]) -> str:
+    tables = [(_lead(plan, part), [HEADER, *map(_standing_row, part.standings)]) for part in groups]
+    for part in groups:
+        for scenario in part.scenarios:
+            rows = [SCENARIO_HEADER, *map(_scenario_row, _rows_of(scenario, part.scores))]
+            tables.append((f"{scenario.name}: {scenario.probes}", rows))
     return html_report(
         title="Leaderboard of cooperative bandits",
-        lead=_lead(plan),
-        figures=[("Scores: overall and in every scenario", figure)],
+        lead="Every policy in every scenario, on the same random rewards.",
+        figures=[(_lead(plan, part), draw(part)) for part in groups],
         tables=tables,
         settings=_meta(plan),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
-from coopbandits.experiments.suite import YARDSTICK, Plan
+from coopbandits.experiments.suite import Plan, Scenario
 from coopbandits.results import Result
 from coopbandits.results.statistics import QUANTILES, ratio_interval, t_interval
 from coopbandits.sim import Cell
@@ -77,32 +77,30 @@ class Standing:
 def score(plan: Plan, results: Sequence[tuple[Cell, Result]]) -> list[Score]:
     """Score every policy in every scenario, in the plan's order."""
     found = {cell.id: result for cell, result in results}
-    cells = plan.cells()
-    return [
-        row
-        for scenario in plan.scenarios
-        for row in _score(
-            scenario.name,
-            {policy: cells[scenario.name, policy] for policy in plan.policies},
-            {policy: found[cells[scenario.name, policy].id] for policy in plan.policies},
-        )
-    ]
+    rows: list[Score] = []
+    for scenario in plan.scenarios:
+        cells = {
+            policy: cell for (name, policy), cell in plan.cells().items() if name == scenario.name
+        }
+        rows += _score(scenario, cells, {policy: found[cell.id] for policy, cell in cells.items()})
+    return rows
 
 
 def _score(
-    scenario: str, cells: Mapping[str, Cell], results: Mapping[str, Result]
+    scenario: Scenario, cells: Mapping[str, Cell], results: Mapping[str, Result]
 ) -> Iterator[Score]:
     """Score the policies of one scenario."""
     regrets = {policy: result.regret.values[0, :, -1] for policy, result in results.items()}
     means = {policy: float(regret.mean()) for policy, regret in regrets.items()}
-    if means[YARDSTICK] == 0.0:
+    unit = scenario.yardstick
+    if means[unit] == 0.0:
         raise InputError(
-            f"{YARDSTICK} has no regret in scenario {scenario}, so nothing can be measured by it; "
+            f"{unit} has no regret in scenario {scenario.name}, so nothing can be measured by it; "
             "take more runs or a longer horizon"
         )
     for policy, cell in cells.items():
         yield Score(
-            scenario=scenario,
+            scenario=scenario.name,
             policy=policy,
             played=cell.policy.spelling,
             decentralised=isinstance(cell.policy, Policy),
@@ -111,8 +109,8 @@ def _score(
             interval=t_interval(regrets[policy]),
             quantile=float(np.quantile(regrets[policy], HIGH)),
             values=_values(cell, results[policy]),
-            score=means[policy] / means[YARDSTICK],
-            score_interval=ratio_interval(regrets[policy], regrets[YARDSTICK]),
+            score=means[policy] / means[unit],
+            score_interval=ratio_interval(regrets[policy], regrets[unit]),
             rank=_rank(means[policy], means.values()),
         )
 
@@ -125,9 +123,9 @@ def _rank(value: float, values: Iterable[float]) -> int:
     return 1 + sum(other < value for other in values)
 
 
-def standings(scores: Sequence[Score]) -> list[Standing]:
-    """Sum up every policy over all scenarios, the best first."""
-    units = {row.scenario: row.mean for row in scores if row.policy == YARDSTICK}
+def standings(scores: Sequence[Score], yardstick: str) -> list[Standing]:
+    """Sum up every policy over scenarios of one yardstick, the best first."""
+    units = {row.scenario: row.mean for row in scores if row.policy == yardstick}
     groups: dict[str, list[Score]] = {}
     for row in scores:
         groups.setdefault(row.policy, []).append(row)

@@ -16,15 +16,16 @@ from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
-from coopbandits.core.robust import GossipTS, TreeTS, TreeUCB
+from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
-from coopbandits.network.faults import PERFECT
+from coopbandits.network.faults import PERFECT, Delay
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
+from coopbandits.sim.cpu.flood import play_flood
 from coopbandits.sim.cpu.flooding import play_flooding
 from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.local import play_independent_ucb
@@ -47,6 +48,8 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     UCBNetwork: play_flooding,
     MPUCB: play_flooding,
     IndependentTS: play_consensus,
+    FloodTS: play_flood,
+    FloodUCB: play_flood,
     GossipTS: play_gossip,
     TreeTS: play_tree,
     TreeUCB: play_tree,
@@ -57,14 +60,18 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
 }
 
 
-TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset({GossipTS, TreeTS, TreeUCB})
-"""Policies whose kernel reads the chunks of a fault schedule."""
+NEEDS_MESSAGES: frozenset[type[AnyPolicy]] = frozenset({DDUCB, UCBNetwork, MPUCB})
+"""Policies whose kernel takes all messages to arrive."""
 
 
 def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None = None) -> bool:
-    """Tell whether a kernel plays this policy under these conditions; a subclass is another one."""
+    """Tell whether a kernel plays this policy under these conditions; a subclass is another one.
+
+    No kernel keeps messages that are late.
+    """
     finds_out = isinstance(policy, DDUCB) and policy.estimates
-    takes_faults = not faults or type(policy) in TAKES_FAULTS
+    late = any(isinstance(kind, Delay) for kind in faults.kinds)
+    takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
     return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
 
 

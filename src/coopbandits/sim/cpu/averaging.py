@@ -1,4 +1,4 @@
-"""Plain mixing of some agents, y_i ← (P y)_i.
+"""Plain mixing of some agents, y_i ← (P y)_i, and what is left of it where messages are lost.
 
 A compiled function that branches counts every array it is handed, in and out, which costs as much
 as to add up ten values. So the loop over agents and its branches stand in one function, and what it
@@ -63,3 +63,22 @@ def _sum_five(
 def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
     for i in range(out.shape[1]):
         out[agent, i] += wa * values[a, i] + wb * values[b, i]
+
+
+@njit
+def average_heard(
+    indptr: Any, senders: Any, weights: Any, own_weights: Any, fate: Any, values: Any, out: Any,
+    start: int, end: int,
+) -> None:  # fmt: skip
+    """As `average`, where only messages of fate 0 arrived; who was not heard counts as oneself.
+
+    Here weights are those of the links that lead to an agent, and of the own value.
+    """
+    for agent in range(start, end):
+        own = own_weights[agent]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            own += 0.0 if fate[link] == 0 else weights[link]
+        _sum_three(values, agent, agent, agent, own, 0.0, 0.0, out, agent)
+        for link in range(indptr[agent], indptr[agent + 1]):
+            if fate[link] == 0:
+                _add_two(values, senders[link], agent, weights[link], 0.0, out, agent)

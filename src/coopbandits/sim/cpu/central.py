@@ -12,6 +12,7 @@ from coopbandits.sim.cpu.indices import BETA_DRAW, NORMAL_DRAW, UCB, IndexRule, 
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -32,12 +33,14 @@ def play_central(policy: AnyCentral, task: Task, runs: range, tick: Tick) -> Rec
     rule = index_rule(policy, task.problem.sigma)
     totals = np.zeros((len(runs), 1, state.shape[2]))
     history = np.zeros((len(runs), delay + 1, state.shape[2]))
-    most = max(1, SPAN_PULLS // task.network.num_agents)
+    forecast = Forecast(task, runs)
+    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
-            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history, rule
-        )
+            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history, rule,
+            forecast.read(rounds).acts,
+        )  # fmt: skip
         state.played(rounds)
     return state.finish()
 
@@ -52,17 +55,18 @@ def index_rule(policy: AnyCentral, sigma: float) -> IndexRule:
 
 @njit(cache=True, parallel=True)
 def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any
+    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, acts: Any
 ) -> None:
     """Play a span of rounds, every thread a run."""
     for run in prange(totals.shape[0]):
-        _play_run(world, span, tally, fresh[run], totals[run], history[run], rule, run)
+        _play_run(world, span, tally, fresh[run], totals[run], history[run], rule, acts[run], run)
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, run: int
-) -> None:
+    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, acts: Any,
+    run: int,
+) -> None:  # fmt: skip
     """Play one run; what is visible stands in the row of `history` that is oldest."""
     num_arms, num_agents, kept = world.tables.shape[1], world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
@@ -74,8 +78,12 @@ def _play_run(
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
+        is_first = True
         for agent in range(num_agents):
-            if agent == 0 or kept == 0:  # else all have chosen on what was visible
+            if acts.shape[0] > 0 and acts[r, agent] == 0:
+                continue
+            if is_first or kept == 0:  # else all have chosen on what was visible
+                is_first = False
                 _choose(
                     rule, visible, kept, choosers, done, told, words_from, world.cubics, lasts,
                     levels, scratch,
@@ -108,6 +116,6 @@ def _choose(
             return
         time += visible[0, num_arms + k]
     choose(
-        rule, visible, 0, choosers, 1.0, done, level(rule, 1.0, time), told, words_from, cubics,
-        lasts, levels, scratch,
+        rule, visible, 0, choosers, 1.0, done, time, level(rule, 1.0, time), told, words_from,
+        cubics, lasts, levels, scratch,
     )  # fmt: skip

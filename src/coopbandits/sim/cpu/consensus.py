@@ -1,22 +1,31 @@
-"""Running consensus: every round all agents choose, pull, and average with their neighbours."""
+"""Running consensus: every round all agents choose, pull, and average with their neighbours.
+
+Under faults agents that do not act keep their averages, and time is the number of pulls behind an
+agent's own averages: no longer the same for all.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
+from coopbandits.core.agent import Vector
+from coopbandits.core.baselines import IndependentUCB
 from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
-from coopbandits.sim.cpu.averaging import average
+from coopbandits.network import Network
+from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.indices import (
     BAYES,
     BETA_DRAW,
     GROWING,
     INFLATED,
     NORMAL_DRAW,
+    UCB,
     UCL,
     IndexRule,
     choose,
@@ -24,6 +33,7 @@ from coopbandits.sim.cpu.indices import (
 )
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast, count_messages, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
@@ -31,14 +41,25 @@ from coopbandits.sim.record import Record, Task, Tick
 SPAN_PULLS = 2_000_000
 """Pulls of one run played between two reports of progress."""
 
-ConsensusPolicy = CoopUCB | CoopUCB2 | CoopUCL | DecTS | DecBayesUCB | IndependentTS
+ConsensusPolicy = (
+    CoopUCB | CoopUCB2 | CoopUCL | DecTS | DecBayesUCB | IndependentTS | IndependentUCB
+)
+
+
+class Hearing(NamedTuple):
+    """The links that lead to every agent, as in `LinkTable`; their weights in P; its diagonal."""
+
+    indptr: NDArray[np.int64]
+    senders: NDArray[np.int64]
+    weights: Vector
+    own_weights: Vector
 
 
 def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any policy on a running consensus, or of one on own sums alone."""
     state = Runs(task, runs, tick)
     rule, inflation = index_rule(policy, task)
-    mixes = not isinstance(policy, IndependentTS)
+    mixes = not isinstance(policy, IndependentTS | IndependentUCB)
     num_agents = float(task.network.num_agents if mixes else 1)
     matrix = task.network.matrix
     fresh = state.fresh if task.keep else np.empty((len(runs), 0, state.shape[2]))
@@ -46,22 +67,40 @@ def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick)
     mixed = np.zeros(shape)
     spare = np.zeros(shape) if mixes else mixed
     lasts, levels = np.zeros(state.shape[:2], dtype=np.int64), np.zeros(state.shape[:2])
-    most = max(1, SPAN_PULLS // task.network.num_agents)
+    forecast, hearing = Forecast(task, runs), hearing_of(task.network)
+    before = np.zeros((len(runs), 1, hearing.senders.size), dtype=np.int16)
+    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
     play = play_runs if len(runs) >= get_num_threads() else play_agents
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
+        weather = forecast.read(rounds)
+        if task.faults:
+            if mixes:
+                count_messages(state.record, task.rounds, done, weather.fate, state.shape[2])
+            # A round begins with the messages of the one before.
+            fates = np.concatenate([before, weather.fate], axis=1)
+            weather, before = weather._replace(fate=fates[:, :-1].copy()), fates[:, -1:]
         play(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts, levels,
-            matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule,
+            matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule, weather,
+            hearing,
         )  # fmt: skip
         if mixes and rounds % 2:
             mixed, spare = spare, mixed
         state.played(rounds)
-    if mixes:
+    if mixes and not task.faults:
         links = 2 * task.network.num_edges
         state.record.values[:] = links * state.shape[2] * task.rounds
         state.record.messages[:] = links * task.horizon
     return state.finish()
+
+
+def hearing_of(network: Network) -> Hearing:
+    """Return the weights of links, in their order; of some none may be stored."""
+    links = link_table(network)
+    receivers = np.repeat(np.arange(network.num_agents), network.degrees)
+    weights = np.asarray(network.matrix[receivers, links.senders], dtype=np.float64).ravel()
+    return Hearing(links.indptr, links.senders, weights, network.matrix.diagonal())
 
 
 def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[np.float64]]:
@@ -80,6 +119,8 @@ def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[
         return IndexRule(UCL, 0.0, sigma, policy.gamma, policy.precision, shift), growing
     if isinstance(policy, DecBayesUCB):
         return IndexRule(BAYES, sigma=sigma), growing
+    if isinstance(policy, IndependentUCB):
+        return IndexRule(UCB, scale=policy.constant * sigma**2), np.zeros(num_agents)
     kind = BETA_DRAW if policy.family == "bernoulli" else NORMAL_DRAW
     return IndexRule(kind, sigma=sigma), growing
 
@@ -88,7 +129,7 @@ def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
     indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any,
+    rule: Any, weather: Any, hearing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run; after an odd number `spare` holds the totals."""
     for run in prange(mixed.shape[0]):
@@ -97,8 +138,8 @@ def play_runs(
             own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
             _play_round(
                 world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
-                indptr, indices, weights, mixes, num_agents, inflation, rule, scratch, run, r,
-                0, mixed.shape[1],
+                indptr, indices, weights, mixes, num_agents, inflation, rule, weather, hearing,
+                scratch, run, r, 0, mixed.shape[1],
             )  # fmt: skip
 
 
@@ -106,7 +147,7 @@ def play_runs(
 def play_agents(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
     indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any,
+    rule: Any, weather: Any, hearing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread some agents; otherwise as `play_runs`."""
     num_runs, size = mixed.shape[:2]
@@ -116,7 +157,7 @@ def play_agents(
             run, block = task // world.num_blocks, task % world.num_blocks
             _play_round(
                 world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
-                indptr, indices, weights, mixes, num_agents, inflation, rule,
+                indptr, indices, weights, mixes, num_agents, inflation, rule, weather, hearing,
                 np.empty((3, world.tables.shape[1])), run, r, block * world.block,
                 min((block + 1) * world.block, size),
             )  # fmt: skip
@@ -126,38 +167,75 @@ def play_agents(
 def _play_round(
     world: Any, span: Any, tally: Any, fresh: Any, own: Any, other: Any, lasts: Any, levels: Any,
     indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any, scratch: Any, run: int, r: int, start: int, end: int,
+    rule: Any, weather: Any, hearing: Any, scratch: Any, run: int, r: int, start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents of one run average, choose and pull.
 
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
     done = span.first + r
-    if mixes:
-        average(indptr, indices, weights, own, other, start, end)
-    choose(
-        rule, other, start, end, num_agents, done, level(rule, num_agents, float(done)), inflation,
-        world.decision_keys[run], world.cubics, lasts, levels, scratch,
-    )  # fmt: skip
+    if weather.fate.shape[1] > 0:
+        _average_and_choose(
+            own, other, lasts, levels, hearing.indptr, hearing.senders, hearing.weights,
+            hearing.own_weights, mixes, num_agents, inflation, rule, weather.acts[run, r],
+            weather.fresh[run, r], weather.fate[run, r], world.decision_keys[run], world.cubics,
+            scratch, done, start, end,
+        )  # fmt: skip
+    else:
+        if mixes:
+            average(indptr, indices, weights, own, other, start, end)
+        rounds = float(done)
+        choose(
+            rule, other, start, end, num_agents, done, rounds, level(rule, num_agents, rounds),
+            inflation, world.decision_keys[run], world.cubics, lasts, levels, scratch,
+        )  # fmt: skip
     _pull(
         world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
         world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
-        other, lasts, world.block, span.slot + np.searchsorted(span.stops, r, side="right"), done,
-        start, end,
+        other, lasts, weather.acts[run, r : r + 1], world.block,
+        span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
     )  # fmt: skip
+
+
+@njit
+def _average_and_choose(
+    own: Any, other: Any, lasts: Any, levels: Any, indptr: Any, senders: Any, weights: Any,
+    own_weights: Any, mixes: bool, num_agents: float, inflation: Any, rule: Any, acts: Any,
+    renewed: Any, fate: Any, words_from: Any, cubics: Any, scratch: Any, done: int, start: int,
+    end: int,
+) -> None:  # fmt: skip
+    """Let some agents average over what they heard, and choose, under faults."""
+    num_arms = scratch.shape[1]
+    if mixes:
+        average_heard(indptr, senders, weights, own_weights, fate, own, other, start, end)
+    for agent in range(start, end):
+        if renewed[agent] > 0:
+            other[agent] = 0.0
+        if acts[agent] > 0:
+            rounds = 0.0
+            for k in range(num_arms):
+                rounds += other[agent, num_arms + k]
+            levels[agent] = math.inf  # look at all arms: some may hardly be known yet
+            choose(
+                rule, other, agent, agent + 1, num_agents, done, rounds,
+                level(rule, num_agents, max(1.0 / num_agents, rounds)), inflation, words_from,
+                cubics, lasts, levels, scratch,
+            )  # fmt: skip
 
 
 @njit
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, block: int, slot: int, done: int,
-    start: int, end: int,
+    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, slot: int,
+    done: int, start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents pull the arms they chose, and add the pulls to their averages."""
     num_arms = table.shape[0]
     for first in range(start, end, block):
         at, paid = first // block, 0.0
         for agent in range(first, min(first + block, end)):
+            if acts.shape[0] > 0 and acts[0, agent] == 0:
+                continue
             arm = lasts[agent]
             z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
             u = reward_from_variate(kind, table, arm, z)

@@ -71,18 +71,20 @@ def level(rule: Any, num_agents: float, rounds: float) -> float:
 
 @njit
 def choose(
-    rule: Any, own: Any, start: int, end: int, num_agents: float, done: int, time_level: float,
-    inflation: Any, words_from: Any, cubics: Any, lasts: Any, levels: Any, scratch: Any,
+    rule: Any, own: Any, start: int, end: int, num_agents: float, done: int, rounds: float,
+    time_level: float, inflation: Any, words_from: Any, cubics: Any, lasts: Any, levels: Any,
+    scratch: Any,
 ) -> None:  # fmt: skip
     """Write the arms of agents start … end − 1 into `lasts`.
 
     `own[agent]` holds K average sums and K average counts, `inflation[agent]` the ε of an inflated
-    index or GROWING, `words_from[agent]` the tape of decisions; `time_level` comes from `level`,
-    `done` is the number of rounds played, `levels` belongs to `_choose_bonus`, and `scratch` has
-    room for three numbers per arm. If `own` has one row, it is read by all agents; only draws allow
-    for that. As in `averaging`, the loop over agents stands inside.
+    index or GROWING, `words_from[agent]` the tape of decisions; `done` is the number of rounds
+    played, `rounds` and `time_level` are t and what `level` makes of it, `levels` belongs to
+    `_choose_bonus`, and `scratch` has room for three numbers per arm. If `own` has one
+    row, it is read by all agents; only draws allow for that. As in `averaging`, the loop over
+    agents stands inside.
     """
-    growing = math.sqrt(math.log(max(1.0, float(done))))
+    growing = math.sqrt(math.log(max(1.0, rounds)))
     if rule.kind == UCB or rule.kind == INFLATED:
         _choose_bonus(
             own, start, end, done, time_level, inflation, growing, lasts, levels, scratch[0]

@@ -6,6 +6,7 @@ import numpy as np
 
 from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.baselines import IndependentUCB
+from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.pulls import play_alone
 from coopbandits.sim.cpu.runs import Runs, UcbRule
 from coopbandits.sim.cpu.world import span
@@ -16,7 +17,9 @@ SPAN_PULLS = 2_000_000
 
 
 def play_independent_ucb(policy: IndependentUCB, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of `IndependentUCB`."""
+    """Play some runs of `IndependentUCB`; under faults agents have made unequally many pulls."""
+    if task.faults:
+        return play_consensus(policy, task, runs, tick)
     state = Runs(task, runs, tick)
     state.play_initial()
     rule = UcbRule(own_pulls=True, weight=1.0, least=NO_INFORMATION)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.network import Network
-from coopbandits.network.faults import directed_links
-from coopbandits.sim.record import Task
+from coopbandits.network.faults import DOWN, LOST, directed_links
+from coopbandits.sim.record import Record, Task
 
 RUN_ENTRIES = 2_000_000
 ALL_ENTRIES = 20_000_000
@@ -78,3 +78,18 @@ class Forecast:
         chunks = [schedule.read(rounds) for schedule in self.schedules]
         acts, fresh, fate = (np.stack(parts) for parts in zip(*chunks, strict=True))
         return Weather(acts, fresh, fate)
+
+
+def count_messages(
+    record: Record, recorded: NDArray[np.int64], done: int, fate: NDArray[np.int16], size: int
+) -> None:
+    """Enter what became of a message of `size` values per link in rounds `done` + 1, ….
+
+    `recorded` are all rounds after which totals are recorded.
+    """
+    sent = record.messages[:, None] + (fate != DOWN).sum(axis=2).cumsum(axis=1)
+    now = (recorded > done) & (recorded <= done + fate.shape[1])
+    record.values[:, now] = size * sent[:, recorded[now] - done - 1]
+    record.messages[:] = sent[:, -1]
+    record.delivered += (fate == 0).sum(axis=(1, 2))
+    record.lost += (fate == LOST).sum(axis=(1, 2))

@@ -78,10 +78,11 @@ def make_tally(task: Task, world: World) -> Tally:
     """Return an empty tally."""
     runs, agents = world.reward_keys.shape
     shape = (runs, world.num_blocks, task.rounds.size)
+    kept = (runs, agents, task.horizon if task.keep == "arms" else 0)
     return Tally(
         counts=np.zeros((*shape, task.problem.num_arms), dtype=np.int64),
         rewards=np.zeros(shape),
-        arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), dtype=np.int32),
+        arms=np.full(kept, -1, dtype=np.int32),  # no pull, until one is entered
     )
 
 

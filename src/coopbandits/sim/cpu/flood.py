@@ -1,0 +1,310 @@
+"""Flooding of totals: FloodTS and FloodUCB.
+
+An agent of `core.aggregate.flooded_totals` keeps everybody's totals. Here all pulls of a run stand
+in one log, and an entry is merely the last pull that it knows of, and the number of pulls up to it,
+which is its version. When a newer entry arrives, the pulls in between are added to the agent's
+totals. Every pull tells the one before it, since an agent that lost its memory begins anew and may
+later go on from what the others remember: the pulls of one agent are a tree, and on the way from
+one entry to another some may have to be taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from numpy.typing import NDArray
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.aggregate.flooded_totals import HEADER
+from coopbandits.core.robust import FloodTS, FloodUCB
+from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.pulls import book
+from coopbandits.sim.cpu.robust import choose_robust, posterior_of
+from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast, link_table
+from coopbandits.sim.cpu.world import span
+from coopbandits.sim.record import Record, Task, Tick, join
+
+MOST_BYTES = 2_000_000_000
+"""What logs and entries of all runs that are played together may take."""
+
+SPAN_ENTRIES = 50_000_000
+"""Entries of one run that are looked at between two reports of progress."""
+
+LAST, VERSION, CHANGED, SOURCE = range(4)
+"""What an entry consists of; the first two are −1 and 0 as long as nothing is known."""
+
+HEARD, ARRIVED = range(2)
+"""What is remembered of a link: see `FloodedTotals`."""
+
+AGENTS, ROUNDS = range(2)
+"""What is known beside totals: the number of agents, and the rounds behind their totals."""
+
+
+class Log(NamedTuple):
+    """Every pull (run, round, agent): what was played, what it paid, the round of the one before.
+
+    That is the one before in the same agent's memory, −1 for none.
+    """
+
+    arms: NDArray[np.int32]
+    rewards: Vector
+    before: NDArray[np.int32]
+
+
+class Fleet(NamedTuple):
+    """What the agents know; of pairs the one at round mod 2 is read and the other one written.
+
+    Attributes
+    ----------
+    entries : int32 of shape (run, 2, 4, agent, agent)
+        Of everybody's entries on everybody the last pull, version, and whence and when it came.
+    links : int32 of shape (run, 2, 2, link)
+        What the receiver of every link remembers of the sender's messages.
+    totals : (run, agent, 2K or 2K + 1)
+        Sums, counts and, where σ is estimated, squares of all pulls known of.
+    known : int64 of shape (run, agent, 2)
+        The number of agents known of, and the rounds behind their totals.
+    """
+
+    entries: NDArray[np.int32]
+    links: NDArray[np.int32]
+    totals: Vector
+    known: NDArray[np.int64]
+
+
+def play_flood(policy: FloodTS | FloodUCB, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of a policy that floods totals, as many together as memory allows."""
+    at_once = max(1, MOST_BYTES // bytes_of_a_run(task))
+    groups = [runs[first : first + at_once] for first in range(0, len(runs), at_once)]
+    return join([play_together(policy, task, group, tick) for group in groups])
+
+
+def bytes_of_a_run(task: Task) -> int:
+    """Return what one run takes: two times four numbers per pair of agents, and the log."""
+    agents = task.network.num_agents
+    return 32 * agents**2 + 16 * agents * task.horizon
+
+
+def play_together(policy: FloodTS | FloodUCB, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs that fit into memory together."""
+    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
+    posterior = posterior_of(policy, task.problem.sigma)
+    agents, width = state.shape[1], state.shape[2] + posterior.squares
+    log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
+    counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
+    # With as many runs as threads each thread plays runs of its own, else all share every round.
+    parts = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    most = min(forecast.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
+    while (done := state.done) < task.horizon:
+        rounds = min(most, task.horizon - done)
+        play_rounds(
+            state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
+            forecast.read(rounds), links, posterior, parts,
+        )  # fmt: skip
+        state.played(rounds)
+    return state.finish(counts.sum(axis=1))
+
+
+def make_log(task: Task, runs: int) -> Log:
+    """Return an empty log."""
+    shape = (runs, task.horizon, task.network.num_agents)
+    return Log(np.zeros(shape, np.int32), np.zeros(shape), np.zeros(shape, np.int32))
+
+
+def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
+    """Return agents that know of nobody but themselves."""
+    entries = np.zeros((runs, 2, 4, agents, agents), dtype=np.int32)
+    entries[:, :, LAST] = -1
+    known = np.zeros((runs, agents, 2), dtype=np.int64)
+    known[:, :, AGENTS] = 1
+    link_memory = np.zeros((runs, 2, 2, links), dtype=np.int32)
+    return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
+
+
+@njit(cache=True, parallel=True)
+def play_rounds(
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    links: Any, posterior: Any, parts: int,
+) -> None:  # fmt: skip
+    """Play a span of rounds in steps, one to pull and one to exchange messages.
+
+    Every thread plays some runs (`parts` = 1), or of each step some agents of every run. `counts`
+    (run, block, recorded round, 4) is what is said in `Runs.finish`.
+    """
+    num_runs, size = world.reward_keys.shape
+    at_once = 2 * span.rounds if parts == 1 else 1
+    width = world.block * (world.num_blocks // parts)
+    for first in range(0, 2 * span.rounds, at_once):
+        for task in prange(num_runs * parts):
+            run, start = task // parts, task % parts * width
+            _play(
+                world, span, tally, fresh[run], log, fleet, counts[run], weather, links, posterior,
+                run, start, min(start + width, size), first, first + at_once,
+            )  # fmt: skip
+
+
+@njit
+def _play(
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    links: Any, posterior: Any, run: int, start: int, end: int, first: int, stop: int,
+) -> None:  # fmt: skip
+    """Let some agents of one run make some steps."""
+    table, scratch = table_of(world.tables, run), np.empty((3, world.tables.shape[1]))
+    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
+    entries, memory, totals, known = (
+        fleet.entries[run],
+        fleet.links[run],
+        fleet.totals[run],
+        fleet.known[run],
+    )
+    for step in range(first, stop):
+        r = step // 2
+        done = span.first + r
+        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        now, after = done % 2, (done + 1) % 2
+        if step % 2 == 0:
+            if renewed.shape[0] > 0:
+                _renew(
+                    renewed[r], links.indptr, entries[now], memory[now], totals, known, start, end
+                )
+            _pull(
+                world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
+                world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run],
+                fresh, arms, rewards, before, entries[now], totals, known, acts[r : r + 1],
+                posterior, scratch, world.block, slot, done, start, end,
+            )  # fmt: skip
+        else:
+            _exchange(
+                links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
+                entries[now], entries[after], memory[now], memory[after], totals, known,
+                table.shape[0], counts[start // world.block, slot], done, start, end,
+            )  # fmt: skip
+
+
+@njit
+def _renew(
+    renewed: Any, indptr: Any, entries: Any, memory: Any, totals: Any, known: Any, start: int,
+    end: int,
+) -> None:  # fmt: skip
+    """Make some agents anew, who know of nobody but themselves."""
+    for agent in range(start, end):
+        if renewed[agent] > 0:
+            entries[LAST, agent] = -1
+            entries[VERSION, agent] = 0
+            memory[:, indptr[agent] : indptr[agent + 1]] = 0
+            totals[agent] = 0.0
+            known[agent, AGENTS], known[agent, ROUNDS] = 1, 0
+
+
+@njit
+def _pull(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
+    counts: Any, paid: Any, kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any,
+    entries: Any, totals: Any, known: Any, acts: Any, posterior: Any, scratch: Any, block: int,
+    slot: int, done: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Let some agents choose and pull, if they act."""
+    num_arms = table.shape[0]
+    for agent in range(start, end):
+        if acts.shape[0] > 0 and acts[0, agent] == 0:
+            continue
+        agents, rounds = float(known[agent, AGENTS]), known[agent, ROUNDS]
+        ahead = max(1.0, agents * done / rounds) if rounds > 0 else 1.0
+        word = word_at(decisions_from[agent], done)
+        arm = choose_robust(posterior, totals, agent, 1.0, agents, ahead, word, cubics, scratch)
+        z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
+        u = reward_from_variate(kind, table, arm, z)
+        _add(totals, agent, num_arms, arm, u, 1.0)
+        last = entries[LAST, agent, agent]
+        arms[done, agent], rewards[done, agent], before[done, agent] = arm, u, last
+        known[agent, ROUNDS] += done - last
+        entries[LAST, agent, agent] = done
+        entries[VERSION, agent, agent] += 1
+        entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
+        at = agent // block
+        book(counts[at], paid[at], kept_arms, fresh, agent, slot, arm, done, done + 1, u)
+
+
+@njit
+def _exchange(
+    indptr: Any, senders: Any, reverse: Any, fate: Any, arms: Any, rewards: Any, before: Any,
+    now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int, counts: Any,
+    done: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Let some agents take the messages of a round, all of which tell what was known before it."""
+    size, width = now.shape[1], HEADER + totals.shape[1]
+    for agent in range(start, end):
+        for what in range(4):
+            for origin in range(size):
+                after[what, agent, origin] = now[what, agent, origin]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            tell[HEARD, link], tell[ARRIVED, link] = told[HEARD, link], told[ARRIVED, link]
+            fated = fate[0, link] if fate.shape[0] > 0 else 0
+            if fated != DOWN:
+                sender, arrived = senders[link], told[ARRIVED, reverse[link]]
+                counts[0] += HEADER + width * _count_sent(now, sender, agent, arrived)
+                counts[1] += 1
+                counts[2 if fated == 0 else 3] += 1
+                if fated == 0:
+                    tell[HEARD, link], tell[ARRIVED, link] = done + 1, told[HEARD, reverse[link]]
+                    _take(
+                        arms, rewards, before, now, after, totals, known, num_arms, sender, agent,
+                        arrived, done,
+                    )  # fmt: skip
+
+
+@njit
+def _count_sent(entries: Any, sender: int, agent: int, arrived: int) -> int:
+    """Return the number of entries that an agent is not known to have, without a branch."""
+    found = 0
+    for origin in range(entries.shape[1]):
+        found += int(_is_sent(entries, sender, origin, agent, arrived))
+    return found
+
+
+@njit(inline="always")
+def _is_sent(entries: Any, sender: int, origin: int, agent: int, arrived: int) -> Any:
+    back = (entries[SOURCE, sender, origin] == agent) & (arrived > 0)
+    new = (entries[CHANGED, sender, origin] > arrived) & (entries[VERSION, sender, origin] > 0)
+    return new & (not back)
+
+
+@njit
+def _take(
+    arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
+    num_arms: int, sender: int, agent: int, arrived: int, done: int,
+) -> None:  # fmt: skip
+    """Take every entry of a message that is newer, or as new as one that came in this round.
+
+    Of entries of one version the own one stays, and of those that came the last one.
+    """
+    for origin in range(now.shape[1]):
+        version, own = now[VERSION, sender, origin], after[VERSION, agent, origin]
+        is_newer = version > own or (version == own and own != now[VERSION, agent, origin])
+        if is_newer and _is_sent(now, sender, origin, agent, arrived):
+            last, old = now[LAST, sender, origin], after[LAST, agent, origin]
+            known[agent, AGENTS] += int(own == 0)
+            known[agent, ROUNDS] += last - old
+            after[LAST, agent, origin], after[VERSION, agent, origin] = last, version
+            after[CHANGED, agent, origin], after[SOURCE, agent, origin] = done + 2, sender
+            while last != old:  # back to where the two meet; in a tree the deeper one goes first
+                forth, back = version >= own, own >= version
+                if forth:
+                    _add(totals, agent, num_arms, arms[last, origin], rewards[last, origin], 1.0)
+                    last, version = before[last, origin], version - 1
+                if back:
+                    _add(totals, agent, num_arms, arms[old, origin], rewards[old, origin], -1.0)
+                    old, own = before[old, origin], own - 1
+
+
+@njit(inline="always")
+def _add(totals: Any, agent: int, num_arms: int, arm: int, reward: float, times: float) -> None:
+    totals[agent, arm] += times * reward
+    totals[agent, num_arms + arm] += times
+    if totals.shape[1] > 2 * num_arms:
+        totals[agent, 2 * num_arms] += times * reward * reward
