@@ -149,6 +149,19 @@ def test_simulate_passes_every_setting_on(call: Call, tmp_path: Path) -> None:
     assert meta["engines"] == ["reference"]
 
 
+def test_simulate_with_faults_and_clocks(call: Call, tmp_path: Path) -> None:
+    played = ("--policy", "ucb-network", "--faults", "loss=0.3", "--clocks", "poisson:ratio=4")
+    outcome = call("simulate", *SMALL, *played, "--out", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    assert re.search(r"^policy +sent +delivered +late among them +lost$", outcome.out, re.MULTILINE)
+    settings = Result.load(tmp_path).meta["settings"]
+    assert (settings["faults"], settings["clocks"]) == ("loss=0.3", "poisson:ratio=4")
+    again = ("simulate", *SMALL, "--policy", "ucb-network", "--out", str(tmp_path))
+    assert "holds a result of other settings" in refused(call(*again))
+    assert "did you mean 'loss'" in refused(call(*again, "--faults", "los=0.3"))
+    assert "did you mean 'poisson'" in refused(call(*again, "--clocks", "poison"))
+
+
 def test_a_folder_of_other_settings_is_left_alone(call: Call, tmp_path: Path) -> None:
     simulate = ("simulate", *SMALL, "--policy", "dducb", "--out", str(tmp_path))
     assert call(*simulate).status == 0
@@ -457,6 +470,7 @@ def test_documented_options_exist(command: str) -> None:
         "simulate": {
             *("--graph", "--policy", "--horizon", "--runs", "--seed", "--out"),
             *("--means", "--sigma", "--weights", "--engine", "--shuffle-arms"),
+            *("--faults", "--clocks"),
         },
         "run": {"--out", "--set", "--workers", "--dask", "--retry"},
         "bench": {"--json"},

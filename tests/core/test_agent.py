@@ -152,6 +152,14 @@ def test_open_pulls_without_any_reward_expect_zero() -> None:
     assert counted.counts.tolist() == [0.0, 2.0]
 
 
+def test_open_pulls_leave_the_scatter_of_rewards_as_it_is() -> None:
+    estimate = Estimate(np.array([6.0, 1.0]), np.array([3.0, 4.0]), 7.0, 1.0, squares=40.0)
+    counted = with_open_pulls(estimate, np.array([2, 1]))
+    scatters = [e.squares - (e.sums**2 / e.counts).sum() for e in (estimate, counted)]
+    assert scatters[1] == pytest.approx(scatters[0])
+    assert counted.time == estimate.time
+
+
 def test_no_open_pulls_change_nothing() -> None:
     estimate = Estimate(np.ones(2), np.ones(2), 2.0, 1.0)
     assert with_open_pulls(estimate, np.zeros(2, dtype=np.int64)) is estimate

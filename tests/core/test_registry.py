@@ -16,8 +16,13 @@ from coopbandits.core import (
     CoopUCB,
     CoopUCL,
     DelayedCentralUCB,
+    FloodTS,
+    FloodUCB,
+    GossipTS,
     IndependentUCB,
     InputError,
+    TreeTS,
+    TreeUCB,
     UCBNetwork,
     parse_policy,
 )
@@ -75,7 +80,8 @@ def test_every_variant_parses_back(variant: str) -> None:
 DESIGN = {
     "DDUCB": "dducb", "CoopUCB": "coop-ucb", "CoopUCB2": "coop-ucb2", "CoopUCL": "coop-ucl",
     "DecTS": "dec-ts", "CentralUCB": "central-ucb", "CentralBatchedUCB": "central-batched-ucb",
-    "CentralTS": "central-ts", "IndependentUCB": "independent-ucb",
+    "CentralTS": "central-ts", "IndependentUCB": "independent-ucb", "GossipTS": "gossip-ts",
+    "TreeTS": "tree-ts", "FloodTS": "flood-ts",
 }  # fmt: skip
 
 
@@ -116,6 +122,11 @@ def test_every_name_gives_its_defaults(name: str) -> None:
         ("delayed-central-ucb:delay=3,constant=2", DelayedCentralUCB(3, 2.0)),
         ("ucb-network:constant=2", UCBNetwork(2.0)),
         ("mp-ucb:hop_limit=3,constant=0.5", MPUCB(3, 0.5)),
+        ("gossip-ts:sigma=estimate", GossipTS(sigma="estimate")),
+        ("tree-ts:family=bernoulli", TreeTS("bernoulli")),
+        ("flood-ts:family=bernoulli,sigma=estimate", FloodTS("bernoulli", "estimate")),
+        ("tree-ucb:constant=3", TreeUCB(3.0)),
+        ("flood-ucb:constant=0.5", FloodUCB(0.5)),
     ],
 )
 def test_settings_of_the_field(text: str, policy: Any) -> None:
@@ -173,6 +184,7 @@ def test_spaces_and_fractions_are_read() -> None:
         ("delayed-central-ucb:delay=0", r"delay is 0; it must be a whole number, at least 1"),
         ("mp-ucb", r"policy mp-ucb has no hop_limit; .*, such as mp-ucb:hop_limit=2"),
         ("mp-ucb:hop_limit=0", r"hop_limit is 0; it must be a whole number, at least 1"),
+        ("tree-ts:sigma=estimated", r"unknown way to know sigma 'estimated'.* 'estimate'\?"),
         ("dec-ts:family=gausian", r"unknown family of rewards .*did you mean 'gaussian'\?"),
         ("", r"unknown policy ''; known are .*; choose one of these"),
         ("dducb:etta=3", r"unknown setting of policy dducb 'etta'.*did you mean 'eta'\?"),

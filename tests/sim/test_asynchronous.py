@@ -18,12 +18,18 @@ from coopbandits import (
     IndependentUCB,
     InputError,
     Network,
+    Policy,
     Result,
     UCBNetwork,
     Vector,
+    parse_policy,
     simulate,
 )
 from coopbandits.core import LocalView
+from coopbandits.core.registry import EXAMPLES
+from coopbandits.sim.asynchronous import Letter, Run
+from coopbandits.sim.clocks import PoissonClocks
+from coopbandits.sim.record import Task
 
 from .policies import Fixed, FixedAgent, Recording
 
@@ -165,6 +171,22 @@ def test_cooperation_pays_on_own_clocks_and_not_when_all_is_lost() -> None:
     assert float(deaf[0]) == float(deaf[1])
 
 
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_policy_plays_on_own_clocks_or_says_that_it_cannot(text: str) -> None:
+    policy = parse_policy(text)
+    call: dict[str, Any] = {"runs": 1, "faults": "loss=0.2", "clocks": "poisson:ratio=5,latency=1"}
+    if isinstance(policy, Policy) and policy.needs_common_round:
+        with pytest.raises(InputError, match="needs rounds that all agents count together"):
+            play(policies=policy, **call)
+        return
+    result = play(policies=policy, **call)
+    counts = result.deliveries
+    assert np.array_equal(
+        counts["sent"], counts["delivered"] + counts["lost"] + counts["under_way"]
+    )
+    assert np.isfinite(result.realized_regret).all()
+
+
 def test_a_controller_sees_whole_units_of_time() -> None:
     """On equal regular clocks every unit has one pull of everybody: the batches are the rounds."""
     policies = [CentralBatchedUCB()]
@@ -195,3 +217,14 @@ def test_the_compiled_engine_hands_over(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_does_not_go_together(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         play(**({"clocks": "poisson", "policies": UCBNetwork()} | changes))
+
+
+@pytest.mark.parametrize("times", [(1.0, 2.0), (2.0, 1.0)])
+def test_the_newer_of_two_letters_is_kept_whichever_comes_first(times: tuple[float, float]) -> None:
+    clocks = PoissonClocks()
+    run = Run(Task(PROBLEM, NETWORK, Fixed(), 5, 0, np.array([5]), clocks=clocks), clocks, 0)
+    for sent in times:
+        run._arrive(0, Letter(1, sent, np.array([sent])))
+    run._arrive(0, Letter(4, 0.5, np.array([0.5])))
+    assert {sender: letter.sent for sender, letter in run.inboxes[0].items()} == {1: 2.0, 4: 0.5}
+    assert run.counts.lost == 1

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, GaussianBandit, Network
-from coopbandits.core import CentralUCB, CoopUCB
+from coopbandits.core import CentralUCB, CoopUCB, TreeTS
 from coopbandits.core.central import Controller
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
+from coopbandits.sim.tapes import (
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    birth_words,
+    tape_words,
+    variates,
+)
 from coopbandits.theory.epsilon_c import epsilon_c
 
 from .policies import Fixed, Recording, UpwardAgent
@@ -49,6 +56,13 @@ def test_agents_are_told_no_more_than_they_need() -> None:
     told = [agent.view for agent in reference.Agents(task(DDUCB()), DDUCB(), 0).agents]
     assert all(view.num_agents == 5 and view.lambda_bound == NETWORK.lambda2 for view in told)
     assert all(view.global_knowledge == {} for view in told)
+
+
+def test_agents_are_told_the_random_word_of_their_run() -> None:
+    policy = TreeTS()
+    for run in (0, 3):
+        agents = reference.Agents(task(policy), policy, run).agents
+        assert [agent.view.random_word for agent in agents] == birth_words(9, run, 5)
 
 
 def test_agents_are_told_their_own_global_knowledge() -> None:

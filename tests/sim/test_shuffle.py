@@ -20,6 +20,7 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.experiments.suite import LEFT_OUT
 from coopbandits.sim.tapes import arm_order
 
 from .policies import Fixed
@@ -27,7 +28,7 @@ from .policies import Fixed
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [
-    *map(parse_policy, EXAMPLES),
+    *(parse_policy(text) for text in EXAMPLES if text not in LEFT_OUT),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True, own_pulls=False),

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core.draws import Words, normals, uniforms, words
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, arm_order, tape_words, variates
+from coopbandits.sim.tapes import (
+    BIRTH,
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    arm_order,
+    birth_words,
+    tape_words,
+    variates,
+)
 
 PULLS = 5_000
 PLACES = list(product((0, 1, 2**63), (REWARDS, DECISIONS), (0, 1, 1000)))
@@ -94,6 +103,14 @@ def test_an_order_depends_on_seed_and_run_alone() -> None:
     others = [arm_order(seed, run, 50).tolist() for seed in (1, 2) for run in (2, 3)]
     assert len({tuple(order) for order in others}) == 4
     assert arm_order(1, 2, 1).tolist() == [0]
+
+
+def test_every_agent_is_born_with_a_word_of_its_own() -> None:
+    assert birth_words(1, 2, 5) == birth_words(1, 2, 9)[:5]
+    everybody = [birth_words(seed, run, 50) for seed in (1, 2) for run in (2, 3)]
+    assert len(set().union(*everybody)) == 200
+    assert BIRTH not in (REWARDS, DECISIONS)
+    assert all(0 < word < 2**64 for word in everybody[0])
 
 
 def test_variates_are_what_the_problem_declares(all_tapes: Words) -> None:

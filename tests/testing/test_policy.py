@@ -13,10 +13,13 @@ from coopbandits.core import (
     CoopUCB,
     CoopUCL,
     DecTS,
+    FloodTS,
+    GossipTS,
     IndependentTS,
     IndependentUCB,
     InputError,
     Policy,
+    TreeTS,
     parse_policy,
 )
 from coopbandits.core.registry import EXAMPLES
@@ -44,6 +47,10 @@ VARIANTS = (
     IndependentTS("bernoulli"),
     MPUCB(1),
     MPUCB(100),
+    GossipTS(sigma="estimate"),
+    TreeTS("bernoulli"),
+    TreeTS(sigma="estimate"),
+    FloodTS(sigma="estimate"),
 )
 
 BROKEN: dict[str, tuple[Any, ...]] = {

@@ -160,7 +160,6 @@ class Network:
         sigma: float,
         needs: frozenset[str],
         global_knowledge: Mapping[str, float] | None = None,
-        common_round: bool = True,
     ) -> LocalView:
         """Return what one agent is allowed to know.
 
@@ -175,8 +174,6 @@ class Network:
             "lambda_bound".
         global_knowledge : mapping, optional
             Numbers of this agent that take the whole network to compute.
-        common_round : bool
-            Whether all agents count rounds together.
         """
         own_weight, neighbor_weights = self._row(agent_id)
         return LocalView(
@@ -188,7 +185,6 @@ class Network:
             num_agents=self.num_agents if "num_agents" in needs else None,
             lambda_bound=self.lambda2 if "lambda_bound" in needs else None,
             global_knowledge=dict(global_knowledge or {}),
-            common_round=common_round,
         )
 
     def _row(self, agent_id: int) -> tuple[float, dict[int, float]]:

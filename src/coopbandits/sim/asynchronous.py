@@ -18,12 +18,12 @@ from coopbandits.core.agent import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.network.faults import Loss
 from coopbandits.problems import reward_from_variate
-from coopbandits.sim.clocks import exponential
+from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Agents, Central, make_players
+from coopbandits.sim.reference import Agents, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
-CLOCKS = 4
+CLOCKS = 5
 """The stream of random words for clocks, in so many parts:"""
 RATES, PULLS, GOSSIPS, LATENCIES, LOSSES = range(5)
 
@@ -33,11 +33,11 @@ WHOLE, ARRIVAL, PULL, GOSSIP = range(4)
 CHUNK = 64
 
 
-def play(task: Task, runs: range, tick: Tick) -> Record:
+def play(task: Task, clocks: Clocks, runs: range, tick: Tick) -> Record:
     """Play some runs, one after another."""
     record = Record.empty(task, len(runs))
     for row, run in enumerate(runs):
-        Run(task, run).play(record, row, tick)
+        Run(task, clocks, run).play(record, row, tick)
     return record
 
 
@@ -70,10 +70,10 @@ class Letter(NamedTuple):
 class Run:
     """One run: the queue of events, and who takes part."""
 
-    def __init__(self, task: Task, run: int) -> None:
-        assert task.clocks is not None  # noqa: S101  for the type checker
-        self.task, self.clocks = task, task.clocks
+    def __init__(self, task: Task, clocks: Clocks, run: int) -> None:
+        self.task, self.clocks = task, clocks
         self.players = make_players(task, run)
+        self.agents = self.players.agents if isinstance(self.players, Agents) else []
         self.counts = self.players.counts
         self.queue: list[tuple[float, int, int, int]] = []
         self.made = 0
@@ -107,8 +107,7 @@ class Run:
 
     def _start(self) -> None:
         self._push(1.0, WHOLE, 0)
-        kinds = (PULL, GOSSIP) if isinstance(self.players, Agents) else (PULL,)
-        for kind in kinds:
+        for kind in (PULL, GOSSIP) if self.agents else (PULL,):
             for agent in range(self.task.network.num_agents):
                 self._push_tick(0.0, kind, agent, first=True)
 
@@ -124,12 +123,12 @@ class Run:
 
     def play(self, record: Record, row: int, tick: Tick) -> None:
         """Play all events of the horizon."""
-        task, kept, time = self.task, 0, 0.0
+        task, kept = self.task, 0
         while kept < task.rounds.size:
             time, kind, who, number = heapq.heappop(self.queue)
             if kind == WHOLE:
-                if isinstance(self.players, Central):
-                    self.players.end_round([])
+                if not self.agents:
+                    self.players.end_round([])  # a controller knows what it saw in this time
                 if round(time) == task.rounds[kept]:
                     self._record(record, row, kept)
                     kept += 1
@@ -165,8 +164,7 @@ class Run:
 
     def _gossip(self, time: float, agent: int) -> None:
         """Send to every neighbour, then receive what has come."""
-        assert isinstance(self.players, Agents)  # noqa: S101  for the type checker
-        me = self.players.agents[agent]
+        me = self.agents[agent]
         start = int(self.task.network.adjacency.indptr[agent])
         for link, neighbor in enumerate(self.task.network.neighbors(agent), start):
             message = me.outgoing(neighbor)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from coopbandits.core.agent import LocalView
 from coopbandits.core.central import CentralPolicy
 from coopbandits.core.policy import Policy
 from coopbandits.problems import reward_from_variate
@@ -60,25 +61,9 @@ class Agents(Players):
     """One agent object per node, each told its LocalView alone."""
 
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
-        problem, network = task.problem, task.network
-        known = global_knowledge(network, policy.needs)
-        self.policy = policy
-        self.views = [
-            network.local_view(
-                i,
-                num_arms=problem.num_arms,
-                sigma=problem.sigma,
-                needs=policy.needs,
-                global_knowledge=known[i],
-                common_round=task.clocks is None,
-            )
-            for i in range(network.num_agents)
-        ]
-        if "random_word" in policy.needs:
-            words = birth_words(task.seed, run, network.num_agents)
-            self.views = [replace(view, random_word=words[view.agent_id]) for view in self.views]
+        self.policy, self.views = policy, local_views(task, policy, run)
         self.agents = [policy.make_agent(view) for view in self.views]
-        self.mail = Mail(network)
+        self.mail = Mail(task.network)
         self.counts = self.mail.counts
 
     def pull(
@@ -125,6 +110,29 @@ class Central(Players):
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller remembers."""
+
+
+def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
+    """Return what each agent may know in one run."""
+    network, common_round = task.network, task.clocks is None
+    known = global_knowledge(network, policy.needs)
+    words = [0] * network.num_agents
+    if "random_word" in policy.needs:
+        words = birth_words(task.seed, run, network.num_agents)
+    return [
+        replace(
+            network.local_view(
+                i,
+                num_arms=task.problem.num_arms,
+                sigma=task.problem.sigma,
+                needs=policy.needs,
+                global_knowledge=known[i],
+            ),
+            random_word=words[i],
+            common_round=common_round,
+        )
+        for i in range(network.num_agents)
+    ]
 
 
 def make_players(task: Task, run: int) -> Players:

@@ -190,8 +190,11 @@ PLAY = {"cpu": cpu.play, "reference": reference.play}
 
 
 def _play(engine: str, task: Task, runs: range, tick: Tick) -> Record:
-    play = PLAY[engine] if task.clocks is None else asynchronous.play
-    return restore_order(play(task, runs, tick), task, runs)
+    if task.clocks is None:
+        record = PLAY[engine](task, runs, tick)
+    else:
+        record = asynchronous.play(task, task.clocks, runs, tick)
+    return restore_order(record, task, runs)
 
 
 def _engine(wanted: str, task: Task) -> str:

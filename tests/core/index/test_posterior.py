@@ -10,7 +10,8 @@ from scipy.stats import beta, kstest, norm
 
 from coopbandits.core import Estimate
 from coopbandits.core.draws import normals, words
-from coopbandits.core.index import beta_draw_index, normal_draw_index
+from coopbandits.core.index import beta_draw_index, centred_draw_index, normal_draw_index
+from coopbandits.core.index.posterior import pooled_sigma
 
 ESTIMATE = Estimate(np.array([20.0, -10.0, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
 WORDS = words(31, np.arange(20_000, dtype=np.uint64)).tolist()
@@ -71,6 +72,62 @@ def test_beta_draws_take_what_rounding_leaves(
         found = beta_draw_index(spoiled, word)
         assert found == pytest.approx(beta_draw_index(clean, word), rel=1e-9)
         assert 0.0 < found[0] < 1.0
+
+
+def test_centred_draws_by_hand() -> None:
+    """One pull of the mean 0.1 for a prior; c = 2 makes every pull count twice."""
+    z = normals(words(99, np.arange(3, dtype=np.uint64)))
+    found = centred_draw_index(ESTIMATE._replace(anticipation=2.0), 99, sigma=0.5)
+    expected = [
+        40.1 / 161 + 0.5 * z[0] / np.sqrt(161),
+        -19.9 / 41 + 0.5 * z[1] / np.sqrt(41),
+        0.1 + 0.5 * z[2],
+    ]
+    assert found.tolist() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("sigma", [2.0, None])
+def test_centred_draws_know_neither_zero_nor_unit(sigma: float | None) -> None:
+    """Rewards 10 + 3u are drawn as u: sums, squares and σ follow."""
+    squares = 250.0
+    moved = ESTIMATE._replace(
+        sums=3 * ESTIMATE.sums + 10 * ESTIMATE.counts,
+        squares=9 * squares + 60 * ESTIMATE.sums.sum() + 100 * ESTIMATE.counts.sum(),
+    )
+    for word in WORDS[:20]:
+        plain = centred_draw_index(ESTIMATE._replace(squares=squares), word, sigma=sigma)
+        found = centred_draw_index(moved, word, sigma=sigma and 3 * sigma)
+        assert found.tolist() == pytest.approx((10 + 3 * plain).tolist(), rel=1e-9)
+
+
+def test_without_data_all_arms_are_drawn_alike() -> None:
+    nothing = Estimate(np.zeros(4), np.zeros(4), 2.0, 1.0)
+    z = normals(words(7, np.arange(4, dtype=np.uint64)))
+    assert centred_draw_index(nothing, 7, sigma=3.0).tolist() == (3.0 * z).tolist()
+    assert centred_draw_index(nothing, 7, sigma=None).tolist() == z.tolist()
+
+
+def test_sigma_is_found_from_the_scatter_within_arms() -> None:
+    """Rewards 1, 3 of one arm and 5, 7, 9 of another: 2 + 8 about their means, 5 − 2 − 2 free."""
+    found = Estimate(np.array([4.0, 21.0, 0.0]), np.array([2.0, 3.0, 0.0]), 5.0, 1.0, squares=165.0)
+    assert pooled_sigma(found) == pytest.approx(np.sqrt(10.0))
+    assert pooled_sigma(found._replace(time=4.0)) is None
+    assert pooled_sigma(found._replace(squares=155.0 - 1e-12)) == 0.0
+    many = normals(words(3, np.arange(60_000, dtype=np.uint64))).reshape(3, -1) * 1.7 + [
+        [0],
+        [4],
+        [9],
+    ]
+    pooled = Estimate(many.sum(axis=1), np.full(3, 2e4), 6e4, 9.0, squares=float((many**2).sum()))
+    assert pooled_sigma(pooled) == pytest.approx(1.7, rel=0.01)
+
+
+def test_beta_draws_anticipate() -> None:
+    estimate = Estimate(np.array([3.0, 1.0]), np.array([4.0, 4.0]), 8.0, 2.0)
+    more = Estimate(np.array([7.5, 2.5]), np.array([10.0, 10.0]), 8.0, 2.0)
+    for word in WORDS[:5]:
+        found = beta_draw_index(estimate._replace(anticipation=2.5), word)
+        assert found.tolist() == beta_draw_index(more, word).tolist()
 
 
 def test_draws_hang_on_the_word_alone() -> None:

@@ -14,7 +14,7 @@ NETWORK = Network.from_spec("grid:5x5")
 
 
 def fates(*kinds: Kind, rounds: int = 2000, run: int = 0) -> NDArray[np.int16]:
-    return Faults(kinds).schedule(NETWORK, 3, run).read(rounds).fate
+    return Faults(*kinds).schedule(NETWORK, 3, run).read(rounds).fate
 
 
 def near(share: float, expected: float, size: int) -> bool:
@@ -57,7 +57,7 @@ def test_bursts_come_in_spells() -> None:
 
 def test_both_directions_have_bursts_of_their_own() -> None:
     network = Network.from_spec("path:2")
-    runs = [Faults((Bursts(5.0, 5.0),)).schedule(network, 3, r).read(1).fate for r in range(400)]
+    runs = [Faults(Bursts(5.0, 5.0)).schedule(network, 3, r).read(1).fate for r in range(400)]
     lost = np.concatenate(runs) == LOST
     assert abs(correlation(lost[:, 0], lost[:, 1])) < 5 / np.sqrt(400)
 

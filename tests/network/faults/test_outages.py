@@ -19,7 +19,7 @@ LINKS = links_of(NETWORK)
 
 
 def down(*kinds: Kind, rounds: int = 1000, run: int = 0) -> NDArray[np.bool_]:
-    fate = Faults(kinds).schedule(NETWORK, 3, run).read(rounds).fate
+    fate = Faults(*kinds).schedule(NETWORK, 3, run).read(rounds).fate
     assert set(np.unique(fate).tolist()) <= {DOWN, 0}
     return np.equal(fate, DOWN)
 
@@ -98,7 +98,7 @@ def test_graphs_take_turns_in_their_union() -> None:
     network = Network.from_spec("|".join(texts))
     union = nx.compose_all([nx.from_scipy_sparse_array(parse_graph(text)) for text in texts])
     assert network.num_edges == union.number_of_edges()
-    fate = Faults([Graphs(4, "|".join(texts))]).schedule(network, 0, 0).read(30).fate  # type: ignore[arg-type]
+    fate = Faults(Graphs(4, "|".join(texts))).schedule(network, 0, 0).read(30).fate
     links = links_of(network)
     for row, fates in enumerate(fate):
         present = np.zeros((9, 9))

@@ -29,7 +29,7 @@ KINDS: dict[str, type[Kind]] = {
 _ORDER = list(KINDS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Faults:
     """What goes wrong between agents, as data; a schedule follows from it, the network and a seed.
 
@@ -38,7 +38,7 @@ class Faults:
 
     Parameters
     ----------
-    kinds : sequence of Kind
+    *kinds : Kind
         What goes wrong; nothing for a perfect network. A kind may be given several times.
 
     Examples
@@ -50,18 +50,16 @@ class Faults:
     (5, 4)
     """
 
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[Kind, ...]
 
-    def __post_init__(self) -> None:
-        """Refuse what is no kind of fault, and put kinds in their order."""
-        kinds = list(self.kinds)
+    def __init__(self, *kinds: Kind) -> None:
         for kind in kinds:
             if type(kind) not in KINDS.values():
                 raise InputError(
-                    f"{kind!r} is no kind of fault; give some such as Faults([Loss(0.3)])"
+                    f"{kind!r} is no kind of fault; give some such as Faults(Loss(0.3))"
                 )
-        kinds.sort(key=lambda kind: _ORDER.index(kind.name))
-        object.__setattr__(self, "kinds", tuple(kinds))
+        ordered = sorted(kinds, key=lambda kind: _ORDER.index(kind.name))
+        object.__setattr__(self, "kinds", tuple(ordered))
 
     def __bool__(self) -> bool:
         """Tell whether anything goes wrong."""
@@ -94,7 +92,7 @@ def parse_faults(text: str) -> Faults:
         return PERFECT
     # A graph's own commas do not part kinds, nor does its seed.
     parts = re.split(r",(?!\s*seed=)(?=\s*[\w-]+\s*=|\s*$)", text)
-    return Faults(tuple(_kind(part) for part in parts))
+    return Faults(*(_kind(part) for part in parts))
 
 
 def _kind(text: str) -> Kind:

@@ -69,9 +69,10 @@ def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None 
 
     No kernel keeps messages that are late.
     """
+    finds_out = isinstance(policy, DDUCB) and policy.estimates
     late = any(isinstance(kind, Delay) for kind in faults.kinds)
     takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
-    return type(policy) in KERNELS and takes_faults and clocks is None
+    return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
 
 
 def play(task: Task, runs: range, tick: Tick) -> Record:

@@ -135,7 +135,8 @@ def _play_run(
             ages, gaps, heard, minima, spare, steady, parent, root, beat, dist, counts[slot], done,
         )  # fmt: skip
         _tend(
-            links.indptr, own, totals, payloads, controls, ages, gaps, heard, agents_seen, steady, tag, parent, root, beat, dist, still, beat_gap, done + 1,
+            links.indptr, own, totals, payloads, controls, ages, gaps, heard, agents_seen, steady,
+            tag, parent, root, beat, dist, still, beat_gap, done + 1,
         )  # fmt: skip
         minima[:] = spare
 

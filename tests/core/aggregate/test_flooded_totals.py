@@ -1,0 +1,152 @@
+"""Flooding of totals: exact, never twice, sent until it has arrived, and then no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from coopbandits.core import InputError
+from coopbandits.core.aggregate import FloodedTotals
+
+from ..fleet import GRAPHS, one_view  # noqa: TID252  # as in test_local
+from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules  # noqa: TID252
+
+REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
+
+
+def sent(agent: FloodedTotals, neighbor: int) -> list[float]:
+    message = agent.outgoing(neighbor)
+    assert message is not None
+    found: list[float] = message.tolist()
+    return found
+
+
+def test_rounds_by_hand() -> None:
+    """One arm, and squares: entries are agent, rounds, sum, count, square."""
+    mine = FloodedTotals(one_view(num_arms=1), squares=True)
+    assert sent(mine, 1) == [1, 0, 0, 0, 0, 0, 0]
+    mine.observe(0, 3.0)
+    assert sent(mine, 1) == [1, 0, 0, 1, 3, 1, 9]
+    mine.receive({1: np.array([1.0, 1, 1, 1, 5, 1, 25, 7, 4, 8, 4, 20])})
+    estimate = mine.estimate()
+    assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([16.0], [6.0])
+    assert (estimate.time, estimate.num_agents, estimate.squares) == (6.0, 3.0, 54.0)
+    assert estimate.anticipation == 1.0  # three agents and one round, of which six are known
+    # Message 1 has arrived, but the pull might have come after it: it goes out once more. What
+    # came from neighbour 1 does not go back; neighbour 2 knows nothing.
+    assert sent(mine, 1) == [2, 1, 0, 1, 3, 1, 9]
+    assert sent(mine, 2) == [2, 0, 0, 1, 3, 1, 9, 1, 1, 5, 1, 25, 7, 4, 8, 4, 20]
+    # The entry with fewer pulls is the older one.
+    mine.receive({1: np.array([2.0, 2, 7, 3, 7, 3, 15]), 2: np.array([2.0, 2])})
+    assert mine.estimate().counts.tolist() == [6.0]
+    assert sent(mine, 1) == [3, 2]
+    assert sent(mine, 2) == [3, 2]
+    mine.receive({2: np.array([3.0, 3, 7, 5, 9, 5, 21])})
+    assert sent(mine, 1) == [4, 2, 7, 5, 9, 5, 21]
+    assert sent(mine, 2) == [4, 3]
+
+
+def test_what_is_on_its_way_is_anticipated() -> None:
+    mine = FloodedTotals(one_view(num_arms=1))
+    mine.observe(0, 3.0)
+    for number in range(1, 9):
+        mine.receive({1: np.array([number, 0.0, 1, 3, 6, 3])})
+    assert mine.estimate().anticipation == 2 * 8 / (1 + 3)
+    alone = FloodedTotals(one_view(num_arms=1, common_round=False))
+    alone.restore_state(mine.export_state())
+    assert alone.estimate().anticipation == 1.0
+
+
+def test_an_agent_without_memory_hears_of_its_former_self() -> None:
+    world = Rough(FloodedTotals, GRAPHS["star-6"])
+    for _ in range(10):
+        world.pull()
+        world.step()
+    world.agents[0] = world.make(world.views[0])
+    for _ in range(4):
+        world.step()
+    for agent in world.agents:
+        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+
+
+@REPEATABLE
+@given(graphs(8))
+def test_totals_are_as_old_as_far(graph: nx.Graph[Any]) -> None:
+    distance = dict(nx.all_pairs_shortest_path_length(graph))
+    world = Rough(FloodedTotals, graph)
+    for _ in range(nx.diameter(graph) + 3):
+        world.pull()
+        world.step()
+        for i, agent in enumerate(world.agents):
+            ages = {j: max(1, distance[i][j]) for j in graph}
+            reached = [j for j in graph if ages[j] <= world.now]
+            assert agent.entries[:, 0].tolist() == reached
+            expected = [world.history[world.now + 1 - ages[j]][j].tolist() for j in reached]
+            assert agent.entries[:, 2:].tolist() == expected
+
+
+@REPEATABLE
+@given(graphs(), schedules)
+def test_loss_is_delay_and_traffic_ends(graph: nx.Graph[Any], schedule: Schedule) -> None:
+    """At all times what is known of an agent is what it had once; in the end it is all."""
+    world = Rough(FloodedTotals, graph)
+    for _ in range(25):
+        world.pull()
+        world.step(schedule)
+        for agent in world.agents:
+            for entry in agent.entries:
+                j, rounds = entry[:2].astype(int)
+                assert entry[2:].tolist() == world.history[rounds][j].tolist()
+            assert np.isfinite(agent.estimate().anticipation)
+    for _ in range(nx.diameter(graph) + 5):
+        world.step()
+    for agent in world.agents:
+        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+        assert all(len(sent(agent, j)) == 2 for j in agent.places)
+
+
+WIDTH = 2 + 2 * NUM_ARMS
+BAD: dict[str, tuple[Any, str]] = {
+    "length": (np.ones(7), r"from 2 has shape \(7,\); it must be one vector of 2 values and 6 per"),
+    "square": (np.ones((1, 8)), r"from 2 has shape \(1, 8\)"),
+    "nan": (np.full(2 + WIDTH, np.nan), "from 2 has values that are not finite"),
+    "agent": (np.array([1.0, 0, 0.5, 1, 0, 0, 0, 0]), r"tells of agent 0.5 and 1 rounds; agents"),
+    "nobody": (np.array([1.0, 0, -1, 1, 0, 0, 0, 0]), "tells of agent -1 and 1 rounds"),
+    "rounds": (np.array([1.0, 0, 1, -1, 0, 0, 0, 0]), "agent 1 and -1 rounds; .* never negative"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_messages_change_nothing(case: str) -> None:
+    message, sentence = BAD[case]
+    mine = FloodedTotals(one_view())
+    before = mine.export_state()
+    with pytest.raises(InputError, match=sentence):
+        mine.receive({1: np.array([1.0, 0, 1, 1, 0, 0, 1, 0]), 2: message})
+    assert mine.export_state() == before
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "rounds": (lambda s: s.update(rounds=-1), r"state field rounds is -1; it must be a whole"),
+    "agent": (lambda s: s["entries"][1].__setitem__(0, 0.5), "entries tells of agent 0.5"),
+    "order": (lambda s: s["entries"].reverse(), "must tell of the same agents, the own one among"),
+    "stranger": (lambda s: s["entries"][0].__setitem__(0, 0.0), "the own one among them"),
+    "length": (lambda s: s["changed"].pop(), "entries, changed and sources must tell of the same"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
+    tamper, sentence = TAMPERED[name]
+    mine = FloodedTotals(one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    mine.receive({2: np.array([1.0, 0, 2, 1, 0, 0, 1, 0])})
+    before, state = mine.export_state(), mine.export_state()
+    tamper(state)
+    with pytest.raises(InputError, match=sentence):
+        mine.restore_state(state)
+    assert mine.export_state() == before

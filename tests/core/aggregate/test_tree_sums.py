@@ -1,0 +1,320 @@
+"""Tree sums: exact on a tree that stands, and never a loop, whatever the network does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from coopbandits.core import InputError, Vector
+from coopbandits.core.aggregate import TreeSums
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
+from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, tag_of
+
+from ..fleet import GRAPHS, one_view  # noqa: TID252  # as in test_local
+from ..rough import CALM, Rough, Schedule, graphs, schedules  # noqa: TID252
+
+REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
+
+
+def message(payload: list[float], root: float, beat: int, dist: float, child: int) -> Vector:
+    return np.array([*payload, root, beat, dist, child], dtype=np.float64)
+
+
+def a_tree() -> TreeSums:
+    """An agent with neighbours 1 and 2, and one arm; 2 is its parent and 1 its child."""
+    mine = TreeSums(one_view(num_arms=1))
+    mine.receive(
+        {
+            1: message([5.0, 2.0, 1.0, 2.0], mine.tag, 1, 1, 1),
+            2: message([7.0, 3.0, 2.0, 3.0], mine.tag / 2, 9, 4, 0),
+        }
+    )
+    return mine
+
+
+def test_rounds_by_hand() -> None:
+    mine = a_tree()
+    assert (mine.parent, mine.root, mine.beat, mine.dist) == (2, mine.tag / 2, 9.0, 5.0)
+    mine.observe(0, 10.0)
+    to_child, to_parent = mine.outgoing(1), mine.outgoing(2)
+    assert to_child is not None
+    assert to_parent is not None
+    assert to_child[:8].tolist() == [17.0, 4.0, 3.0, 5.0, mine.tag / 2, 9.0, 5.0, 0.0]
+    assert to_parent[:8].tolist() == [15.0, 3.0, 2.0, 4.0, mine.tag / 2, 9.0, 5.0, 1.0]
+    assert to_child[8:].tolist() == mine.minima.tolist()
+    estimate = mine.estimate()
+    assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([22.0], [6.0])
+    assert (estimate.time, estimate.squares) == (6.0, 0.0)
+    num_agents = max(4.0, count_agents(mine.minima))
+    assert estimate.num_agents == num_agents
+    assert estimate.anticipation == max(1.0, num_agents * 1 / 7)
+
+
+def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
+    mine = TreeSums(one_view(num_arms=1), squares=True)
+    mine.observe(0, 3.0)
+    mine.receive({1: message([5.0, 2.0, 25.0, 1.0, 2.0], mine.tag + 0.1, 1, 1, 0)})
+    told = mine.outgoing(1)
+    assert told is not None
+    assert told[:5].tolist() == [3.0, 1.0, 9.0, 1.0, 1.0]
+    assert mine.estimate().squares == 9.0
+    assert (mine.parent, mine.dist, mine.beat) == (NOBODY, 0.0, 1.0)
+    assert told[5:9].tolist() == [mine.tag, 2.0, 0.0, 0.0]
+
+
+def test_nothing_is_anticipated_without_a_common_round() -> None:
+    mine = TreeSums(one_view(common_round=False))
+    assert mine.estimate().anticipation == 1.0
+    mine.observe(0, 1.0)
+    for _ in range(5):
+        mine.receive({})
+    assert mine.estimate().anticipation == 1.0
+    common = TreeSums(one_view())
+    common.restore_state(mine.export_state())
+    assert common.estimate().anticipation == 5 * common.estimate().num_agents
+
+
+def test_the_number_of_agents_is_believed_when_it_is_steady() -> None:
+    mine = a_tree()
+    mine.minima = np.full(EXPONENTIALS, 31 / 32 / 8.0)  # eight agents
+    for steady, expected in ((19, 8.0), (20, 4.0)):
+        mine.steady = steady
+        assert mine.estimate().num_agents == pytest.approx(expected)
+        told = mine.outgoing(1)
+        assert told is not None
+        assert told.size == 8 + (EXPONENTIALS if steady < 20 else 0)
+    mine.minima /= 2.0  # sixteen: four are too few to be all
+    assert mine.estimate().num_agents == pytest.approx(16.0)
+    mine.receive({2: message([7.0, 3.0, 2.0, 3.0], mine.root, 10, 4, 0)})
+    assert mine.steady == 21
+    mine.receive({2: message([7.0, 3.0, 3.0, 3.0], mine.root, 11, 4, 0)})
+    assert mine.steady == 0
+
+
+def test_a_silent_child_leaves_the_totals_and_a_silent_parent_is_dropped() -> None:
+    """18 silent rounds for a mean gap of 1; root and beat are kept, at an infinite distance."""
+    mine = a_tree()
+    for _ in range(18):
+        mine.receive({})
+    assert (mine.parent, mine.estimate().counts.tolist()) == (2, [5.0])
+    mine.receive({})
+    assert (mine.parent, mine.estimate().counts.tolist()) == (NOBODY, [0.0])
+    assert (mine.root, mine.beat, mine.dist) == (mine.tag / 2, 9.0, FAR)
+
+
+def test_a_parent_whose_root_has_grown_is_dropped() -> None:
+    mine = a_tree()
+    mine.receive({2: message([0.0, 0.0, 1.0, 0.0], 0.9, 10, 0, 0)})
+    assert (mine.parent, mine.root, mine.dist) == (NOBODY, mine.tag / 2, FAR)
+    # The old root is taken again with a newer beat only, and from whoever is not at infinity.
+    for beat, dist, parent in ((9, 1, NOBODY), (10, FAR, NOBODY), (10, 1, 2)):
+        mine.receive({2: message([0.0] * 4, mine.root, beat, dist, 0)})
+        assert mine.parent == parent
+    assert (mine.dist, mine.beat) == (2.0, 10.0)
+    mine.receive({2: message([0.0] * 4, mine.root, 11, FAR, 0)})
+    assert (mine.parent, mine.dist) == (2, FAR)
+
+
+def test_a_nearer_neighbour_with_a_newer_beat_becomes_parent() -> None:
+    mine = a_tree()
+    root = mine.root
+    for beat, dist, parent in ((9, 2, 2), (10, 4, 2), (11, 3, 1)):
+        mine.receive({1: message([0.0] * 4, root, beat, dist, 0)})
+        assert mine.parent == parent
+
+
+def test_a_lost_root_is_replaced() -> None:
+    """After 40 + 8 rounds without a new beat, by the own tag, one below the lost root's."""
+    mine = a_tree()
+    still = message([0.0] * 4, mine.root, 9, 4, 0)
+    for _ in range(48):
+        mine.receive({2: still})
+    assert mine.parent == 2
+    mine.receive({2: still})
+    assert (mine.parent, mine.root, mine.dist) == (NOBODY, mine.tag - 1.0, 0.0)
+    assert mine.beat == mine.rounds
+    assert mine.root < still[4]
+    mine.receive({1: message([0.0] * 4, mine.root - 3.0, 5, 0, 0)})
+    assert (mine.parent, mine.beat) == (1, 5.0)
+
+
+def test_means_of_gaps_make_patient() -> None:
+    mine = a_tree()
+    for now in range(1, 61):
+        heard = message([0.0] * 4, mine.root, 9 + now, 4, 0)
+        mine.receive({2: heard} if now % 10 == 0 else {})
+    assert mine.gaps[1] == pytest.approx(10 - 9 * 0.8**6)
+    # The first beat came two rounds in: a gap of ten like those of messages.
+    assert mine.beat_gap == pytest.approx(10 - 9 * 0.8**6)
+
+
+def test_tags_are_unit_uniforms_and_shift_exactly() -> None:
+    tags = np.array([tag_of(word) for word in range(1, 2001)])
+    assert np.unique(tags).size == 2000
+    assert abs(tags.mean() - 0.5) < 4 * 12**-0.5 / 2000**0.5
+    assert ((tags - 4000.0) + 4000.0 == tags).all()
+
+
+def parents_have_a_loop(world: Rough[TreeSums]) -> bool:
+    for agent in world.agents:
+        steps = 0
+        while agent.parent != NOBODY:
+            agent, steps = world.agents[agent.parent], steps + 1
+            if steps > len(world.agents):
+                return True
+    return False
+
+
+def assert_exact(world: Rough[TreeSums]) -> None:
+    """Everybody's totals are those of everybody, as old as they are far away on the tree.
+
+    In the round after, that is: what a neighbour pulled in the last one has just arrived.
+    """
+    tree: nx.Graph[Any] = nx.empty_graph(len(world.agents))
+    tree.add_edges_from((i, a.parent) for i, a in enumerate(world.agents) if a.parent != NOBODY)
+    assert nx.is_tree(tree)
+    for i, agent in enumerate(world.agents):
+        ages = nx.single_source_shortest_path_length(tree, i)
+        expected = sum(world.history[world.now + 1 - max(1, ages[j])][j] for j in tree)
+        estimate = agent.estimate()
+        assert [*estimate.sums, *estimate.counts] == np.asarray(expected).tolist()
+        assert agent.agents_seen == len(world.agents)
+
+
+@REPEATABLE
+@given(graphs(9))
+def test_three_diameters_make_totals_exact(graph: nx.Graph[Any]) -> None:
+    world = Rough(TreeSums, graph)
+    for _ in range(3 * nx.diameter(graph) + 2):
+        world.pull()
+        world.step()
+        assert not parents_have_a_loop(world)
+    assert_exact(world)
+    best = min(agent.tag for agent in world.agents)
+    assert all(agent.root == best for agent in world.agents)
+    distance = nx.single_source_shortest_path_length(
+        graph, next(i for i, agent in enumerate(world.agents) if agent.dist == 0)
+    )
+    assert [agent.dist for agent in world.agents] == [distance[i] for i in graph]
+
+
+@REPEATABLE
+@given(graphs(), schedules)
+def test_never_a_loop_under_any_schedule(graph: nx.Graph[Any], schedule: Schedule) -> None:
+    world = Rough(TreeSums, graph)
+    for _ in range(60):
+        world.pull()
+        world.step(schedule)
+        assert not parents_have_a_loop(world)
+        for agent in world.agents:
+            estimate = agent.estimate()
+            assert np.isfinite([*estimate.sums, estimate.time, estimate.anticipation]).all()
+
+
+@pytest.mark.parametrize("graph", ["grid-2x4", "cycle-9", "regular-3-8"])
+def test_trees_fall_apart_and_heal(graph: str) -> None:
+    """Long outages: parents are dropped, roots replaced, and totals exact when all is over."""
+    drops = roots = 0
+    for key in range(3):
+        world = Rough(TreeSums, GRAPHS[graph])
+        schedule = Schedule(key, loss=0.2, late=0, sleep=0.1, spell=60, both_ways=key > 0)
+        for now in range(420):
+            parents = [agent.parent for agent in world.agents]
+            world.pull()
+            world.step(schedule if now < 200 else CALM)
+            assert not parents_have_a_loop(world)
+            pairs = list(zip(parents, world.agents, strict=True))
+            drops += sum(old != NOBODY and agent.dist == FAR for old, agent in pairs)
+            roots += sum(old != NOBODY and agent.dist == 0 for old, agent in pairs)
+        assert_exact(world)
+        assert all(agent.steady > 0 for agent in world.agents)
+    assert drops > 10
+    assert roots > 0
+
+
+def test_a_root_that_is_gone_for_good() -> None:
+    world = Rough(TreeSums, GRAPHS["grid-2x4"])
+    gone = min(range(8), key=lambda i: world.agents[i].tag)
+
+    class Without(Schedule):
+        def delay(self, now: int, sender: int, receiver: int) -> int | None:
+            return None if gone in (sender, receiver) else 0
+
+    silent = Without(**vars(CALM))
+    for now in range(120):
+        world.pull()
+        world.step(CALM if now < 20 else silent)
+    others = [agent for i, agent in enumerate(world.agents) if i != gone]
+    assert len({agent.root for agent in others}) == 1
+    assert all(agent.root < 0.0 and agent.agents_seen == 7 for agent in others)
+
+
+def test_a_trap_for_trees() -> None:
+    """Whoever drops its parent must not end below an agent that has not heard of it.
+
+    0 and 1 have the smallest tags. 4 hangs on 0, 3 on 4, and 2 on 1. Then 4 loses 0, and 3 hears
+    nothing of it; 4 meets 2, which loses 1 and meets 3. Were an agent free to forget its root, 4
+    would go below 2 and 2 below 3, which is below 4.
+    """
+    graph: nx.Graph[Any] = nx.Graph([(0, 4), (4, 3), (3, 2), (2, 4), (2, 1)])
+    words = sorted(range(1, 400), key=tag_of)
+    since = {(0, 4): (0, 40), (1, 2): (0, 42), (2, 4): (58, 999), (2, 3): (60, 999)}
+
+    class Trap(Schedule):
+        def delay(self, now: int, sender: int, receiver: int) -> int | None:
+            first, end = since.get((min(sender, receiver), max(sender, receiver)), (0, 999))
+            muted = (sender, receiver) == (4, 3) and 58 <= now < 67
+            return 0 if first <= now < end and not muted else None
+
+    world = Rough(
+        lambda view: TreeSums(replace(view, random_word=words[view.agent_id])),
+        nx.convert_node_labels_to_integers(graph, ordering="sorted"),
+    )
+    for now in range(200):
+        world.pull()
+        world.step(Trap(**vars(CALM)))
+        assert not parents_have_a_loop(world)
+        if now >= 55:
+            assert all(agent.agents_seen <= 4.0 for agent in world.agents)
+    assert [agent.agents_seen for agent in world.agents] == [1.0, 1.0, 3.0, 3.0, 3.0]
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "short": (np.ones(9), r"from 2 has shape \(9,\); this round takes \(10,\) or \(42,\)"),
+    "nan": (np.full(10, np.nan), "from 2 has values that are not finite"),
+    "minima": (np.append(np.ones(41), 0.0), "from 2 has minima that are not positive"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_messages_change_nothing(case: str) -> None:
+    bad, sentence = BAD[case]
+    mine = TreeSums(one_view())
+    before = mine.export_state()
+    with pytest.raises(InputError, match=sentence):
+        mine.receive({1: np.ones(10), 2: bad})
+    assert mine.export_state() == before
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "parent": (lambda s: s.update(parent=7), r"parent is 7; it must be a neighbour, one of \[1, 2"),
+    "rounds": (lambda s: s.update(rounds=-1), r"state field rounds is -1; it must be a whole"),
+    "payloads": (lambda s: s.update(payloads=[]), r"payloads has shape \(0,\), but .* \(2, 4\)"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
+    tamper, sentence = TAMPERED[name]
+    mine = a_tree()
+    before, state = mine.export_state(), mine.export_state()
+    tamper(state)
+    with pytest.raises(InputError, match=sentence):
+        mine.restore_state(state)
+    assert mine.export_state() == before
