@@ -70,28 +70,22 @@ def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick)
     forecast, hearing = Forecast(task, runs), hearing_of(task.network)
     before = np.zeros((len(runs), 1, hearing.senders.size), dtype=np.int16)
     most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
-    play = play_runs if len(runs) >= get_num_threads() else play_agents
+    # With as many runs as threads each thread plays runs of its own, else all share every round.
+    parts = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         weather = forecast.read(rounds)
-        if task.faults:
-            if mixes:
-                count_messages(state.record, task.rounds, done, weather.fate, state.shape[2])
-            # A round begins with the messages of the one before.
-            fates = np.concatenate([before, weather.fate], axis=1)
-            weather, before = weather._replace(fate=fates[:, :-1].copy()), fates[:, -1:]
-        play(
+        play_rounds(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts, levels,
-            matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule, weather,
-            hearing,
+            matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule, parts,
+            weather, before, hearing,
         )  # fmt: skip
         if mixes and rounds % 2:
             mixed, spare = spare, mixed
+        if mixes:
+            count_messages(state.record, task, done, rounds, weather.fate, state.shape[2])
+        before = weather.fate[:, -1:].copy()
         state.played(rounds)
-    if mixes and not task.faults:
-        links = 2 * task.network.num_edges
-        state.record.values[:] = links * state.shape[2] * task.rounds
-        state.record.messages[:] = links * task.horizon
     return state.finish()
 
 
@@ -126,75 +120,69 @@ def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[
 
 
 @njit(cache=True, parallel=True)
-def play_runs(
+def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
     indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any, weather: Any, hearing: Any,
+    rule: Any, parts: int, weather: Any, before: Any, hearing: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run; after an odd number `spare` holds the totals."""
-    for run in prange(mixed.shape[0]):
-        scratch = np.empty((3, world.tables.shape[1]))
-        for r in range(span.rounds):
-            own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
-            _play_round(
-                world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
-                indptr, indices, weights, mixes, num_agents, inflation, rule, weather, hearing,
-                scratch, run, r, 0, mixed.shape[1],
-            )  # fmt: skip
+    """Play a span of rounds, every thread some runs (`parts` = 1), or of each round some agents.
 
-
-@njit(cache=True, parallel=True)
-def play_agents(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
-    indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any, weather: Any, hearing: Any,
-) -> None:  # fmt: skip
-    """Play a span of rounds, every thread some agents; otherwise as `play_runs`."""
+    After an odd number of rounds `spare` holds the totals. `before` (run, 1, link) are the fates of
+    the last messages before the span.
+    """
     num_runs, size = mixed.shape[:2]
-    for r in range(span.rounds):
-        own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
-        for task in prange(num_runs * world.num_blocks):
-            run, block = task // world.num_blocks, task % world.num_blocks
-            _play_round(
-                world, span, tally, fresh[run], own[run], other[run], lasts[run], levels[run],
-                indptr, indices, weights, mixes, num_agents, inflation, rule, weather, hearing,
-                np.empty((3, world.tables.shape[1])), run, r, block * world.block,
-                min((block + 1) * world.block, size),
+    at_once = span.rounds if parts == 1 else 1
+    width = world.block * (world.num_blocks // parts)
+    for first in range(0, span.rounds, at_once):
+        for task in prange(num_runs * parts):
+            run, start = task // parts, task % parts * width
+            _play(
+                world, span, tally, fresh[run], mixed[run], spare[run], lasts[run], levels[run],
+                indptr, indices, weights, mixes, num_agents, inflation, rule, weather, before,
+                hearing, run, start, min(start + width, size), first, first + at_once,
             )  # fmt: skip
 
 
 @njit
-def _play_round(
-    world: Any, span: Any, tally: Any, fresh: Any, own: Any, other: Any, lasts: Any, levels: Any,
+def _play(
+    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, levels: Any,
     indptr: Any, indices: Any, weights: Any, mixes: bool, num_agents: float, inflation: Any,
-    rule: Any, weather: Any, hearing: Any, scratch: Any, run: int, r: int, start: int, end: int,
+    rule: Any, weather: Any, before: Any, hearing: Any, run: int, start: int, end: int, first: int,
+    stop: int,
 ) -> None:  # fmt: skip
-    """Let some agents of one run average, choose and pull.
+    """Let some agents of one run average, choose and pull, in every of some rounds.
 
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
-    done = span.first + r
-    if weather.fate.shape[1] > 0:
-        _average_and_choose(
-            own, other, lasts, levels, hearing.indptr, hearing.senders, hearing.weights,
-            hearing.own_weights, mixes, num_agents, inflation, rule, weather.acts[run, r],
-            weather.fresh[run, r], weather.fate[run, r], world.decision_keys[run], world.cubics,
-            scratch, done, start, end,
+    scratch = np.empty((3, world.tables.shape[1]))
+    table, words_from, rewards_from = (
+        table_of(world.tables, run),
+        world.decision_keys[run],
+        world.reward_keys[run],
+    )
+    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    for r in range(first, stop):
+        done, rounds = span.first + r, float(span.first + r)
+        own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
+        if fate.shape[0] > 0:
+            _average_and_choose(
+                own, other, lasts, levels, hearing.indptr, hearing.senders, hearing.weights,
+                hearing.own_weights, mixes, num_agents, inflation, rule, acts[r], renewed[r],
+                before[run, 0] if r == 0 else fate[r - 1], words_from, world.cubics, scratch, done,
+                start, end,
+            )  # fmt: skip
+        else:
+            if mixes:
+                average(indptr, indices, weights, own, other, start, end)
+            choose(
+                rule, other, start, end, num_agents, done, rounds, level(rule, num_agents, rounds),
+                inflation, words_from, world.cubics, lasts, levels, scratch,
+            )  # fmt: skip
+        _pull(
+            world.form_kind, table, world.is_normal, world.cubics, rewards_from, tally.counts[run],
+            tally.rewards[run], tally.arms[run], fresh, other, lasts, acts[r : r + 1], world.block,
+            span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
         )  # fmt: skip
-    else:
-        if mixes:
-            average(indptr, indices, weights, own, other, start, end)
-        rounds = float(done)
-        choose(
-            rule, other, start, end, num_agents, done, rounds, level(rule, num_agents, rounds),
-            inflation, world.decision_keys[run], world.cubics, lasts, levels, scratch,
-        )  # fmt: skip
-    _pull(
-        world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
-        world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
-        other, lasts, weather.acts[run, r : r + 1], world.block,
-        span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
-    )  # fmt: skip
 
 
 @njit

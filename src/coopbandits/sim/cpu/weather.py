@@ -81,15 +81,18 @@ class Forecast:
 
 
 def count_messages(
-    record: Record, recorded: NDArray[np.int64], done: int, fate: NDArray[np.int16], size: int
+    record: Record, task: Task, done: int, rounds: int, fate: NDArray[np.int16], size: int
 ) -> None:
     """Enter what became of a message of `size` values per link in rounds `done` + 1, ….
 
-    `recorded` are all rounds after which totals are recorded.
+    Without faults nothing is said of what arrives.
     """
-    sent = record.messages[:, None] + (fate != DOWN).sum(axis=2).cumsum(axis=1)
-    now = (recorded > done) & (recorded <= done + fate.shape[1])
-    record.values[:, now] = size * sent[:, recorded[now] - done - 1]
+    per_round = np.full((len(fate), rounds), 2 * task.network.num_edges)
+    if fate.shape[1] > 0:
+        per_round = (fate != DOWN).sum(axis=2)
+        record.delivered += (fate == 0).sum(axis=(1, 2))
+        record.lost += (fate == LOST).sum(axis=(1, 2))
+    sent = record.messages[:, None] + per_round.cumsum(axis=1)
+    now = (task.rounds > done) & (task.rounds <= done + rounds)
+    record.values[:, now] = size * sent[:, task.rounds[now] - done - 1]
     record.messages[:] = sent[:, -1]
-    record.delivered += (fate == 0).sum(axis=(1, 2))
-    record.lost += (fate == LOST).sum(axis=(1, 2))
