@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from coopbandits import Cell, InputError, Result, SweepInterrupted
-from coopbandits.experiments.leaderboard import as_csv, as_text, deliver, draw, play
-from coopbandits.experiments.scores import Score, score, standings
-from coopbandits.experiments.suite import YARDSTICK, Plan, make_plan
+from coopbandits.experiments.leaderboard import as_csv, as_text, deliver, draw, group, play
+from coopbandits.experiments.scores import Score, score
+from coopbandits.experiments.suite import Plan, make_plan
 from coopbandits.sim.ledger import Ledger
 
 PLAN = make_plan(["few-agents", "fair-coins"], ["dducb", "dec-ts"], runs=3, seed=4, horizon=40)
@@ -42,7 +42,7 @@ Delivered = tuple[Path, str, list[Score]]
 def test_files(delivered: Delivered) -> None:
     folder, text, scores = delivered
     assert {path.name for path in folder.iterdir()} == {*FILES, "meta.json", "cells"}
-    assert text.startswith(as_text(PLAN, scores, standings(scores)))
+    assert text.startswith(as_text(PLAN, list(group(PLAN, scores))))
     last = text.splitlines()[-1]
     assert last.startswith(f"written to {folder}: ")
     assert all(name in last for name in FILES)
@@ -93,7 +93,8 @@ def test_the_text_names_the_best_decentralised_policy(delivered: Delivered) -> N
     _, text, scores = delivered
     lines = text.splitlines()
     assert lines[0] == (
-        "2 scenarios, 3 runs each, seed 4; scores are mean regrets relative to central-ts"
+        "2 scenarios where all is well, 3 runs each, seed 4; "
+        "scores are mean regrets relative to central-ts"
     )
     for scenario in PLAN.scenarios:
         own = [row for row in scores if row.scenario == scenario.name and row.decentralised]
@@ -105,8 +106,9 @@ def test_the_text_names_the_best_decentralised_policy(delivered: Delivered) -> N
 
 def test_the_figure_has_the_best_on_top(delivered: Delivered) -> None:
     scores = delivered[2]
-    overall = standings(scores)
-    axes = draw(scores, overall).axes[0]
+    (part,) = group(PLAN, scores)
+    overall = part.standings
+    axes = draw(part).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [s.policy for s in overall]
     assert [label.get_text() for label in axes.get_xticklabels()] == [
         "overall", "few-agents", "fair-coins",
@@ -121,25 +123,39 @@ def made_up(plan: Plan) -> list[Score]:
     """Scores of a whole suite, wide numbers."""
     return [
         Score(
-            scenario=scenario.name, policy=policy, played=policy, decentralised=policy != YARDSTICK,
+            scenario=scenario.name, policy=policy, played=policy, decentralised=True,
             bonus_constant=2.02, mean=123456.7 + at, interval=(123000.0, 124000.0),
             quantile=130000.0, values=1234.56, score=(123456.7 + at) / 123456.7,
             score_interval=(1000.0, 1200.0), rank=at + 1,
         )
         for scenario in plan.scenarios
-        for at, policy in enumerate((YARDSTICK, *(p for p in plan.policies if p != YARDSTICK)))
+        for at, policy in enumerate(dict.fromkeys((scenario.yardstick, *plan.policies)))
     ]  # fmt: skip
 
 
 def test_the_whole_suite_fits_into_a_hundred_columns() -> None:
     plan = make_plan()
     scores = made_up(plan)
-    text = as_text(plan, scores, standings(scores))
+    text = as_text(plan, list(group(plan, scores)))
     assert max(map(len, text.splitlines())) <= 100
-    assert len(text.splitlines()) < 60
+    assert len(text.splitlines()) < 100
     assert all(f" {policy} " in text for policy in plan.policies)
     assert all(f"\n{scenario.name} " in text for scenario in plan.scenarios)
     assert as_csv(scores).count("\n") == 1 + len(scores)
+
+
+def test_faults_are_a_table_and_a_figure_of_their_own(tmp_path: Path, thread: Executor) -> None:
+    plan = make_plan(["two-arms", "loss-30"], ["tree-ts", "dducb"], runs=2, horizon=30)
+    assert plan.policies == ("tree-ts", "dducb", "central-ts", "flood-ts")
+    played = play(plan, tmp_path, thread)
+    assert {cell.faults.spelling for cell, _ in played.results} == {"none", "loss=0.3"}
+    text = deliver(plan, played, tmp_path)
+    assert (tmp_path / "bad-networks.png").read_bytes().startswith(b"\x89PNG")
+    well, ill = group(plan, score(plan, played.results))
+    assert [standing.policy for standing in well.standings].count("dducb") == 1
+    assert "dducb" not in [standing.policy for standing in ill.standings]  # no kernel for faults
+    assert [row.score for row in ill.scores if row.policy == "flood-ts"] == [1.0]
+    assert "1 scenario with faults, 2 runs each, seed 0" in text
 
 
 def test_central_policies_alone(tmp_path: Path, thread: Executor) -> None:

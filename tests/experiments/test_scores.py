@@ -120,7 +120,7 @@ ROWS = [
 
 
 def test_standings() -> None:
-    found = {standing.policy: standing for standing in standings(ROWS)}
+    found = {standing.policy: standing for standing in standings(ROWS, YARDSTICK)}
     slow, quick = found["slow"], found["quick"]
     assert (slow.score, slow.quantile) == pytest.approx((6.0, 12.0))
     assert (slow.worst, slow.rank) == (9.0, 3)
@@ -133,14 +133,14 @@ def test_standings() -> None:
 def test_the_best_stands_first() -> None:
     ahead = [dataclasses.replace(r, score=r.score / 2) if r.policy == "slow" else r for r in ROWS]
     far = [dataclasses.replace(r, score=r.score / 9) if r.policy == "slow" else r for r in ROWS]
-    assert standings(ahead)[-1].policy == "slow"
-    assert [standing.rank for standing in standings(ROWS)][-1] == 3
-    assert (standings(far)[0].policy, standings(far)[0].rank) == ("slow", 1)
+    assert standings(ahead, YARDSTICK)[-1].policy == "slow"
+    assert [standing.rank for standing in standings(ROWS, YARDSTICK)][-1] == 3
+    assert (standings(far, YARDSTICK)[0].policy, standings(far, YARDSTICK)[0].rank) == ("slow", 1)
 
 
 def test_equal_scores_share_a_rank() -> None:
     twins = [*ROWS, row("a", "twin", 8.0, 3), row("b", "twin", 90.0, 3)]
-    ranks = {standing.policy: standing.rank for standing in standings(twins)}
+    ranks = {standing.policy: standing.rank for standing in standings(twins, YARDSTICK)}
     assert ranks["slow"] == ranks["twin"] == 3
 
 

@@ -48,7 +48,7 @@ def _bernoulli(means: str) -> dict[str, Any]:
 PAPER = _gaussian("1,0.8x16")
 """The arms of Martínez-Rubio, Kanade and Rebeschini (2019)."""
 
-SCENARIOS = (
+SCENARIOS: tuple[Scenario, ...] = (
     Scenario("cycle-100", "cycle:100", PAPER, 10_000,
              "The paper's first graph: it takes 50 rounds to hear of the other side."),
     Scenario("cycle-200", "cycle:200", PAPER, 4_000,
@@ -157,8 +157,7 @@ class Plan:
             problem = make_problem(scenario.name, scenario.problem)
             network = Network.from_spec(scenario.graph)
             faults = parse_faults(scenario.faults) if scenario.faults else PERFECT
-            policies = dict.fromkeys((*self.policies, scenario.yardstick))
-            for spelling in policies:
+            for spelling in self.policies:
                 policy = matched(spelling, problem)
                 if cpu.supports(policy, faults):
                     found[scenario.name, spelling] = Cell(
@@ -200,7 +199,7 @@ def make_plan(
     if horizon is not None:
         require_count("horizon", horizon)
         chosen = [replace(scenario, horizon=horizon) for scenario in chosen]
-    return Plan(tuple(chosen), _policies(policies), runs, seed)
+    return Plan(tuple(chosen), _policies(policies, chosen), runs, seed)
 
 
 def _scenarios(names: Sequence[str]) -> list[Scenario]:
@@ -211,9 +210,10 @@ def _scenarios(names: Sequence[str]) -> list[Scenario]:
     return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
 
 
-def _policies(texts: Sequence[str]) -> tuple[str, ...]:
+def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str, ...]:
+    yardsticks = [scenario.yardstick for scenario in scenarios]
     spellings = [parse_policy(text).spelling for text in texts] or list(POLICIES)
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")
-    return tuple(spellings)
+    return tuple(dict.fromkeys([*spellings, *yardsticks]))
