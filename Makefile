@@ -6,8 +6,7 @@ OUT ?= out
 .PHONY: run test test-slow check bench docs clean
 
 run: .venv/.base
-	$(BIN)/coopbandits simulate --graph cycle:100 --policy dducb --policy independent-ucb \
-	  --policy dducb:own_pulls=false --horizon 10000 --runs 10 --out $(OUT)
+	$(BIN)/coopbandits reproduce --out $(OUT)
 
 # Comparing engines takes long, and four times as long while lines are counted.
 ENGINES = tests/sim/test_engines.py tests/sim/test_equalities.py tests/sim/test_determinism.py tests/sim/test_oracles.py

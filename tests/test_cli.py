@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.cli import app, main
-from coopbandits.experiments import bench
+from coopbandits.experiments import bench, paper
 from coopbandits.sim.ledger import Ledger, run_cell
 
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]
@@ -146,6 +147,19 @@ def test_simulate_passes_every_setting_on(call: Call, tmp_path: Path) -> None:
     assert meta["settings"]["network"]["weights"] == "metropolis"
     assert meta["settings"]["shuffle_arms"] is True
     assert meta["engines"] == ["reference"]
+
+
+def test_simulate_with_faults_and_clocks(call: Call, tmp_path: Path) -> None:
+    played = ("--policy", "ucb-network", "--faults", "loss=0.3", "--clocks", "poisson:ratio=4")
+    outcome = call("simulate", *SMALL, *played, "--out", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    assert re.search(r"^policy +sent +delivered +late among them +lost$", outcome.out, re.MULTILINE)
+    settings = Result.load(tmp_path).meta["settings"]
+    assert (settings["faults"], settings["clocks"]) == ("loss=0.3", "poisson:ratio=4")
+    again = ("simulate", *SMALL, "--policy", "ucb-network", "--out", str(tmp_path))
+    assert "holds a result of other settings" in refused(call(*again))
+    assert "did you mean 'loss'" in refused(call(*again, "--faults", "los=0.3"))
+    assert "did you mean 'poisson'" in refused(call(*again, "--clocks", "poison"))
 
 
 def test_a_folder_of_other_settings_is_left_alone(call: Call, tmp_path: Path) -> None:
@@ -449,16 +463,20 @@ def test_help_names_every_option(call: Call, command: str) -> None:
             assert parameter.help, f"{names} has no explanation"
 
 
-@pytest.mark.parametrize("command", ["graph", "simulate", "run", "bench"])
+@pytest.mark.parametrize("command", ["graph", "simulate", "run", "bench", "reproduce"])
 def test_documented_options_exist(command: str) -> None:
     documented = {
         "graph": {"--weights", "--arms", "--horizon"},
         "simulate": {
             *("--graph", "--policy", "--horizon", "--runs", "--seed", "--out"),
             *("--means", "--sigma", "--weights", "--engine", "--shuffle-arms"),
+            *("--faults", "--clocks"),
         },
         "run": {"--out", "--set", "--workers", "--dask", "--retry"},
         "bench": {"--json"},
+        "reproduce": {
+            *("--figure", "--runs", "--seed", "--out", "--check", "--audit", "--threads"),
+        },
     }
     parameters = get_command(app).commands[command].params  # type: ignore[attr-defined]
     assert documented[command] <= {name for parameter in parameters for name in parameter.opts}
@@ -498,3 +516,63 @@ def test_bounds_outside_their_assumptions(call: Call) -> None:
     assert outcome.status == 0
     assert "proven for bonus_factor=4; this policy has 2" in outcome.out
     refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))
+
+
+@pytest.fixture
+def tiny_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the paper's experiment have few rounds and an oracle of its own."""
+    oracle = {"cycle-100": {"dducb": (650.0, 1e6)}, "grid-100": {"dducb": (1.0, 0.1)}}
+    tiny = partial(paper.reproduce, horizon=40, oracle=oracle)
+    monkeypatch.setattr(paper, "reproduce", tiny)
+    # Drawing is tested elsewhere and takes longer than all the rest.
+    monkeypatch.setattr(paper, "write_report", lambda found, out: ["report.html", "paper.svg"])
+
+
+def test_reproduce(call: Call, tmp_path: Path, tiny_paper: None) -> None:
+    command = ("reproduce", "--figure", "cycle-100", "--runs", "2", "--out", str(tmp_path))
+    outcome = call(*command, "--check", "--seed", "3", "--threads", "1")
+    assert outcome.status == 0, outcome.err
+    assert "regret of the network after 40 rounds, 2 runs, 95 % intervals" in outcome.out
+    assert "1 of 1 final regrets agree" in outcome.out
+    assert outcome.out.endswith(f"written to {tmp_path}: report.html, paper.svg\n")
+    assert "holds a result of other settings; choose another" in refused(call(*command))
+
+
+def test_reproduce_says_when_numbers_differ(call: Call, tmp_path: Path, tiny_paper: None) -> None:
+    settings = ("--figure", "grid-100", "--runs", "2", "--out", str(tmp_path))
+    outcome = call("reproduce", *settings, "--check")
+    assert outcome.status == 1
+    assert "0 of 1 final regrets agree" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--figure", "cylce-100"), "unknown figure 'cylce-100'; .* did you mean 'cycle-100'?"),
+        (("--runs", "0"), "runs is 0"),
+        (("--figure", "grid-225", "--check"), "there is nothing to check grid-225 against"),
+    ],
+)
+def test_bad_reproductions(
+    call: Call, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    out = tmp_path / "out"
+    assert re.search(message, refused(call("reproduce", *arguments, "--out", str(out))))
+    assert not out.exists()
+
+
+def test_reproduce_interrupted(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_paper: None
+) -> None:
+    def stop(*arguments: object, **keywords: object) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coopbandits.experiments.paper.play.simulate", stop)
+    outcome = call("reproduce", "--figure", "cycle-100", "--out", str(tmp_path))
+    assert (outcome.status, outcome.out) == (130, "")
+    sentence = f"interrupted: 0 of 12 cells are in {tmp_path}; run it again to do the rest\n"
+    assert outcome.err == sentence
+    monkeypatch.setattr(paper, "reproduce", stop)  # while something else is done than playing
+    outcome = call("reproduce", "--out", str(tmp_path))
+    assert outcome.status == 130
+    assert outcome.err.startswith(f"interrupted: what was played is in {tmp_path}; run it again")

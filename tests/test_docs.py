@@ -25,8 +25,9 @@ import typer
 import coopbandits as cb
 from coopbandits.cli import app
 from coopbandits.core import POLICIES, parse_policy
-from coopbandits.network import parse_graph
+from coopbandits.network import parse_faults, parse_graph
 from coopbandits.problems import parse_means
+from coopbandits.sim import parse_clocks
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -122,8 +123,9 @@ def test_shell_commands_parse(words: list[str]) -> None:
         parse_policy(policy)
     for graph in filter(None, (given.get("graph"), given.get("spec"))):
         parse_graph(graph)
-    if "means" in given:
-        parse_means(given["means"])
+    for key, parse in (("means", parse_means), ("faults", parse_faults), ("clocks", parse_clocks)):
+        if key in given:
+            parse(given[key])
 
 
 def test_readme_shows_commands_of_both_kinds() -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         parse_policy,
         ucb_index,
     )
-    from coopbandits.network import Network
+    from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.problems import (
         BernoulliBandit,
         BetaBandit,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         Sweep,
         SweepInterrupted,
         compare,
+        parse_clocks,
         read_experiment,
         simulate,
         sweep,
@@ -70,11 +71,12 @@ _HOMES = {
         "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
         "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
-    "network": "Network",
+    "network": "Faults Network parse_faults",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
     "results": "Result",
     "sim": (
-        "Cell SimulationInterrupted Sweep SweepInterrupted compare read_experiment simulate sweep"
+        "Cell SimulationInterrupted Sweep SweepInterrupted compare parse_clocks read_experiment "
+        "simulate sweep"
     ),
     "testing": "check_policy",
 }
@@ -101,6 +103,7 @@ __all__ = [
     "DecTS",
     "DelayedCentralUCB",
     "Estimate",
+    "Faults",
     "FloodTS",
     "FloodUCB",
     "GaussianBandit",
@@ -123,6 +126,8 @@ __all__ = [
     "Vector",
     "check_policy",
     "compare",
+    "parse_clocks",
+    "parse_faults",
     "parse_policy",
     "read_experiment",
     "simulate",

@@ -7,7 +7,7 @@ import re
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from coopbandits import theory
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.experiments import bench, gallery, leaderboard
+from coopbandits.experiments import bench, gallery, leaderboard, paper
 from coopbandits.experiments.suite import make_plan
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means
@@ -51,6 +51,33 @@ GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10
 @app.callback()
 def commands() -> None:
     """Decentralised cooperative bandits: simulate, compare, reproduce."""
+
+
+@app.command("reproduce")
+def reproduce_command(
+    out: Annotated[Path, typer.Option(help="folder for results, figures and report")],
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="cycle-100, cycle-200, grid-100 or grid-225; repeat for more"),
+    ] = None,
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    check: Annotated[bool, typer.Option("--check", help="compare with known numbers")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="measure the paper's errors")] = False,
+    threads: Annotated[int | None, typer.Option(help="threads; all cores unless given")] = None,
+) -> None:
+    """Play the paper's figures, judge its claims, write a report; a second start does the rest."""
+    try:
+        found = paper.reproduce(
+            out, figure or (), runs, seed, check=check, audit=audit, threads=threads
+        )
+        typer.echo(paper.screen_text(found))
+        typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")
+    except KeyboardInterrupt as stop:
+        said = str(stop) or f"interrupted: what was played is in {out}; run it again to do the rest"
+        raise typer.Exit(_say(said, 130)) from None
+    if not found.agrees:
+        raise typer.Exit(1)
 
 
 @app.command("graph")
@@ -99,17 +126,22 @@ def simulate_command(
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
     ] = False,
+    faults: Annotated[
+        str, typer.Option(help="loss=0.3, churn=200..50, …; commas between several")
+    ] = "none",
+    clocks: Annotated[
+        str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
+    ] = "none",
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
-    planned = plan(problem, network, policies, horizon, runs, seed, shuffle_arms=shuffle_arms)
-    check_folder(out, planned)
+    world = (problem, network, policies, horizon, runs, seed)
+    more: Any = {"shuffle_arms": shuffle_arms, "faults": faults, "clocks": clocks}
+    check_folder(out, plan(*world, **more))
     try:
-        result = simulate(
-            problem, network, policies, horizon, runs, seed, engine, shuffle_arms=shuffle_arms
-        )
+        result = simulate(*world, engine, **more)
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from coopbandits.core import DDUCB, InputError
+from coopbandits.core import DDUCB, InputError, parse_policy
 
 from .fleet import (
     GRAPHS,
@@ -66,6 +66,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "agents from zero": ({"num_agents": (0, 5)}, r"num_agents is 0; it must"),
     "lambda 1": ({"lambda_bound": 1.0}, r"lambda_bound is 1.0; it must be a number in \[0, 1\)"),
     "lambda negative": ({"lambda_bound": -0.1}, r"lambda_bound is -0.1; it must be a number in"),
+    "agents in words": (
+        {"num_agents": "estimat"},
+        r"unknown way to find num_agents 'estimat'; known are estimate; did you mean 'estimate'\?",
+    ),
+    "agents by a heuristic": ({"num_agents": "heuristic"}, r"unknown way to find num_agents"),
+    "lambda in words": (
+        {"lambda_bound": "guess"},
+        r"unknown way to find lambda_bound 'guess'; known are estimate, heuristic",
+    ),
     "lambda nan": ({"lambda_bound": math.nan}, r"lambda_bound is nan; it must be a number in"),
 }
 
@@ -99,6 +108,18 @@ def test_needs() -> None:
     # The recursion needs λ even where the number of steps is given; plain mixing does not.
     assert DDUCB(mixing_rounds=3).needs == both
     assert DDUCB(mixing_rounds=3, accelerated=False).needs == {"num_agents"}
+
+
+def test_estimates_need_a_random_word() -> None:
+    assert DDUCB(num_agents="estimate", lambda_bound="estimate").needs == {"random_word"}
+    assert DDUCB(num_agents="estimate").needs == {"random_word", "lambda_bound"}
+    assert DDUCB(lambda_bound="heuristic").needs == {"random_word", "num_agents"}
+    assert not DDUCB(num_agents=5, lambda_bound=0.5).estimates
+    policy = parse_policy("dducb:num_agents=estimate,lambda_bound=heuristic")
+    assert policy == DDUCB(num_agents="estimate", lambda_bound="heuristic")
+    assert parse_policy(policy.spelling) == policy
+    with pytest.raises(InputError, match=r"random_word of agent 0 is 0"):
+        DDUCB(num_agents="estimate").make_agent(one_view())
 
 
 def test_missing_knowledge_gets_a_sentence() -> None:

@@ -17,8 +17,10 @@ from coopbandits.core.draws import (
     mix,
     normal_quantile,
     normals,
+    stream_key,
     uniforms,
     words,
+    words_of,
 )
 
 MILLION = words(2024, np.arange(1_000_000, dtype=np.uint64))
@@ -58,6 +60,21 @@ def test_words_do_not_depend_on_order_or_chunks() -> None:
     assert [float(normals(MILLION[i : i + 1])[0]) for i in range(100)] == square.ravel()[
         :100
     ].tolist()
+
+
+def test_words_of_many_keys_are_those_of_each() -> None:
+    keys, places = words(3, counters(0, 1, 2)), counters(5, 2**64 - 1)
+    table = words_of(keys[:, None], places[None, :])
+    for key, row in zip(keys.tolist(), table, strict=True):
+        assert np.array_equal(row, words(key, places))
+
+
+def test_keys_of_streams_differ_wherever_their_places_do() -> None:
+    places = [(0,), (0, 0), (0, 1), (1, 0), (3, 0, 0), (3, 0, 0, 0), (3, 1, 0, 0), (3, 0, 1, 0)]
+    keys = {stream_key(seed, *place) for seed in (0, 1, 2**100) for place in places}
+    assert len(keys) == 3 * len(places)
+    assert stream_key(7, 1, 2) == stream_key(7, 1, 2)
+    assert all(0 <= key < 2**64 for key in keys)
 
 
 def test_uniforms_lie_strictly_inside() -> None:

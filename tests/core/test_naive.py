@@ -24,7 +24,8 @@ PINNED = ("default", "plain", "neighbors", "remix-plain", "budget-4", "unacceler
 
 def naive_setup(policy: DDUCB, matrix: Matrix, num_arms: int, horizon: int) -> Setup:
     bounds = policy.num_agents
-    lam = second_eigenvalue(matrix) if policy.lambda_bound is None else policy.lambda_bound
+    assert not isinstance(bounds, str)
+    lam = policy.known_lambda(second_eigenvalue(matrix))
     return Setup(
         P=matrix.tolist(),
         K=num_arms,

@@ -47,6 +47,23 @@ def test_named_graphs(spec: str, expected: Any) -> None:
     assert Network.from_spec(spec).num_agents == len(expected)
 
 
+def test_a_bar_stands_for_the_union() -> None:
+    union = nx.compose(nx.cycle_graph(9), nx.star_graph(8))
+    assert edges_of(parse_graph("cycle:9|star:9")) == edges_of(union)
+    assert Network.from_spec("cycle:9|star:9").description == "cycle:9|star:9"
+    assert edges_of(parse_graph("cycle:9|cycle:9")) == edges_of(nx.cycle_graph(9))
+    with pytest.raises(InputError, match=r"have different agents \(9 and 8\); a union is made of"):
+        parse_graph("cycle:9|star:8")
+
+
+def test_a_union_of_files_keeps_their_labels(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("ann bob\nbob eve\n")
+    (tmp_path / "b.txt").write_text("ann eve\neve bob\n")
+    network = Network.from_spec(f"{tmp_path}/a.txt|{tmp_path}/b.txt")
+    assert network.labels == ("ann", "bob", "eve")
+    assert network.num_edges == 3
+
+
 @pytest.mark.parametrize(
     ("degree", "size"), [(3, 10), (3, 50), (4, 9), (7, 16), (9, 16), (12, 14), (60, 125), (8, 5000)]
 )

@@ -5,7 +5,7 @@ from html import unescape
 
 from matplotlib.figure import Figure
 
-from coopbandits.plots import html_report
+from coopbandits.plots import Section, Table, html_page, html_report
 
 NASTY = "</pre></title><b>x</b> & \"y\" 'z'"
 
@@ -50,3 +50,14 @@ def test_page_is_for_phones_and_both_colour_schemes() -> None:
     assert 'charset="utf-8"' in text
     assert 'name="viewport"' in text
     assert "prefers-color-scheme: dark" in text
+
+
+def test_sections_have_paragraphs_figures_and_tables() -> None:
+    table = Table([("claim", "verdict", "p"), ("first\nsecond", "<holds>", "0.1")], NASTY, (0, 1))
+    section = Section("Claims", ["One.", "Two & a half."], [("drawn", "<svg id='x'/>")], [table])
+    text = html_page("title", "lead", [section, Section("Empty")], {})
+    assert "<h2>Claims</h2>\n<p>One.</p>\n<p>Two &amp; a half.</p>\n<figure><svg id='x'/>" in text
+    assert '<td class="text">first<br>second</td><td class="text">&lt;holds&gt;</td>' in text
+    assert "<td>0.1</td>" in text
+    assert "<caption>&lt;/pre&gt;" in text
+    assert text.index("Claims") < text.index("Empty") < text.index("Settings")

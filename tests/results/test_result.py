@@ -235,3 +235,34 @@ def test_report_of_one_policy_and_one_run(make: Make, tmp_path: Path) -> None:
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert page.tags.count("table") == 1
     assert "–" in page.cells
+
+
+def with_deliveries(result: Result) -> Result:
+    sent = result.dataset["messages_sent"]
+    parts = {"delivered": sent // 2, "late": sent // 4, "lost": sent // 5}
+    named = {f"messages_{name}": array for name, array in parts.items()}
+    return Result(result.dataset.assign(named), result.meta)
+
+
+def test_deliveries(make: Make, tmp_path: Path) -> None:
+    result = with_deliveries(make(runs=2))
+    found = result.deliveries
+    assert found["sent"].dims == ("policy", "run")
+    assert found["sent"].values.tolist() == [[0, 0], [500, 500]]
+    assert [int(found[name][1, 0]) for name in ("delivered", "late", "lost")] == [250, 125, 100]
+    assert found["under_way"].values.tolist() == [[0, 0], [150, 150]]
+    second = result.summary().deliveries[1]
+    assert second == statistics.Delivery("independent-ucb", 500.0, 250.0, 125.0, 100.0)
+    text = str(result.summary())
+    assert re.search(r"^policy +sent +delivered +late among them +lost$", text, re.MULTILINE)
+    assert re.search(r"^independent-ucb +500 +250 +125 +100$", text, re.MULTILINE)
+    page = Page(result.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.tags.count("table") == 3
+    assert {"500", "250", "125", "100"} <= set(page.cells)
+
+
+def test_deliveries_only_where_something_could_go_wrong(make: Make) -> None:
+    with pytest.raises(InputError, match="every message was delivered at once: there were no"):
+        _ = make().deliveries
+    assert make().summary().deliveries == ()
+    assert "delivered" not in str(make().summary())

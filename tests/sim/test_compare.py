@@ -128,3 +128,17 @@ def test_merge_refuses_different_settings(change: dict[str, object]) -> None:
     second = cb.simulate(problem, policies=ALONE, progress=False, **(settings | change))  # type: ignore[arg-type]
     with pytest.raises(cb.InputError, match="different settings cannot stand side by side"):
         merge([first, second])
+
+
+def test_names_tell_faults_apart() -> None:
+    cells = [
+        cb.Cell(PROBLEM, CYCLE, policy, 10, 1, 0, faults=cb.parse_faults(text))
+        for text in ("none", "loss=0.5")
+        for policy in (ALONE, cb.IndependentUCB(constant=2.0))
+    ]
+    found = compare([(cell, run_cell(cell)) for cell in cells])
+    assert list(found) == ["cycle:4, faults none", "cycle:4, faults loss=0.5"]
+    assert found["cycle:4, faults loss=0.5"].policies == [
+        "independent-ucb",
+        "independent-ucb:constant=2",
+    ]

@@ -73,6 +73,17 @@ def test_defaults(read: Read) -> None:
     assert (cell.horizon, cell.runs, cell.seed) == (10_000, 10, 0)
     assert cell.network.weights == "max-degree"
     assert cell.shuffle_arms is False
+    assert not cell.faults
+    assert cell.clocks is None
+
+
+def test_faults_and_clocks(read: Read) -> None:
+    text = SMALLEST + "faults = ['none', 'loss=0.3']\nclocks = 'poisson:ratio=2'"
+    cells = read(text)
+    assert [cell.faults.spelling for cell in cells] == ["none", "loss=0.3"]
+    assert {cell.clocks and cell.clocks.spelling for cell in cells} == {"poisson:ratio=2"}
+    (one,) = read(SMALLEST, "faults=loss=0.2,churn=9..5", "clocks=none")
+    assert (one.faults.spelling, one.clocks) == ("loss=0.2,churn=9..5", None)
 
 
 def test_the_example_can_be_read() -> None:
@@ -155,6 +166,11 @@ def with_problem(table: str) -> str:
         (SMALLEST + "weights = 'metropols'", "unknown weights 'metropols'; .* 'metropolis'"),
         (SMALLEST + "weights = 3", "mixing matrix has shape"),
         (SMALLEST + "shuffle_arms = 1", "shuffle_arms is 1; it must be true or false"),
+        (SMALLEST + "faults = ['los=1']", "unknown fault 'los'; .* did you mean 'loss'"),
+        (SMALLEST + "faults = 0.3", r"faults is 0.3; give a list, such as faults = \[0.3\]"),
+        (SMALLEST + "faults = []", "has no faults; give at least one"),
+        (SMALLEST + "clocks = 'poison'", "unknown clocks 'poison'; .* did you mean 'poisson'"),
+        (SMALLEST + "clocks = 3", "clocks is 3; give a text in quotes"),
         (SMALLEST + "horizon = 0", "horizon holds 0; give whole numbers, at least 1"),
         (SMALLEST + "horizon = 10.0", "horizon holds 10.0; give whole numbers"),
         (SMALLEST + "horizon = '10'", "horizon holds '10'; give whole numbers"),

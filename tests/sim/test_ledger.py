@@ -75,6 +75,9 @@ def test_an_id_is_the_same_in_another_process() -> None:
         {"runs": 3},
         {"seed": 4},
         {"shuffle_arms": True},
+        {"faults": cb.parse_faults("loss=0.3")},
+        {"faults": cb.parse_faults("loss=0.4")},
+        {"clocks": cb.parse_clocks("poisson")},
     ],
     ids=lambda change: ", ".join(f"{key} {value}" for key, value in change.items()),
 )
@@ -104,6 +107,30 @@ def test_settings_without_shuffled_arms_are_those_of_older_ledgers() -> None:
     assert set(CELL.settings) == names
     shuffled = dataclasses.replace(CELL, shuffle_arms=True)
     assert shuffled.settings == {**CELL.settings, "shuffle_arms": True}
+
+
+def test_faults_and_clocks_are_settings_where_there_are_any() -> None:
+    faulty = dataclasses.replace(
+        CELL,
+        policy=cb.UCBNetwork(),
+        faults=cb.parse_faults("sleep=0.1,loss=0.3"),
+        clocks=cb.parse_clocks("regular:ratio=2"),
+    )
+    assert faulty.settings["faults"] == "loss=0.3,sleep=0.1"
+    assert faulty.settings["clocks"] == "regular:ratio=2"
+    assert str(faulty) == (
+        "ucb-network on star:4, seed 3, loss=0.3,sleep=0.1, regular:ratio=2 clocks"
+    )
+
+
+@pytest.mark.parametrize("clocks", [None, "regular:ratio=2"])
+def test_a_faulty_cell_is_played_as_by_simulate(clocks: str | None) -> None:
+    own = cb.parse_clocks(clocks or "none")
+    loss, policy = cb.parse_faults("loss=0.3"), cb.UCBNetwork()
+    found = run_cell(dataclasses.replace(CELL, policy=policy, faults=loss, clocks=own))
+    same = cb.simulate(PROBLEM, NETWORK, policy, 30, 2, 3, faults="loss=0.3", clocks=clocks)
+    assert found.dataset.identical(same.dataset)
+    assert found.meta["settings"] == same.meta["settings"]
 
 
 def test_a_cell_reads_well() -> None:

@@ -51,6 +51,13 @@ def test_stages_are_as_long_as_the_agents_make_them(policy: DDUCB) -> None:
     assert stage_rounds(PROBLEM, CYCLE, policy) == agent.aggregation.stage_rounds
 
 
+def test_agents_that_find_out_are_not_covered() -> None:
+    sentence = r"the bound is for agents that know N and a bound on λ from the start"
+    for policy in (replace(PLAIN, num_agents="estimate"), replace(PLAIN, lambda_bound="heuristic")):
+        with pytest.raises(InputError, match=sentence):
+            require_plain("bound", policy, CYCLE)
+
+
 def test_a_stage_under_a_budget() -> None:
     assert stage_rounds(PROBLEM, CYCLE, replace(PLAIN, values_per_message=4)) == -(-6 * C // 4)
 

@@ -140,15 +140,41 @@ class Agent(ABC):
         """Continue exactly where the exporting agent stood."""
 
 
-class Aggregation(ABC):
-    """How statistics travel between agents: one half of a `CooperativeAgent`.
+class Stateful:
+    """State that lives in the attributes named by `fields`: numpy arrays, ints and floats.
 
-    State lives in the attributes named by `fields`: numpy arrays, ints and floats. Those that are
-    also named by `tables` are arrays with any number of rows.
+    Those that are also named by `tables` are arrays with any number of rows.
     """
 
     fields: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(getattr(self, name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Set the fields from plain data, or change nothing if they do not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but {type(self).__name__} keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {
+            name: _like(getattr(self, name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
+        self.check_state(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def check_state(self, values: State) -> None:
+        """Refuse fields that have the right form, but that no agent of this kind can hold."""
+        del values  # unless somebody knows better, the form is all there is to check
+
+
+class Aggregation(Stateful, ABC):
+    """How statistics travel between agents: one half of a `CooperativeAgent`."""
 
     @abstractmethod
     def estimate(self) -> Estimate:
@@ -165,29 +191,6 @@ class Aggregation(ABC):
     @abstractmethod
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
-
-    def export_state(self) -> State:
-        """Return the fields as plain data."""
-        return {name: _plain(getattr(self, name)) for name in self.fields}
-
-    def restore_state(self, state: State) -> None:
-        """Set the fields from plain data, or change nothing if they do not fit."""
-        if set(state) != set(self.fields):
-            raise InputError(
-                f"state has fields {sorted(state)}, but this aggregation keeps "
-                f"{sorted(self.fields)}; restore a state exported by the same policy"
-            )
-        values = {
-            name: _like(getattr(self, name), state[name], name, any_rows=name in self.tables)
-            for name in self.fields
-        }
-        self.check_state(values)
-        for name, value in values.items():
-            setattr(self, name, value)
-
-    def check_state(self, values: State) -> None:
-        """Refuse fields that have the right form, but that no agent of this kind can hold."""
-        del values  # unless an aggregation knows better, the form is all there is to check
 
 
 class CooperativeAgent(Agent):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.agent import CooperativeAgent, LocalView
 from coopbandits.core.aggregate.staged import StagedMixing
+from coopbandits.core.aggregate.surveyed import SurveyedMixing
 from coopbandits.core.checks import (
     require_count,
     require_flag,
@@ -16,7 +17,7 @@ from coopbandits.core.checks import (
     require_number,
     require_positive,
 )
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index.ucb import ucb_index
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.core.policy import Policy
@@ -58,20 +59,26 @@ class DDUCB(Policy):
         L, a budget of values per message; the stage becomes max(C, ⌈2KC/L⌉) rounds long.
     mixing_rounds : int or None
         The number of mixing steps in a stage instead of C.
-    num_agents : int, (int, int) or None
+    num_agents : int, (int, int), "estimate" or None
         N, or bounds on it, instead of what the network tells: C, s and the weight of a pull read
-        at once use the upper bound, the bonus the lower one.
-    lambda_bound : float or None
+        at once use the upper bound, the bonus the lower one. With "estimate" the agents count
+        themselves.
+    lambda_bound : float, "estimate", "heuristic" or None
         An upper bound on λ instead of what the network tells. Values below the true λ are unsafe.
+        With "estimate" the agents find a bound that holds for certain; with "heuristic" a tighter
+        one that may fail.
 
     Notes
     -----
     Knows its row of P, N (or bounds) and a bound on λ. Sends 2K values to each neighbour and round
-    after the K initial rounds, in which it pulls every arm once and stays silent.
+    after the K initial rounds, in which it pulls every arm once and stays silent. With estimates
+    the agents spend their first rounds on finding N and λ, and go by their own pulls meanwhile.
+    Where messages get lost, those that follow have 2K + 1 values.
 
     *Differs from the paper*: the mixing step starts from y_0 and includes the own value (the
     printed one loses mass); exactly T pulls, initial ones included; B = 2η by default although the
-    theorem is proven for 4η; ties go to the lowest arm within 1e-9; s is read off the counts,
+    theorem is proven for 4η; a step is written as flows over links, which is the same and survives
+    lost messages; ties go to the lowest arm within 1e-9; s is read off the counts,
     which is the same number and stays meaningful when pulls and rounds come apart.
     """
 
@@ -84,18 +91,25 @@ class DDUCB(Policy):
     remix: bool = False
     values_per_message: int | None = None
     mixing_rounds: int | None = None
-    num_agents: int | tuple[int, int] | None = None
-    lambda_bound: float | None = None
+    num_agents: int | tuple[int, int] | str | None = None
+    lambda_bound: float | str | None = None
     name: ClassVar[str] = "dducb"
+    needs_common_round: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings outside what the algorithm is defined for."""
         _check_exploration(self)
         _check_combination(self)
-        if self.num_agents is not None:
+        _check_words(self)
+        if not isinstance(self.num_agents, str | None):
             _check_num_agents(self.num_agents)
-        if self.lambda_bound is not None:
+        if not isinstance(self.lambda_bound, str | None):
             require_lambda("lambda_bound", self.lambda_bound)
+
+    @property
+    def estimates(self) -> bool:
+        """Whether the agents find out N or λ by themselves."""
+        return isinstance(self.num_agents, str) or isinstance(self.lambda_bound, str)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -105,22 +119,40 @@ class DDUCB(Policy):
             wanted.add("num_agents")
         if self.lambda_bound is None and (self.accelerated or self.mixing_rounds is None):
             wanted.add("lambda_bound")
+        if self.estimates:
+            wanted.add("random_word")
         return frozenset(wanted)
 
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent."""
-        aggregation = StagedMixing(
+        aggregation = self._surveyed(view) if self.estimates else self._staged(view)
+        index = partial(ucb_index, scale=self.bonus_constant * view.sigma**2)
+        return CooperativeAgent(view, aggregation, index, self.spelling)
+
+    def _surveyed(self, view: LocalView) -> SurveyedMixing:
+        """Return an aggregation that estimates what this policy wants to be estimated."""
+        if self.lambda_bound == "estimate":
+            _check_weights(view)
+
+        def make_mixing(num_agents: int, bound: float) -> StagedMixing:
+            agents = num_agents if self.num_agents == "estimate" else view.num_agents
+            known = bound if isinstance(self.lambda_bound, str) else view.lambda_bound
+            return self._staged(replace(view, num_agents=agents, lambda_bound=known))
+
+        return SurveyedMixing(view, make_mixing, heuristic=self.lambda_bound == "heuristic")
+
+    def _staged(self, view: LocalView) -> StagedMixing:
+        """Return the staged mixing of an agent that knows N and a bound on λ."""
+        return StagedMixing(
             view,
             num_agents=self._bounds(view.num_agents),
             steps=self.mixing_steps(view.num_agents, view.lambda_bound),
-            lambda_bound=self._lambda(view.lambda_bound) if self.accelerated else 0.0,
+            lambda_bound=self.known_lambda(view.lambda_bound) if self.accelerated else 0.0,
             own_pulls=self.own_pulls,
             neighbor_pulls=self.neighbor_pulls,
             remix=self.remix,
             values_per_message=self.values_per_message,
         )
-        index = partial(ucb_index, scale=self.bonus_constant * view.sigma**2)
-        return CooperativeAgent(view, aggregation, index, self.spelling)
 
     @property
     def bonus_constant(self) -> float:
@@ -133,21 +165,21 @@ class DDUCB(Policy):
             return self.mixing_rounds
         return mixing_rounds(
             self._bounds(num_agents)[1],
-            self._lambda(lambda_bound),
+            self.known_lambda(lambda_bound),
             self.epsilon,
             accelerated=self.accelerated,
         )
 
     def _bounds(self, told: int | None) -> tuple[int, int]:
         """Return the bounds on N: the setting, or what was told."""
-        given = told if self.num_agents is None else self.num_agents
+        given = told if isinstance(self.num_agents, str | None) else self.num_agents
         if given is None:
             raise InputError("DDUCB needs the number of agents; set num_agents or tell it")
         return given if isinstance(given, tuple) else (given, given)
 
-    def _lambda(self, told: float | None) -> float:
+    def known_lambda(self, told: float | None) -> float:
         """Return the bound on λ: the setting, or what was told."""
-        given = told if self.lambda_bound is None else self.lambda_bound
+        given = told if isinstance(self.lambda_bound, str | None) else self.lambda_bound
         if given is None:
             raise InputError("DDUCB needs a bound on λ; set lambda_bound or tell it")
         require_lambda("lambda_bound", given)
@@ -180,6 +212,28 @@ def _check_combination(policy: DDUCB) -> None:
             f"values_per_message={policy.values_per_message} cannot be combined with "
             "neighbor_pulls or remix, which send more values; choose one of them"
         )
+
+
+def _check_words(policy: DDUCB) -> None:
+    for name, known in (
+        ("num_agents", ("estimate",)),
+        ("lambda_bound", ("estimate", "heuristic")),
+    ):
+        given = getattr(policy, name)
+        if isinstance(given, str) and given not in known:
+            raise unknown_name(f"way to find {name}", given, known)
+
+
+def _check_weights(view: LocalView) -> None:
+    """Refuse weights with which nothing can be guaranteed about λ."""
+    weights = {"own value": view.own_weight}
+    weights |= {f"neighbour {j}": weight for j, weight in view.neighbor_weights.items()}
+    for whose, weight in weights.items():
+        if weight <= 0.0:
+            raise InputError(
+                f"agent {view.agent_id} gives its {whose} the weight {weight:g}, with which no "
+                'bound on λ is certain; make all weights positive, or set lambda_bound="heuristic"'
+            )
 
 
 def _check_num_agents(given: int | tuple[int, int]) -> None:

@@ -37,6 +37,18 @@ def words(key: int, counters: Words) -> Words:
     return mix(np.uint64(key) + (counters + np.uint64(1)) * np.uint64(GOLDEN))
 
 
+def words_of(keys: Words, counters: Words) -> Words:
+    """Return the words of some keys at some counters, which are broadcast together."""
+    return mix(keys + (counters + np.uint64(1)) * np.uint64(GOLDEN))
+
+
+def stream_key(seed: int, *place: int) -> int:
+    """Return the key of a stream of words: a hash of the seed and of whole numbers from 0."""
+    # SeedSequence only hashes; no generator is made.
+    sequence = np.random.SeedSequence(seed, spawn_key=place)  # noqa: TID251  hash only
+    return int(sequence.generate_state(1, np.uint64)[0])
+
+
 def mix(x: Words) -> Words:
     """Return SplitMix64's mixing function of every entry: a bijection on 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(MIX_1)
@@ -138,8 +150,8 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
     trial = 0
     while open_places.size:
         counters = np.full(open_places.size, 2 * trial, dtype=np.uint64)
-        x = normals(_words_of(keys[open_places], counters))
-        u = uniforms(_words_of(keys[open_places], counters + np.uint64(1)))
+        x = normals(words_of(keys[open_places], counters))
+        u = uniforms(words_of(keys[open_places], counters + np.uint64(1)))
         v = np.maximum(0.0, 1.0 + c[open_places] * x) ** 3
         with np.errstate(divide="ignore"):
             bound = 0.5 * x * x + d[open_places] * (1.0 - v + np.log(v))
@@ -148,7 +160,3 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
         open_places = open_places[~taken]
         trial += 1
     return values
-
-
-def _words_of(keys: Words, counters: Words) -> Words:
-    return mix(keys + (counters + np.uint64(1)) * np.uint64(GOLDEN))

@@ -7,6 +7,14 @@ applies the Chebyshev polynomial q_r(P), q_r(x) = T_r(x/λ)/T_r(1/λ), by the re
     y_{r+1} = ρ_{r+1} [ (2/λ) P y_r − ρ_r y_{r−1} ]    ρ_{r+1} = 1 / (2/λ − ρ_r)
 
 which never overflows, since ρ_r = T_{r−1}(1/λ)/T_r(1/λ) stays below 1.
+
+The same step as flows over links, F_ij being what i gains from j and F_ji = −F_ij what j loses::
+
+    F_ij ← ω P_ij (y_j − y_i) + (ω − 1) F_ij           ω_1     = 1
+    y_i  ← y_i + Σ_j F_ij                              ω_{r+1} = 2ρ_{r+1}/λ
+
+Since ω_{r+1} − 1 = ρ_{r+1} ρ_r, summing over j gives the recursion above. Every link keeps the sum
+over agents by itself, and has a momentum of its own that can be dropped when a message is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +27,12 @@ from coopbandits.core.checks import require_count, require_lambda, require_posit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from coopbandits.core.agent import Vector
+
+    Matrix = NDArray[np.float64]
 
 LAMBDA_ZERO = 1e-9
 """A λ below this counts as 0: one plain step averages exactly."""
@@ -45,6 +58,21 @@ def chebyshev_step(
 ) -> Vector:
     """Return y_{r+1} from P y_r (`mixed`) and y_{r−1} (`previous`); with ρ_r = 0 it is P y_0."""
     return rho_next * ((1.0 + (rho > 0)) / lambda_bound * mixed - rho * previous)
+
+
+def flow_step(
+    pull: Matrix, flows: Matrix, rho: Matrix, lambda_bound: float
+) -> tuple[Matrix, Matrix]:
+    """Return the next flows and ρ of some links, one row each, from `pull` = P_ij (y_j − y_i).
+
+    Flows whose ρ is 0 have no momentum: they start, or start again, with a plain step. With λ = 0
+    all steps are plain.
+    """
+    if lambda_bound < LAMBDA_ZERO:
+        return pull, rho
+    rho_next = next_rho(rho, lambda_bound)
+    omega = rho_next * (1.0 + (rho > 0)) / lambda_bound
+    return omega * pull + rho_next * rho * flows, rho_next
 
 
 def mixing_rounds(

@@ -41,7 +41,14 @@ class Policy(Named, ABC):
 
     A policy of one's own sets `name` and writes `make_agent`. As a frozen dataclass its fields are
     its settings, and the spelling (``name:setting=value,…``) follows from them.
+
+    Attributes
+    ----------
+    needs_common_round : bool
+        Whether its agents only work where all count rounds together, and not on own clocks.
     """
+
+    needs_common_round: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[str]:

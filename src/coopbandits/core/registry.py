@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from coopbandits.core.baselines import IndependentUCB
 from coopbandits.core.central import (
@@ -17,7 +18,7 @@ from coopbandits.core.central import (
 from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import Policy
+from coopbandits.core.policy import Named, Policy
 from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
@@ -47,34 +48,40 @@ EXAMPLES = tuple(
 
 def parse_policy(text: str) -> AnyPolicy:
     """Read a spelling such as ``dducb:eta=3,own_pulls=false`` or ``dducb:num_agents=90..120``."""
+    return parse_named("policy", text, POLICIES)
+
+
+Found = TypeVar("Found", bound=Named)
+
+
+def parse_named(kind: str, text: str, table: Mapping[str, type[Found]]) -> Found:
+    """Read a spelling ``name:setting=value,…`` of something in a table of dataclasses."""
     name, _, rest = text.strip().partition(":")
-    if name not in POLICIES:
-        raise unknown_name("policy", name, POLICIES)
+    if name not in table:
+        raise unknown_name(kind, name, table)
+    known = fields(table[name])  # type: ignore[arg-type]  # all are dataclasses
+    owner = f"{kind} {name}"
     settings: dict[str, Any] = {}
-    for key, value in (_setting(name, part) for part in rest.split(",") if part.strip()):
+    for key, value in (_setting(owner, known, part) for part in rest.split(",") if part.strip()):
         if key in settings:
-            raise InputError(f"setting {key} of policy {name} is given twice; give it once")
+            raise InputError(f"setting {key} of {owner} is given twice; give it once")
         settings[key] = value
-    for field in _fields(name):
+    for field in known:
         if field.default is MISSING and field.name not in settings:
+            example = next(spelling for spelling in EXAMPLES if spelling.startswith(f"{name}:"))
             raise InputError(
-                f"policy {name} has no {field.name}; write {name}:{field.name}=…, "
-                f"such as {EXAMPLES[list(POLICIES).index(name)]}"
+                f"{owner} has no {field.name}; write {name}:{field.name}=…, such as {example}"
             )
-    return POLICIES[name](**settings)
+    return table[name](**settings)
 
 
-def _fields(policy: str) -> tuple[Field[Any], ...]:
-    return fields(POLICIES[policy])  # type: ignore[arg-type]  # all are dataclasses
-
-
-def _setting(policy: str, text: str) -> tuple[str, Any]:
-    known = [field.name for field in _fields(policy)]
+def _setting(owner: str, known: tuple[Field[Any], ...], text: str) -> tuple[str, Any]:
+    names = [field.name for field in known]
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
-        raise InputError(f"setting {text!r} of policy {policy} has no value; write name=value")
-    if key not in known:
-        raise unknown_name(f"setting of policy {policy}", key, known)
+        raise InputError(f"setting {text!r} of {owner} has no value; write name=value")
+    if key not in names:
+        raise unknown_name(f"setting of {owner}", key, names)
     return key, parse_value(value)
 
 

@@ -74,6 +74,7 @@ class MPUCB(Policy):
     hop_limit: int
     constant: float = 4.0
     name: ClassVar[str] = "mp-ucb"
+    needs_common_round: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.network import generators
+from coopbandits.network.adjacency import Labels, read_adjacency
 from coopbandits.network.files import SUFFIXES, read_graph_file
 
 
@@ -67,7 +69,8 @@ def parse_graph(text: str) -> Any:
         ``cycle:N``, ``path:N``, ``grid:ROWSxCOLUMNS``, ``complete:N``, ``star:N`` (N agents in
         all), ``barbell:CLIQUE,BRIDGE``, ``regular:DEGREE,N``, ``erdos-renyi:N,PROBABILITY``,
         ``small-world:N,DEGREE,PROBABILITY``, the last three with an optional ``,seed=S`` (0 unless
-        told); or the path of an edge list or GraphML file.
+        told); or the path of an edge list or GraphML file. Several with a bar between, such as
+        ``cycle:9|grid:3x3``, stand for their union: all their edges.
 
     Returns
     -------
@@ -76,6 +79,8 @@ def parse_graph(text: str) -> Any:
     """
     if not text.strip():
         raise InputError("graph is empty; write one such as cycle:100, or a file's path")
+    if "|" in text:
+        return union([read_adjacency(parse_graph(part)) for part in text.split("|")], text)
     name, _, arguments = text.strip().partition(":")
     if name in FAMILIES:
         return _build(name, arguments, text)
@@ -83,6 +88,22 @@ def parse_graph(text: str) -> Any:
     if path.suffix.lower() in SUFFIXES or "/" in text or path.exists():
         return read_graph_file(path)
     raise unknown_name("graph", name, FAMILIES)
+
+
+def union(graphs: Sequence[tuple[sparse.csr_array, Labels]], text: str) -> Any:
+    """Return the graph of all edges of some graphs of the same agents."""
+    labels = graphs[0][1]
+    for _, others in graphs:
+        if others != labels:
+            raise InputError(
+                f"graphs of {text!r} have different agents ({len(labels)} and {len(others)}); "
+                "a union is made of graphs of the same agents"
+            )
+    adjacency = sum(adjacency for adjacency, _ in graphs)
+    if labels == tuple(range(len(labels))):
+        return adjacency
+    graph = nx.from_scipy_sparse_array(adjacency)
+    return nx.relabel_nodes(graph, dict(enumerate(labels)))
 
 
 def _build(name: str, arguments: str, text: str) -> Any:

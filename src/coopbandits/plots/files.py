@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,13 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
 
     with rc_context({"svg.hashsalt": "coopbandits"}):
         figure.savefig(buffer, format=kind, metadata=NO_METADATA.get(kind))
-    return buffer.getvalue()
+    return _shorten(buffer.getvalue()) if kind == "svg" else buffer.getvalue()
+
+
+def _shorten(drawing: bytes) -> bytes:
+    """Leave out comments, indentation and decimals that nobody sees: a third of the size."""
+    lines = re.sub(rb"\s*(<!--.*?-->)?\n\s*", b"\n", drawing)
+    return re.sub(rb' d="[^"]*"', lambda path: re.sub(rb"(\.\d\d)\d+", rb"\1", path[0]), lines)
 
 
 def svg(figure: Figure) -> str:

@@ -46,6 +46,7 @@ def regret_figure(
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     axes = figure.subplots()
     draw_regret(axes, curves, bounds, xlabel=xlabel, log=log)
+    _legend(axes)
     axes.set_title(title)
     return figure
 
@@ -58,11 +59,13 @@ def draw_regret(
     xlabel: str = "round",
     log: str = "",
 ) -> None:
-    """Draw onto given axes, so that several figures can stand side by side."""
+    """Draw onto given axes, without a legend, so that several figures can stand side by side."""
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         style = STYLES[(i % len(COLOURS) + i // len(COLOURS)) % len(STYLES)]
-        _line(axes, curve, color=colour, linestyle=style, linewidth=1.8)
+        # Lines with gaps lie above whole ones, or two that coincide would look like one.
+        above = 2.0 + STYLES.index(style) / len(STYLES)
+        _line(axes, curve, color=colour, linestyle=style, linewidth=1.8, zorder=above)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
     for i, bound in enumerate(bounds):
@@ -71,7 +74,6 @@ def draw_regret(
     axes.set_ylabel("cumulative regret of the network (reward)")
     _scale(axes, log)
     axes.grid(alpha=0.25)
-    _legend(axes)
 
 
 def _line(axes: Axes, curve: Curve, **style: Any) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.plots.files import svg
 
@@ -17,10 +17,13 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --line: #c9c9c9; }
 @media (prefers-color-scheme: dark) { :root { --ink: #ececec; --paper: #181a1b; --line: #4a4a4a; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-       max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+       max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums;
+        font-size: .92rem; }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
+         white-space: nowrap; }
+th.text, td.text { text-align: left; vertical-align: top; white-space: normal; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 .scroll { overflow-x: auto; }
 figure { margin: 1.5rem 0; background: #ffffff; color: #1b1b1b; border-radius: 6px;
          padding: .6rem; }
@@ -30,6 +33,23 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem;
 """
 
 
+class Table(NamedTuple):
+    """Rows of cells, the first of them the head; the columns in `left` hold text."""
+
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    left: tuple[int, ...] = (0,)
+
+
+class Section(NamedTuple):
+    """A part of the page: paragraphs, then figures (drawn or as SVG text), then tables."""
+
+    heading: str
+    text: Sequence[str] = ()
+    figures: Sequence[tuple[str, Figure | str]] = ()
+    tables: Sequence[Table] = ()
+
+
 def html_report(
     title: str,
     lead: str,
@@ -37,10 +57,18 @@ def html_report(
     tables: Sequence[tuple[str, Sequence[Sequence[str]]]],
     settings: Mapping[str, Any],
 ) -> str:
-    """Return the page as text."""
+    """Return a page of some figures and tables as text."""
+    sections = [Section("", figures=figures)]
+    sections += [Section(caption, tables=[Table(rows)]) for caption, rows in tables]
+    return html_page(title, lead, sections, settings)
+
+
+def html_page(
+    title: str, lead: str, sections: Sequence[Section], settings: Mapping[str, Any]
+) -> str:
+    """Return a page of any sections as text."""
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{escape(lead)}</p>"]
-    parts += [_figure(caption, figure) for caption, figure in figures]
-    parts += [_table(caption, rows) for caption, rows in tables]
+    parts += map(_section, sections)
     parts.append(f"<h2>Settings</h2><pre>{escape(_settings(settings))}</pre>")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -50,17 +78,32 @@ def html_report(
     )
 
 
-def _figure(caption: str, figure: Figure) -> str:
-    return f"<figure>{svg(figure)}<figcaption>{escape(caption)}</figcaption></figure>"
+def _section(section: Section) -> str:
+    parts = [f"<h2>{escape(section.heading)}</h2>"] if section.heading else []
+    parts += [f"<p>{escape(text)}</p>" for text in section.text]
+    parts += [_figure(caption, figure) for caption, figure in section.figures]
+    parts += map(_table, section.tables)
+    return "\n".join(parts)
 
 
-def _table(caption: str, rows: Sequence[Sequence[str]]) -> str:
-    head, *body = rows
-    lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
-    lines += [
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body
-    ]
-    return f'<h2>{escape(caption)}</h2><div class="scroll"><table>{"".join(lines)}</table></div>'
+def _figure(caption: str, figure: Figure | str) -> str:
+    drawing = figure if isinstance(figure, str) else svg(figure)
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _table(table: Table) -> str:
+    head, *body = table.rows
+    lines = [f"<caption>{escape(table.caption)}</caption>"] if table.caption else []
+    lines += [_row("th", head, table.left), *(_row("td", row, table.left) for row in body)]
+    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+
+
+def _row(tag: str, cells: Sequence[str], left: tuple[int, ...]) -> str:
+    """Write a row; a line break in a cell is one on the page."""
+    texts = [escape(cell).replace("\n", "<br>") for cell in cells]
+    starts = [f'<{tag} class="text">' if i in left else f"<{tag}>" for i in range(len(cells))]
+    pairs = zip(starts, texts, strict=True)
+    return "<tr>" + "".join(f"{start}{text}</{tag}>" for start, text in pairs) + "</tr>"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

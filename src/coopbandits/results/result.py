@@ -28,7 +28,8 @@ class Result:
     dataset : xarray.Dataset
         `regret`, `realized_regret`, `values_sent` (policy, run, round), `messages_sent`
         (policy, run), `pulls` (policy, run, arm); `agent_pulls` (policy, run, agent, arm) and
-        `arms` (policy, run, agent, pull) where they were kept.
+        `arms` (policy, run, agent, pull) where they were kept; `messages_delivered`,
+        `messages_late` and `messages_lost` (policy, run) where there were faults or clocks.
     meta : dict
         Settings, seed, versions, platform, engine, wall time.
     """
@@ -83,6 +84,30 @@ class Result:
         """Payload bytes sent (policy, run): 8 per value."""
         return 8 * self.messages
 
+    @property
+    def deliveries(self) -> xr.Dataset:
+        """What became of the messages: sent, delivered, late, lost, under_way (policy, run).
+
+        `late` are those of the delivered that came a round or more after they were sent, and
+        `under_way` those that had not come at the end.
+        """
+        if "messages_lost" not in self.dataset:
+            raise InputError("every message was delivered at once: there were no faults, no clocks")
+        names = ("sent", "delivered", "late", "lost")
+        found = xr.Dataset({name: self.dataset[f"messages_{name}"] for name in names})
+        return found.assign(under_way=found["sent"] - found["delivered"] - found["lost"])
+
+    def _mean_deliveries(self) -> tuple[statistics.Delivery, ...]:
+        if "messages_lost" not in self.dataset:
+            return ()
+        means = self.deliveries.mean("run")
+        return tuple(
+            statistics.Delivery(
+                policy, *(float(means[name][i]) for name in ("sent", "delivered", "late", "lost"))
+            )
+            for i, policy in enumerate(self.policies)
+        )
+
     def summary(self) -> statistics.Summary:
         """Return mean, intervals, quantiles and paired comparisons of the final regret."""
         return statistics.summarise(
@@ -90,6 +115,7 @@ class Result:
             self.regret.isel(round=-1).values,
             self.messages.mean("run").values,
             self.horizon,
+            self._mean_deliveries(),
         )
 
     def plot(
@@ -119,7 +145,7 @@ class Result:
             raise InputError(f"log is {log!r}; give 'x', 'y', 'xy' or nothing")
         if bounds and against != "rounds":
             raise InputError("bounds are functions of the round; plot against='rounds'")
-        curves = [self._curve(policy, against) for policy in self.policies]
+        curves = [self.curve(policy, against) for policy in self.policies]
         dashed = [self._bound(name, values) for name, values in (bounds or {}).items()]
         figure = regret_figure(curves, dashed, xlabel=AXES[against], log=log)
         if path is not None:
@@ -136,7 +162,8 @@ class Result:
             )
         return Curve(name, rounds, values)
 
-    def _curve(self, policy: str, against: str) -> Curve:
+    def curve(self, policy: str, against: str = "rounds") -> Curve:
+        """Return a policy's mean regret with its 95 % band, against rounds or values sent."""
         regret = self.regret.sel(policy=policy)
         if against == "rounds":
             x = self.dataset["round"].values
@@ -163,6 +190,9 @@ class Result:
                 *map(statistics.difference_row, summary.differences),
             ]
             tables.append(("Paired differences, p after Holm's correction", rows))
+        if summary.deliveries:
+            rows = [statistics.DELIVERY_HEADER, *map(statistics.delivery_row, summary.deliveries)]
+            tables.append(("Messages, means over runs", rows))
         page = html_report(
             title="Regret of cooperative bandits",
             lead=summary.advice,

@@ -50,14 +50,26 @@ class PairedDifference:
 
 
 @dataclass(frozen=True)
+class Delivery:
+    """What became of one policy's messages, means over runs; the rest is still under way."""
+
+    policy: str
+    sent: float
+    delivered: float
+    late: float
+    lost: float
+
+
+@dataclass(frozen=True)
 class Summary:
-    """Means, paired differences, and whether more runs are needed."""
+    """Means, paired differences, whether more runs are needed; with faults, what was delivered."""
 
     runs: int
     horizon: int
     policies: tuple[MeanSummary, ...]
     differences: tuple[PairedDifference, ...]
     advice: str
+    deliveries: tuple[Delivery, ...] = ()
 
     def __str__(self) -> str:
         rounds, runs = plural(self.horizon, "round"), plural(self.runs, "run")
@@ -66,11 +78,15 @@ class Summary:
         if self.differences:
             lines += ["", "paired differences on the same tapes, p after Holm's correction", ""]
             lines += columns([DIFFERENCE_HEADER, *(difference_row(d) for d in self.differences)])
+        if self.deliveries:
+            lines += ["", "messages, means over runs", ""]
+            lines += columns([DELIVERY_HEADER, *(delivery_row(d) for d in self.deliveries)])
         return "\n".join([*lines, "", self.advice])
 
 
 HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "values sent")
 DIFFERENCE_HEADER = ("first − second", "mean ± t", "p")
+DELIVERY_HEADER = ("policy", "sent", "delivered", "late among them", "lost")
 
 
 def mean_row(row: MeanSummary) -> tuple[str, ...]:
@@ -85,6 +101,11 @@ def difference_row(row: PairedDifference) -> tuple[str, ...]:
     """Return the cells of one line of the table of differences."""
     p_value = "–" if math.isnan(row.p_value) else f"{row.p_value:.2g}"
     return (f"{row.first} − {row.second}", _plus_minus(row), p_value)
+
+
+def delivery_row(row: Delivery) -> tuple[str, ...]:
+    """Return the cells of one line of the table of deliveries."""
+    return (row.policy, *(count(value) for value in (row.sent, row.delivered, row.late, row.lost)))
 
 
 def number(value: float) -> str:
@@ -128,7 +149,11 @@ def columns(rows: list[tuple[str, ...]], left: tuple[int, ...] = (0,)) -> list[s
 
 
 def summarise(
-    policies: list[str], regret: NDArray[np.float64], values: Vector, horizon: int
+    policies: list[str],
+    regret: NDArray[np.float64],
+    values: Vector,
+    horizon: int,
+    deliveries: tuple[Delivery, ...] = (),
 ) -> Summary:
     """Summarise final regrets (policy, run) and mean values sent (policy)."""
     means = tuple(
@@ -144,7 +169,8 @@ def summarise(
     )
     differences = paired_differences(policies, regret)
     runs = regret.shape[1]
-    return Summary(runs, horizon, means, differences, _advice(means, differences, runs))
+    advice = _advice(means, differences, runs)
+    return Summary(runs, horizon, means, differences, advice, deliveries)
 
 
 def t_interval(sample: Vector) -> tuple[float, float]:
@@ -194,7 +220,7 @@ def paired_differences(
     """Return the difference of every two policies, with p-values corrected by Holm's method."""
     pairs = list(combinations(range(len(policies)), 2))
     samples = [regret[i] - regret[j] for i, j in pairs]
-    corrected = holm([_p_value(sample) for sample in samples])
+    corrected = holm([p_value(sample) for sample in samples])
     return tuple(
         PairedDifference(policies[i], policies[j], float(sample.mean()), t_interval(sample), p)
         for (i, j), sample, p in zip(pairs, samples, corrected, strict=True)
@@ -212,7 +238,8 @@ def holm(p_values: list[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def _p_value(sample: Vector) -> float:
+def p_value(sample: Vector) -> float:
+    """Return the two-sided p-value of Student's test that a mean is 0; NaN for a single run."""
     if sample.size < 2:
         return math.nan
     error = standard_error(sample)

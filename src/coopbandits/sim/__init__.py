@@ -1,5 +1,6 @@
 """Drives many agents at once: engines, tapes, sweeps."""
 
+from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.compare import compare, merge
 from coopbandits.sim.experiment import read_experiment
 from coopbandits.sim.ledger import Cell
@@ -13,6 +14,7 @@ __all__ = [
     "SweepInterrupted",
     "compare",
     "merge",
+    "parse_clocks",
     "read_experiment",
     "simulate",
     "sweep",

@@ -56,8 +56,14 @@ def _key(cell: Cell) -> str:
 
 
 def _names(cells: list[Cell]) -> list[str]:
-    """Name groups by graph, with problem and seed where they tell groups apart."""
-    parts = [[cell.network.description, str(cell.problem), f"seed {cell.seed}"] for cell in cells]
-    telling = [i for i in range(3) if i == 0 or len({part[i] for part in parts}) > 1]
+    """Name groups by graph, with problem, seed, faults where they tell groups apart."""
+    parts = [
+        [
+            cell.network.description, str(cell.problem), f"seed {cell.seed}",
+            f"faults {cell.faults.spelling}",
+        ]
+        for cell in cells
+    ]  # fmt: skip
+    telling = [i for i in range(4) if i == 0 or len({part[i] for part in parts}) > 1]
     names = [", ".join(part[i] for i in telling) for part in parts]
     return [name if names.count(name) == 1 else f"{name} #{i}" for i, name in enumerate(names)]

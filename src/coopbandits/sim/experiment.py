@@ -9,13 +9,15 @@
     graphs = ["cycle:100", "grid:10x10"]
     weights = "max-degree"
     shuffle_arms = false
+    faults = ["none", "loss=0.3"]
+    clocks = "none"
 
     [problems.paper]
     kind = "gaussian"
     means = "1,0.8x16"
     sigma = 1.0
 
-Every policy is played on every graph, problem and seed.
+Every policy is played on every graph, problem and seed, with all faults.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from typing import Any
 from coopbandits.core.checks import require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
-from coopbandits.network import Network
+from coopbandits.network import Network, parse_faults
 from coopbandits.problems import (
     BernoulliBandit,
     BetaBandit,
@@ -38,6 +40,7 @@ from coopbandits.problems import (
     Problem,
     parse_means,
 )
+from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.ledger import Cell
 
 DEFAULTS: dict[str, Any] = {
@@ -48,6 +51,8 @@ DEFAULTS: dict[str, Any] = {
     "graphs": None,
     "weights": "max-degree",
     "shuffle_arms": False,
+    "faults": ["none"],
+    "clocks": "none",
     "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
 }
 """Every key there is; None marks those that must be given."""
@@ -114,9 +119,14 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     seeds = [_whole("seeds", seed, 0) for seed in _listed(settings, "seeds")]
     shuffle_arms = settings["shuffle_arms"]
     require_flag("shuffle_arms", shuffle_arms)
+    clocks = parse_clocks(_text(settings, "clocks"))
+    given = settings["faults"]
+    listed = [given] if isinstance(given, str) else _texts(settings, "faults")
     return [
-        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms)
-        for problem, network, seed, policy in product(problems, networks, seeds, policies)
+        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks)
+        for problem, network, seed, faults, policy in product(
+            problems, networks, seeds, [parse_faults(text) for text in listed], policies
+        )
     ]
 
 
@@ -159,6 +169,13 @@ def _listed(settings: Mapping[str, Any], key: str) -> list[Any]:
     value = settings[key]
     if not isinstance(value, list):
         raise InputError(f"{key} is {value!r}; give a list, such as {key} = [{value!r}]")
+    return value
+
+
+def _text(settings: Mapping[str, Any], key: str) -> str:
+    value = settings[key]
+    if not isinstance(value, str):
+        raise InputError(f"{key} is {value!r}; give a text in quotes")
     return value
 
 

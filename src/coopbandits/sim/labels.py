@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from coopbandits.network import Network
+from coopbandits.network import Faults, Network
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
+from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.record import Record, Task, join
 
 
@@ -27,7 +28,7 @@ def label(
                 [_quantity(name, task, record) for task, record in zip(tasks, records, strict=True)]
             ),
         )
-        for name, dims in _variables(first.keep).items()
+        for name, dims in _variables(first).items()
     }
     coords = {
         "policy": [task.policy.spelling for task in tasks],
@@ -57,13 +58,17 @@ def settings(tasks: list[Task], runs: int) -> dict[str, Any]:
         "seed": first.seed,
         "rounds": first.rounds.tolist(),
         "keep": first.keep,
-        **shuffle_setting(first.shuffle_arms),
+        **optional_settings(first.shuffle_arms, first.faults, first.clocks),
     }
 
 
-def shuffle_setting(shuffle_arms: bool) -> dict[str, bool]:
-    """Return the setting where it is on; left out otherwise, as in results older than it."""
-    return {"shuffle_arms": True} if shuffle_arms else {}
+def optional_settings(shuffle_arms: bool, faults: Faults, clocks: Clocks | None) -> dict[str, Any]:
+    """Return the settings that are on; left out otherwise, as in results older than them."""
+    return {
+        **({"shuffle_arms": True} if shuffle_arms else {}),
+        **({"faults": faults.spelling} if faults else {}),
+        **({"clocks": clocks.spelling} if clocks else {}),
+    }
 
 
 def network_settings(network: Network) -> dict[str, Any]:
@@ -80,11 +85,15 @@ def network_settings(network: Network) -> dict[str, Any]:
     }
 
 
-def _variables(keep: str) -> dict[str, tuple[str, ...]]:
+def _variables(task: Task) -> dict[str, tuple[str, ...]]:
     curve = ("policy", "run", "round")
-    kept = {"agent_pulls": ("policy", "run", "agent", "arm")} if keep else {}
-    if keep == "arms":
+    kept: dict[str, tuple[str, ...]] = {}
+    if task.keep:
+        kept["agent_pulls"] = ("policy", "run", "agent", "arm")
+    if task.keep == "arms":
         kept["arms"] = ("policy", "run", "agent", "pull")
+    if task.faults or task.clocks:
+        kept |= {f"messages_{name}": ("policy", "run") for name in ("delivered", "late", "lost")}
     return {
         "regret": curve,
         "realized_regret": curve,
@@ -100,12 +109,16 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
         return record.arm_counts @ task.problem.gaps
     if name == "realized_regret":
         best = task.problem.means.max() * task.network.num_agents
-        return best * task.rounds[None, :] - record.rewards
+        pulls_per_agent = record.arm_counts.sum(axis=2) / task.network.num_agents
+        return best * pulls_per_agent - record.rewards
     if name == "pulls":
         return record.arm_counts[:, -1]
     return {
         "values_sent": record.values,
         "messages_sent": record.messages,
+        "messages_delivered": record.delivered,
+        "messages_late": record.late,
+        "messages_lost": record.lost,
         "agent_pulls": record.agent_pulls,
         "arms": record.arms,
     }[name]

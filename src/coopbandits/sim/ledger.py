@@ -20,11 +20,13 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
-from coopbandits.network import Network
+from coopbandits.network import Faults, Network
+from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.results.storage import write_text
-from coopbandits.sim.labels import network_settings, shuffle_setting
+from coopbandits.sim.clocks import Clocks
+from coopbandits.sim.labels import network_settings, optional_settings
 from coopbandits.sim.simulate import simulate
 
 
@@ -39,6 +41,8 @@ class Cell:
     runs: int = 1
     seed: int = 0
     shuffle_arms: bool = False
+    faults: Faults = PERFECT
+    clocks: Clocks | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -50,7 +54,7 @@ class Cell:
             "horizon": int(self.horizon),
             "runs": int(self.runs),
             "seed": int(self.seed),
-            **shuffle_setting(self.shuffle_arms),
+            **optional_settings(self.shuffle_arms, self.faults, self.clocks),
         }
 
     @property
@@ -60,14 +64,18 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
-        return f"{self.policy.spelling} on {self.network.description}, seed {self.seed}"
+        parts = [f"{self.policy.spelling} on {self.network.description}", f"seed {self.seed}"]
+        parts += [self.faults.spelling] if self.faults else []
+        parts += [f"{self.clocks.spelling} clocks"] if self.clocks else []
+        return ", ".join(parts)
 
 
 def run_cell(cell: Cell) -> Result:
     """Play one cell in one thread; what a worker process does."""
     return simulate(
         cell.problem, cell.network, cell.policy, cell.horizon, cell.runs, cell.seed,
-        shuffle_arms=cell.shuffle_arms, threads=1, progress=False,
+        shuffle_arms=cell.shuffle_arms, faults=cell.faults, clocks=cell.clocks, threads=1,
+        progress=False,
     )  # fmt: skip
 
 

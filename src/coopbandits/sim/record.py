@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.registry import AnyPolicy
-from coopbandits.network import Network
+from coopbandits.network import Faults, Network
+from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem
+from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.tapes import arm_order
 
 Tick = Callable[[int], None]
@@ -32,6 +34,10 @@ class Task:
         All runs that are asked for, whether they are played at once or not.
     shuffle_arms : bool
         Whether policies meet the arms in another order in every run.
+    faults : Faults
+        What goes wrong between agents.
+    clocks : Clocks or None
+        When agents pull and gossip; None for common rounds.
     """
 
     problem: Problem
@@ -43,6 +49,8 @@ class Task:
     keep: str = ""
     num_runs: int = 1
     shuffle_arms: bool = False
+    faults: Faults = PERFECT
+    clocks: Clocks | None = None
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
         """Return the problem's arm that policies meet at each place in one run."""
@@ -62,18 +70,22 @@ class Record:
         Reward sum of the whole network up to each recorded round.
     values : (run, round)
         Values sent up to each recorded round.
-    messages : (run,)
-        Messages sent.
+    messages, delivered, late, lost : (run,)
+        Messages sent, and what became of them (see `sim.mail.Counts`); an engine on which all are
+        delivered at once leaves the last three at 0.
     agent_pulls : (run, agent, arm), or (run, 0, arm) when not kept
         Pulls of each arm by each agent.
     arms : (run, agent, pull), or (run, agent, 0) when not kept
-        Every arm played.
+        Every arm played, −1 in a round without a pull.
     """
 
     arm_counts: NDArray[np.int64]
     rewards: Vector
     values: NDArray[np.int64]
     messages: NDArray[np.int64]
+    delivered: NDArray[np.int64]
+    late: NDArray[np.int64]
+    lost: NDArray[np.int64]
     agent_pulls: NDArray[np.int64]
     arms: NDArray[np.int32]
 
@@ -86,6 +98,9 @@ class Record:
             rewards=np.zeros((runs, rounds)),
             values=np.zeros((runs, rounds), dtype=np.int64),
             messages=np.zeros(runs, dtype=np.int64),
+            delivered=np.zeros(runs, dtype=np.int64),
+            late=np.zeros(runs, dtype=np.int64),
+            lost=np.zeros(runs, dtype=np.int64),
             agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
             arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int32),
         )
@@ -97,7 +112,7 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
         order = task.arm_order(run)
         record.arm_counts[row][:, order] = record.arm_counts[row].copy()
         record.agent_pulls[row][:, order] = record.agent_pulls[row].copy()
-        record.arms[row] = order[record.arms[row]]
+        record.arms[row] = np.append(order, -1)[record.arms[row]]  # −1 stays: the last entry
     return record
 
 

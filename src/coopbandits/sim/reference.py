@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopbandits.core.agent import Agent, Vector
+from coopbandits.core.agent import LocalView
 from coopbandits.core.central import CentralPolicy
 from coopbandits.core.policy import Policy
-from coopbandits.network import Network
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.knowledge import global_knowledge
+from coopbandits.sim.mail import Counts, Mail
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import (
     DECISIONS,
@@ -39,66 +39,100 @@ def play(task: Task, runs: range, tick: Tick) -> Record:
 class Players(ABC):
     """Whoever makes the pulls of a round: agents that exchange messages, or one controller."""
 
-    @abstractmethod
-    def pull(self, words: list[int], reward: Callable[[int, int], float]) -> list[int]:
-        """Let every agent pull once, paid by `reward(agent, arm)`; return the arms."""
+    def __init__(self) -> None:
+        self.counts = Counts()
 
-    def end_round(self) -> tuple[int, int]:
-        """End the round; return the values and the messages that were sent."""
-        return 0, 0
+    @abstractmethod
+    def pull(
+        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+    ) -> list[int]:
+        """Let some agents pull once, paid by `reward(agent, arm)`; return the arms."""
+
+    @abstractmethod
+    def end_round(self, fates: list[int]) -> None:
+        """End the round of everybody; `fates` is what becomes of the messages of every link."""
+
+    @abstractmethod
+    def renew(self, agent: int, rounds: int) -> None:
+        """Replace an agent by a fresh one after so many rounds."""
 
 
 class Agents(Players):
     """One agent object per node, each told its LocalView alone."""
 
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
-        problem, self.network = task.problem, task.network
-        known = global_knowledge(self.network, policy.needs)
-        views = [
-            self.network.local_view(
-                i,
-                num_arms=problem.num_arms,
-                sigma=problem.sigma,
-                needs=policy.needs,
-                global_knowledge=known[i],
-            )
-            for i in range(self.network.num_agents)
-        ]
-        if "random_word" in policy.needs:
-            words = birth_words(task.seed, run, len(views))
-            views = [replace(view, random_word=words[view.agent_id]) for view in views]
-        self.agents = [policy.make_agent(view) for view in views]
+        self.policy, self.views = policy, local_views(task, policy, run)
+        self.agents = [policy.make_agent(view) for view in self.views]
+        self.mail = Mail(task.network)
+        self.counts = self.mail.counts
 
-    def pull(self, words: list[int], reward: Callable[[int, int], float]) -> list[int]:
+    def pull(
+        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+    ) -> list[int]:
         """Let all choose before any is paid."""
-        arms = [agent.choose(word) for agent, word in zip(self.agents, words, strict=True)]
-        for i, (agent, arm) in enumerate(zip(self.agents, arms, strict=True)):
-            agent.observe(arm, reward(i, arm))
+        arms = [self.agents[i].choose(word) for i, word in zip(acting, words, strict=True)]
+        for i, arm in zip(acting, arms, strict=True):
+            self.agents[i].observe(arm, reward(i, arm))
         return arms
 
-    def end_round(self) -> tuple[int, int]:
-        """Deliver one round of messages."""
-        return exchange(self.network, self.agents)
+    def end_round(self, fates: list[int]) -> None:
+        """Exchange one round of messages."""
+        self.mail.exchange(self.agents, fates)
+
+    def renew(self, agent: int, rounds: int) -> None:
+        """Make a fresh agent whose clock has gone on: it was away in all rounds so far."""
+        self.agents[agent] = self.policy.make_agent(self.views[agent])
+        for _ in range(rounds):
+            self.agents[agent].receive({})
 
 
 class Central(Players):
-    """One controller for all agents."""
+    """One controller for all agents: it sees every pull, whatever happens to messages."""
 
     def __init__(self, task: Task, policy: CentralPolicy) -> None:
+        super().__init__()
         self.controller = policy.make_controller(task.problem.num_arms, task.problem.sigma)
 
-    def pull(self, words: list[int], reward: Callable[[int, int], float]) -> list[int]:
+    def pull(
+        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+    ) -> list[int]:
         """Let the controller choose and see, agent by agent."""
         arms = []
-        for i, word in enumerate(words):
+        for i, word in zip(acting, words, strict=True):
             arms.append(self.controller.choose(word))
             self.controller.observe(arms[-1], reward(i, arms[-1]))
         return arms
 
-    def end_round(self) -> tuple[int, int]:
+    def end_round(self, fates: list[int]) -> None:
         """Tell the controller that the round is over."""
+        del fates
         self.controller.end_round()
-        return 0, 0
+
+    def renew(self, agent: int, rounds: int) -> None:
+        """Do nothing: the controller remembers."""
+
+
+def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
+    """Return what each agent may know in one run."""
+    network, common_round = task.network, task.clocks is None
+    known = global_knowledge(network, policy.needs)
+    words = [0] * network.num_agents
+    if "random_word" in policy.needs:
+        words = birth_words(task.seed, run, network.num_agents)
+    return [
+        replace(
+            network.local_view(
+                i,
+                num_arms=task.problem.num_arms,
+                sigma=task.problem.sigma,
+                needs=policy.needs,
+                global_knowledge=known[i],
+            ),
+            random_word=words[i],
+            common_round=common_round,
+        )
+        for i in range(network.num_agents)
+    ]
 
 
 def make_players(task: Task, run: int) -> Players:
@@ -110,13 +144,13 @@ def make_players(task: Task, run: int) -> Players:
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
     players = make_players(task, run)
+    schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    everyone = np.arange(num_agents)
     form = problem.kernel_form()
     table = form.table[task.arm_order(run)]
     paid = np.zeros(num_agents)
-    reward_total, values, kept = 0.0, 0, 0
+    reward_total, kept = 0.0, 0
 
     def reward(agent: int, arm: int) -> float:
         paid[agent] = reward_from_variate(form.kind, table, arm, tape[agent, at])
@@ -128,39 +162,25 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
             chunk = min(CHUNK, task.horizon - t)
             tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
             decisions = tape_words(keys[DECISIONS], t, chunk)
-        arms = np.array(players.pull(decisions[:, at].tolist(), reward))
-        pulls[everyone, arms] += 1
+            weather = schedule.read(chunk)
+        for agent in np.flatnonzero(weather.fresh[at]).tolist():
+            players.renew(agent, t)
+        acting = np.flatnonzero(weather.acts[at])
+        paid[:] = 0.0
+        played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
+        arms = np.array(played, dtype=np.int64)
+        pulls[acting, arms] += 1
         reward_total += float(paid.sum())
-        sent, messages = players.end_round()
-        values += sent
-        record.messages[row] += messages
+        players.end_round(weather.fate[at].tolist())
         if task.keep == "arms":
-            record.arms[row, :, t] = arms
+            record.arms[row, :, t] = -1
+            record.arms[row, acting, t] = arms
         if t + 1 == task.rounds[kept]:
             record.arm_counts[row, kept] = pulls.sum(axis=0)
             record.rewards[row, kept] = reward_total
-            record.values[row, kept] = values
+            record.values[row, kept] = players.counts.values
             kept += 1
         tick(num_agents)
+    players.counts.write(record, row)
     if task.keep:
         record.agent_pulls[row] = pulls
-
-
-def exchange(network: Network, agents: list[Agent]) -> tuple[int, int]:
-    """Deliver one round of messages; return the values and the messages that were sent."""
-    inboxes: list[dict[int, Vector]] = [{} for _ in agents]
-    for sender, agent in enumerate(agents):
-        for neighbor in network.neighbors(sender):
-            message = agent.outgoing(neighbor)
-            if message is not None:
-                inboxes[neighbor][sender] = message
-    for agent, inbox in zip(agents, inboxes, strict=True):
-        agent.receive(inbox)
-    return _count(inboxes)
-
-
-def _count(inboxes: list[dict[int, Vector]]) -> tuple[int, int]:
-    return (
-        sum(message.size for inbox in inboxes for message in inbox.values()),
-        sum(len(inbox) for inbox in inboxes),
-    )

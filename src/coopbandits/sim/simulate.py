@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import AnyPolicy
-from coopbandits.network import Network
+from coopbandits.network import Faults, Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
-from coopbandits.sim import cpu, reference
+from coopbandits.sim import asynchronous, cpu, reference
+from coopbandits.sim.clocks import Clocks
+from coopbandits.sim.conditions import check_conditions, read_conditions
 from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress, note
 from coopbandits.sim.record import Record, Task, Tick, restore_order
@@ -50,6 +52,8 @@ def simulate(
     rounds: int | Sequence[int] | None = None,
     keep: str = "",
     shuffle_arms: bool = False,
+    faults: Faults | str | None = None,
+    clocks: Clocks | str | None = None,
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -62,7 +66,7 @@ def simulate(
     policies : Policy or sequence of Policy
         What to compare; all see the same rewards (common random numbers).
     horizon : int
-        T, pulls per agent.
+        T, rounds: pulls per agent, on average where agents have clocks of their own.
     runs, seed : int
         Independent repetitions, and the seed they all follow from.
     engine : {"auto", "cpu", "reference"}
@@ -77,6 +81,11 @@ def simulate(
         Let policies meet the arms in another order in every run, the same for all of them. Ties go
         to the lowest arm, so a best arm that always stands first flatters. What is recorded is
         told by the problem's own arms.
+    faults : Faults, str or None
+        What goes wrong between agents, such as ``"loss=0.3,sleep=0.1"``.
+    clocks : Clocks, str or None
+        When agents pull and gossip, such as ``"poisson:ratio=10"``; in common rounds unless given.
+        Of faults only loss goes with it.
     threads : int or None
         How many threads the compiled engine uses; None for all. The result is the same.
     progress : bool or None
@@ -91,15 +100,11 @@ def simulate(
     SimulationInterrupted
         On Ctrl-C; its `result` has the runs that all policies finished.
     """
-    chosen = _check(problem, network, policies, horizon, runs, seed, keep)
-    horizon, runs, seed = int(horizon), int(runs), int(seed)  # numpy's integers are no plain data
-    kept_rounds = recorded_rounds(horizon, rounds)
-    require_flag("shuffle_arms", shuffle_arms)
-    tasks = [
-        Task(problem, network, p, horizon, seed, kept_rounds, keep, runs, shuffle_arms)
-        for p in chosen
-    ]
-    engines = [_engine(engine, task.policy) for task in tasks]
+    tasks = _tasks(
+        problem, network, policies, horizon, runs, seed, rounds, keep, shuffle_arms, faults, clocks
+    )
+    horizon, runs = tasks[0].horizon, tasks[0].num_runs
+    engines = [_engine(engine, task) for task in tasks]
     started = time.perf_counter()
     finished: list[list[Record]] = []
     with (
@@ -129,14 +134,40 @@ def plan(
     seed: int = 0,
     *,
     shuffle_arms: bool = False,
+    faults: Faults | str | None = None,
+    clocks: Clocks | str | None = None,
 ) -> dict[str, Any]:
     """Return the settings that the result of `simulate` will have, without playing."""
-    chosen = _check(problem, network, policies, horizon, runs, seed, "")
-    rounds = recorded_rounds(horizon, None)
-    tasks = [
-        Task(problem, network, p, horizon, seed, rounds, "", runs, shuffle_arms) for p in chosen
-    ]
-    return settings(tasks, runs)
+    tasks = _tasks(
+        problem, network, policies, horizon, runs, seed, None, "", shuffle_arms, faults, clocks
+    )
+    return settings(tasks, tasks[0].num_runs)
+
+
+def _tasks(
+    problem: Problem,
+    network: Network,
+    policies: AnyPolicy | Sequence[AnyPolicy],
+    horizon: int,
+    runs: int,
+    seed: int,
+    rounds: int | Sequence[int] | None,
+    keep: str,
+    shuffle_arms: bool,
+    faults: Faults | str | None,
+    clocks: Clocks | str | None,
+) -> list[Task]:
+    """Check all settings; return one task per policy."""
+    chosen = _check(problem, network, policies, horizon, runs, seed, keep)
+    horizon, runs, seed = int(horizon), int(runs), int(seed)  # numpy's integers are no plain data
+    kept_rounds = recorded_rounds(horizon, rounds)
+    require_flag("shuffle_arms", shuffle_arms)
+    conditions = read_conditions(faults, clocks)
+    order = (kept_rounds, keep, runs, shuffle_arms, *conditions)
+    tasks = [Task(problem, network, policy, horizon, seed, *order) for policy in chosen]
+    for task in tasks:
+        check_conditions(task)
+    return tasks
 
 
 def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray[np.int64]:
@@ -159,18 +190,27 @@ PLAY = {"cpu": cpu.play, "reference": reference.play}
 
 
 def _play(engine: str, task: Task, runs: range, tick: Tick) -> Record:
-    return restore_order(PLAY[engine](task, runs, tick), task, runs)
+    if task.clocks is None:
+        record = PLAY[engine](task, runs, tick)
+    else:
+        record = asynchronous.play(task, task.clocks, runs, tick)
+    return restore_order(record, task, runs)
 
 
-def _engine(wanted: str, policy: AnyPolicy) -> str:
-    """Return the engine that will play a policy."""
+def _engine(wanted: str, task: Task) -> str:
+    """Return the engine that will play a task."""
     if wanted not in ENGINES:
         raise unknown_name("engine", wanted, ENGINES)
     if wanted == "reference":
         return wanted
-    if cpu.supports(policy):
+    if cpu.supports(task.policy, task.faults, task.clocks):
         return "cpu"
-    note(f"{policy.spelling} has no compiled kernel, so the slower reference engine plays it")
+    conditions = f" for faults {task.faults.spelling}" if task.faults else ""
+    conditions += " on own clocks" if task.clocks else ""
+    note(
+        f"{task.policy.spelling} has no compiled kernel{conditions}, so the slower reference "
+        "engine plays it"
+    )
     return "reference"
 
 
@@ -206,7 +246,7 @@ def _check(
         warnings.warn(
             f"horizon {horizon} is below the number of arms {problem.num_arms}: agents that first "
             "pull every arm once stop inside those initial pulls",
-            stacklevel=3,
+            stacklevel=4,
         )
     return chosen
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.draws import GOLDEN, Words, mix, normals, uniforms, words
+from coopbandits.core.draws import Words, normals, stream_key, uniforms, words, words_of
 
 REWARDS = 0
 DECISIONS = 1
@@ -23,10 +23,7 @@ BIRTH = 4
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
     """Return the key of every agent's tape in one run."""
-    # SeedSequence only hashes (seed, stream, run) to one word; no generator is made.
-    sequence = np.random.SeedSequence(seed, spawn_key=(stream, run))  # noqa: TID251  hash only
-    run_key = int(sequence.generate_state(1, np.uint64)[0])
-    return words(run_key, np.arange(num_agents, dtype=np.uint64))
+    return words(stream_key(seed, stream, run), np.arange(num_agents, dtype=np.uint64))
 
 
 def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:
@@ -42,8 +39,7 @@ def birth_words(seed: int, run: int, num_agents: int) -> list[int]:
 
 def tape_words(keys: Words, first: int, pulls: int) -> Words:
     """Return the words of pulls first … first + pulls − 1, one row per agent."""
-    counters = np.arange(first + 1, first + pulls + 1, dtype=np.uint64) * np.uint64(GOLDEN)
-    return mix(keys[:, None] + counters[None, :])
+    return words_of(keys[:, None], np.arange(first, first + pulls, dtype=np.uint64)[None, :])
 
 
 def variates(kind: str, tape: Words) -> Vector:

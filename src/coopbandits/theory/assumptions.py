@@ -68,15 +68,20 @@ def _outside(what: str, proven: str, found: str) -> InputError:
 
 def _check_knowledge(what: str, policy: DDUCB, network: Network) -> None:
     size = network.num_agents
+    if policy.estimates:
+        raise InputError(
+            f"the {what} is for agents that know N and a bound on λ from the start; these find "
+            "them out first; leave num_agents and lambda_bound out"
+        )
     if policy.num_agents not in (None, size, (size, size)):
         raise InputError(
             f"the {what} is for agents that know N; these are told {spell(policy.num_agents)} "
             f"in a network of {size}; leave num_agents out"
         )
-    given = policy.lambda_bound
     # Plain mixing for a given number of steps uses no bound on λ.
-    if given is None or not (policy.accelerated or policy.mixing_rounds is None):
+    if policy.lambda_bound is None or not (policy.accelerated or policy.mixing_rounds is None):
         return
+    given = policy.known_lambda(network.lambda2)
     if 1.0 - given > network.spectral_gap * (1.0 + LAMBDA_TOLERANCE):
         raise InputError(
             f"the {what} needs an upper bound on λ; lambda_bound={given} lies below "
@@ -86,9 +91,7 @@ def _check_knowledge(what: str, policy: DDUCB, network: Network) -> None:
 
 def _check_steps(what: str, policy: DDUCB, network: Network) -> None:
     # The accelerated recursion runs with the bound on λ, so that bound decides its precision.
-    bound = network.lambda2
-    if policy.accelerated and policy.lambda_bound is not None:
-        bound = policy.lambda_bound
+    bound = policy.known_lambda(network.lambda2) if policy.accelerated else network.lambda2
     least = mixing_rounds(network.num_agents, bound, policy.epsilon, accelerated=policy.accelerated)
     steps = policy.mixing_steps(network.num_agents, network.lambda2)
     if steps < least:

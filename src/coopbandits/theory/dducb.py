@@ -134,7 +134,7 @@ def _delay_shape(problem: Problem, network: Network, policy: DDUCB, inside: floa
     """Return N ln(inside)/√ln(1/λ), without the root for plain mixing; NE where E was set."""
     if policy.mixing_rounds is not None or policy.values_per_message is not None:
         return float(network.num_agents * stage_rounds(problem, network, policy))
-    bound = network.lambda2 if policy.lambda_bound is None else policy.lambda_bound
+    bound = policy.known_lambda(network.lambda2)
     if bound == 0.0:
         return 0.0
     decay = -math.log(bound)

@@ -115,11 +115,13 @@ def test_outgoing_to_a_stranger(neighbor: int) -> None:
 # What is refused.
 
 BAD: dict[str, tuple[DDUCB, Callable[[Vector], Messages], str]] = {
-    "missing": (DDUCB(), lambda m: {1: m}, r"arrived from \[1\], but this round needs exactly"),
-    "none": (DDUCB(), lambda m: {}, r"needs exactly one from each of \[1, 2\]; deliver those"),
     "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\[3\] are no neighbours of agent 0"),
     "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"shape \(3,\); this round takes \(4,\)"),
-    "long": (DDUCB(), lambda m: {1: np.append(m, 0.0), 2: m}, r"message from 1 has shape \(5,\)"),
+    "no flag": (
+        DDUCB(), lambda m: {1: np.append(m, 0.0), 2: m},
+        r"message from 1 has one value more than the 4 of this round, 0; a 1 there tells of",
+    ),
+    "long": (DDUCB(), lambda m: {1: np.append(m, [1.0, 1.0]), 2: m}, r"1 has shape \(6,\); this"),
     "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"from 2 has shape \(2, 2\)"),
     "nan": (DDUCB(), lambda m: {1: m, 2: m * math.nan}, r"message from 2 has values that are not"),
     "infinite": (DDUCB(), lambda m: {1: m / 0.0, 2: m}, r"message from 1 has values that are not"),

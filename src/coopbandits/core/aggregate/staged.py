@@ -9,6 +9,11 @@ pipeline; each is one array of length 2K, sums first. In the paper's letters::
     settled      α, a   what the index reads: a copy of accumulated, plus own pulls of this stage
 
 The first K rounds are the initial stage: nothing is mixed and nothing is sent.
+
+Values in flight are mixed as flows over links (`core/mixing.py`). A link whose message is lost
+moves nothing in that round and restarts with a plain step. Who missed a neighbour's message says so
+in the next one, by one more value, and that neighbour then takes back what it moved in vain. So
+what one end adds the other subtracts, and no momentum outlives a gap in the messages behind it.
 """
 
 from __future__ import annotations
@@ -18,14 +23,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
+from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
 from coopbandits.core.aggregate.exchange import add_pull, check_messages
 from coopbandits.core.errors import InputError
-from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho, weighted_sum
+from coopbandits.core.mixing import flow_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+
+COUNTERS = (
+    "missed_messages", "undone_flows", "restarted_links", "touched_stages", "overruled_counts",
+)  # fmt: skip
+"""What `StagedMixing.diagnostics` counts.
+
+Messages that did not arrive; flows taken back because the other end had missed the message; links
+that started again with a plain step; stages with a lost message; mixed counts below the own pulls.
+"""
 
 
 class StagedMixing(Aggregation):
@@ -55,10 +71,15 @@ class StagedMixing(Aggregation):
     Time s is the number of pulls behind the settled counts, N Σ_k a^k. With one pull per agent and
     round that is the paper's s: mixing keeps a vector of equal entries, so Σ_k a^k is t − E at a
     stage boundary, and every pull read at once adds 1.
+
+    After a fault, mixed counts may be too small to be possible: an arm whose network count is below
+    the own pulls behind it is read as these own pulls. Values in flight are left alone, so that
+    nothing is lost. `diagnostics` counts what happened.
     """
 
     fields = (
-        "rounds", "fresh", "in_flight", "before", "rho", "accumulated", "settled", "last_pull",
+        "rounds", "fresh", "in_flight", "flows", "rho", "accumulated", "settled", "own",
+        "last_pull", "missed", "faults", "touched_stage",
     )  # fmt: skip
 
     def __init__(
@@ -81,25 +102,51 @@ class StagedMixing(Aggregation):
         self.sends = size * steps
         self.budget = size if values_per_message is None else min(values_per_message, size)
         self.stage_rounds = max(steps, -(-self.sends // self.budget))
+        self.neighbors = sorted(view.neighbor_weights)
+        self.weights = np.array([[view.neighbor_weights[j]] for j in self.neighbors]).reshape(-1, 1)
+        self.initial_rounds = view.num_arms
         self.rounds = 0
         self.fresh = np.zeros(size)
         self.in_flight = np.zeros(size)
-        self.before = np.zeros(size)  # in_flight one step ago, y_{r−1}
-        self.rho = np.zeros(size)  # ρ_r of every coordinate's own step number
+        self.flows = np.zeros((len(self.neighbors), size))  # F_ij of every coordinate's last step
+        self.rho = np.zeros_like(self.flows)  # ρ_r of every link's and coordinate's own step number
         self.accumulated = np.zeros(size)
         self.settled = np.zeros(size)
+        self.own = np.zeros(size)  # own pulls that have gone in flight
         self.last_pull = np.array([-1.0, 0.0])  # arm and reward, arm −1 for none this round
+        self.missed = np.zeros(len(self.neighbors), np.int64)  # 1: not heard in the last round
+        self.faults = np.zeros(len(COUNTERS), np.int64)
+        self.touched_stage = 0  # the last one with a fault, counted from 1
 
     @property
     def initial(self) -> bool:
-        """Whether the K initial rounds are still running."""
-        return self.rounds < self.view.num_arms
+        """Whether the initial rounds are still running."""
+        return self.rounds < self.initial_rounds
+
+    @property
+    def diagnostics(self) -> dict[str, int]:
+        """How often which fault was met."""
+        return dict(zip(COUNTERS, self.faults.tolist(), strict=True))
+
+    def continue_from(self, pulled: Vector, rounds: int) -> None:
+        """Take own pulls of so many earlier rounds for the initial stage, or its beginning."""
+        self.initial_rounds = max(self.view.num_arms, rounds)
+        self.rounds = rounds
+        self.fresh = pulled.copy()
+        self.settled = pulled / self.most_agents
+        if not self.initial:
+            self._next_stage()
 
     def estimate(self) -> Estimate:
         """Return the settled totals (with `remix` and without `own_pulls`: the remixed ones)."""
         arms = self.view.num_arms
-        first_stage = self.rounds < arms + self.stage_rounds
-        read = self.settled if self.own_pulls or not self.remix or first_stage else self.accumulated
+        read = self.settled
+        if (
+            self.remix
+            and not self.own_pulls
+            and self.rounds >= self.initial_rounds + self.stage_rounds
+        ):
+            read, _ = self._possible(self.accumulated)
         return Estimate(
             sums=self.fewest_agents * read[:arms],
             counts=self.fewest_agents * read[arms:],
@@ -115,87 +162,118 @@ class StagedMixing(Aggregation):
         self.last_pull = np.array([arm, reward])
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls`]."""
-        del neighbor  # all get the same
-        return None if self.initial else self._payload()
+        """Return this round's values, and one more, a 1, for a neighbour missed in the last round.
+
+        [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | 1 if missed]
+        """
+        if self.initial:
+            return None
+        missed = self.missed[self.neighbors.index(neighbor)]
+        return np.append(self._payload(), 1.0) if missed else self._payload()
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Make one mixing step; at the end of a stage, move the pipeline on."""
-        self._check(messages)
+        """Make one mixing step over the links heard; at a stage's end, move the pipeline on."""
         if self.initial:
-            self.rounds += 1
-            self.last_pull = np.array([-1.0, 0.0])
-            if self.rounds == self.view.num_arms:
-                self._next_stage()
-            return
-        coordinates = self._coordinates()
-        mixed_size = coordinates.size + (self.accumulated.size if self.remix else 0)
-        mixed = weighted_sum(
-            self.view.own_weight,
-            self._payload()[:mixed_size],
-            self.view.neighbor_weights,
-            {j: message[:mixed_size] for j, message in messages.items()},
-        )
-        self._mix(coordinates, mixed[: coordinates.size])
-        if self.remix:
-            self.accumulated = mixed[coordinates.size :]
-        if self.neighbor_pulls:
-            self._settle_pulls(messages)
+            check_messages(messages, [], 0)
+        else:
+            arrived = read_arrivals(messages, self.neighbors, self._payload())
+            if self.neighbor_pulls:
+                self._check_pulls(messages, arrived)
+            self._mix(arrived)
+            self._note_faults(arrived)
         self.last_pull = np.array([-1.0, 0.0])
         self.rounds += 1
-        if self._round_of_stage() == 0:
-            self.accumulated = self.accumulated + self.in_flight
-            self.settled = self.accumulated.copy()
+        if self.rounds == self.initial_rounds:
             self._next_stage()
+        elif not self.initial and self._round_of_stage() == 0:
+            self._end_stage()
 
     def _round_of_stage(self) -> int:
-        return (self.rounds - self.view.num_arms) % self.stage_rounds
+        return (self.rounds - self.initial_rounds) % self.stage_rounds
 
-    def _coordinates(self) -> NDArray[np.int64]:
-        """Return the coordinates that travel this round, each at most `steps` times a stage."""
-        start = self._round_of_stage() * self.budget
+    def _coordinates(self, rounds: int) -> NDArray[np.int64]:
+        """Return the coordinates that travel after so many rounds, each `steps` times a stage."""
+        start = (rounds - self.initial_rounds) % self.stage_rounds * self.budget
         return np.arange(start, min(start + self.budget, self.sends)) % self.in_flight.size
 
     def _payload(self) -> Vector:
-        parts = [self.in_flight[self._coordinates()]]
+        parts = [self.in_flight[self._coordinates(self.rounds)]]
         if self.remix:
             parts.append(self.accumulated)
         if self.neighbor_pulls:
             parts.append(self.last_pull)
         return np.concatenate(parts)
 
-    def _mix(self, coordinates: NDArray[np.int64], mixed: Vector) -> None:
-        if self.lambda_bound < LAMBDA_ZERO:
-            self.in_flight[coordinates] = mixed
-            return
-        rho = self.rho[coordinates]
-        rho_next = next_rho(rho, self.lambda_bound)
-        step = chebyshev_step(mixed, self.before[coordinates], rho, rho_next, self.lambda_bound)
-        self.before[coordinates] = self.in_flight[coordinates]
-        self.in_flight[coordinates] = step
-        self.rho[coordinates] = rho_next
+    def _mix(self, arrived: Arrived) -> None:
+        """Move values over the links that were heard; the others move nothing and restart."""
+        pull = self.weights * (arrived.values - self._payload())  # a missing one: own value, so 0
+        if arrived.told.any():
+            self._undo(arrived.told)
+        now, lost = self._coordinates(self.rounds), ~arrived.heard
+        flows, rho = flow_step(
+            pull[:, : now.size], self.flows[:, now], self.rho[:, now], self.lambda_bound
+        )
+        flows[lost] = rho[lost] = 0.0
+        self.flows[:, now], self.rho[:, now] = flows, rho
+        self.in_flight[now] += flows.sum(axis=0)
+        if self.remix:
+            mixed = slice(now.size, now.size + self.accumulated.size)
+            self.accumulated = self.accumulated + pull[:, mixed].sum(axis=0)
+        if self.neighbor_pulls:
+            self._settle_pulls(arrived.values[arrived.heard, -2:])
 
-    def _settle_pulls(self, messages: Mapping[int, Vector]) -> None:
-        for message in messages.values():
-            arm, reward = int(message[-2]), float(message[-1])
+    def _undo(self, told: NDArray[np.bool_]) -> None:
+        """Take back the last step over links whose other end did not make it.
+
+        What such a link moved in the last round of a stage is taken out of the next one's values:
+        the sum over agents is the same.
+        """
+        last = self._coordinates(self.rounds - 1)
+        links = np.ix_(told, last)
+        self.in_flight[last] -= self.flows[links].sum(axis=0)
+        self.flows[links] = self.rho[links] = 0.0
+
+    def _note_faults(self, arrived: Arrived) -> None:
+        lost, told = ~arrived.heard, arrived.told
+        if not (lost | told | (self.missed > 0)).any():
+            return
+        vain = told & (self.missed == 0)
+        restarted = arrived.heard & (told | (self.missed > 0))
+        self.faults[:3] += [lost.sum(), vain.sum(), restarted.sum()]
+        self.missed = lost.astype(np.int64)
+        stage = (self.rounds - self.initial_rounds) // self.stage_rounds + 1
+        if (lost | told).any() and self.touched_stage < stage:
+            self.touched_stage = stage
+            self.faults[3] += 1
+
+    def _settle_pulls(self, pulls: Vector) -> None:
+        for arm, reward in pulls.tolist():
             if arm >= 0:
-                add_pull(self.settled, arm, reward, 1.0 / self.most_agents)
+                add_pull(self.settled, int(arm), reward, 1.0 / self.most_agents)
+
+    def _end_stage(self) -> None:
+        self.accumulated = self.accumulated + self.in_flight
+        self.settled, overruled = self._possible(self.accumulated)
+        self.faults[4] += overruled
+        self._next_stage()
 
     def _next_stage(self) -> None:
         self.in_flight = self.fresh
+        self.own = self.own + self.fresh
         self.fresh = np.zeros_like(self.fresh)
-        self.before = np.zeros_like(self.before)
         self.rho = np.zeros_like(self.rho)
 
-    def _check(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse what this round cannot use, before anything changes."""
-        expected = [] if self.initial else sorted(self.view.neighbor_weights)
-        check_messages(messages, expected, 0 if self.initial else self._payload().size)
-        if not self.neighbor_pulls:
-            return
-        for neighbor, message in messages.items():
-            if message[-2] not in range(-1, self.view.num_arms):
+    def _possible(self, totals: Vector) -> tuple[Vector, int]:
+        """Return totals that are possible, and how many arms had to be read as own pulls."""
+        read, own = totals.reshape(2, -1).copy(), self.own.reshape(2, -1) / self.most_agents
+        low = (read[1] < own[1]) & (self.touched_stage > 0)
+        read[:, low] = own[:, low]
+        return read.ravel(), int(low.sum())
+
+    def _check_pulls(self, messages: Mapping[int, Vector], arrived: Arrived) -> None:
+        for neighbor, arm in zip(sorted(messages), arrived.values[arrived.heard, -2], strict=True):
+            if arm not in range(-1, self.view.num_arms):
                 raise InputError(
-                    f"message from {neighbor} tells of arm {message[-2]}; "
+                    f"message from {neighbor} tells of arm {arm}; "
                     f"arms are 0 to {self.view.num_arms - 1}, or -1 for none"
                 )

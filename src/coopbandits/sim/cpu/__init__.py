@@ -18,6 +18,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import AnyPolicy
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
+from coopbandits.network import Faults
+from coopbandits.network.faults import PERFECT
+from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.cpu import stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
@@ -48,9 +51,15 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
 }
 
 
-def supports(policy: AnyPolicy) -> bool:
-    """Tell whether there is a kernel for this policy; a subclass is another policy."""
-    return type(policy) in KERNELS
+TAKES_FAULTS: frozenset[type[AnyPolicy]] = frozenset()
+"""Policies whose kernel reads the chunks of a fault schedule."""
+
+
+def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None = None) -> bool:
+    """Tell whether a kernel plays this policy under these conditions; a subclass is another one."""
+    finds_out = isinstance(policy, DDUCB) and policy.estimates
+    takes_faults = not faults or type(policy) in TAKES_FAULTS
+    return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
 
 
 def play(task: Task, runs: range, tick: Tick) -> Record:

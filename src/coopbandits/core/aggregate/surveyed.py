@@ -1,0 +1,124 @@
+"""Staged mixing by agents that are told neither N nor λ: first they find out, then they mix.
+
+Until then an agent goes by its own pulls alone, and sends what the estimators of `core/estimate`
+send. Everybody is done in the same round, in which the stages begin; the own pulls made so far take
+the place of the initial ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
+from coopbandits.core.aggregate.exchange import add_pull
+from coopbandits.core.aggregate.staged import StagedMixing
+from coopbandits.core.errors import InputError
+from coopbandits.core.estimate import PowerIteration, Survey
+
+PARTS = ("survey", "power", "mixing")
+
+
+class SurveyedMixing(Aggregation):
+    """A survey, a power iteration where wanted, and then staged mixing.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know: its row of P and a random word.
+    make_mixing : callable
+        Makes the staged mixing from N and a bound on λ.
+    heuristic : bool
+        Also estimate λ by power iteration, and take that where it is below the guaranteed bound.
+
+    Notes
+    -----
+    Estimators that have not begun, and the mixing, are None.
+    """
+
+    fields = ("own",)
+
+    def __init__(
+        self,
+        view: LocalView,
+        make_mixing: Callable[[int, float], StagedMixing],
+        *,
+        heuristic: bool,
+    ) -> None:
+        self.view, self.make_mixing, self.heuristic = view, make_mixing, heuristic
+        self.own = np.zeros(2 * view.num_arms)
+        self.survey = Survey(view)
+        self.power: PowerIteration | None = None
+        self.mixing: StagedMixing | None = None
+
+    @property
+    def estimator(self) -> Survey | PowerIteration:
+        """The estimator under way, or the last one."""
+        return self.power or self.survey
+
+    def estimate(self) -> Estimate:
+        """Return the own totals, and what the mixing says once there is one."""
+        if self.mixing is not None:
+            return self.mixing.estimate()
+        sums, counts = self.own.reshape(2, -1)
+        return Estimate(sums, counts, max(2.0, float(counts.sum())), 1.0)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Collect one own pull."""
+        if self.mixing is not None:
+            self.mixing.observe(arm, reward)
+        else:
+            add_pull(self.own, arm, reward, 1.0)
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message of whatever is under way."""
+        return (self.mixing or self.estimator).outgoing(neighbor)
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Hand on what arrived; what is done makes way for what comes next."""
+        (self.mixing or self.estimator).receive(messages)
+        if self.mixing is not None or not self.estimator.done:
+            return
+        if self.heuristic and self.power is None:
+            self.power = PowerIteration(self.view, self.survey.diameter)
+        else:
+            self.mixing = self._begin()
+
+    def _begin(self) -> StagedMixing:
+        """Return the mixing that follows from what was found."""
+        bound, rounds = self.survey.lambda_bound, self.survey.rounds
+        if self.power is not None:
+            bound = min(bound, self.power.lambda_bound)
+            rounds += self.power.rounds
+        mixing = self.make_mixing(self.survey.num_agents, bound)
+        mixing.continue_from(self.own, rounds)
+        return mixing
+
+    def export_state(self) -> State:
+        """Return the own pulls, and the state of every part that there is."""
+        parts = {name: getattr(self, name) for name in PARTS}
+        return super().export_state() | {
+            name: None if part is None else part.export_state() for name, part in parts.items()
+        }
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        restored = SurveyedMixing(self.view, self.make_mixing, heuristic=self.heuristic)
+        restored._restore(state)
+        for name in (*self.fields, *PARTS):
+            setattr(self, name, getattr(restored, name))
+
+    def _restore(self, state: State) -> None:
+        parts: dict[str, Any] = {name: state.get(name) for name in PARTS}
+        super().restore_state({name: state[name] for name in state if name not in PARTS})
+        self.survey.restore_state(parts["survey"] or {})
+        if parts["power"] is not None:
+            self.power = PowerIteration(self.view, self.survey.diameter)
+            self.power.restore_state(parts["power"])
+        if parts["mixing"] is not None:
+            if not self.estimator.done:
+                raise InputError("state has values being mixed, but its estimates are not done")
+            self.mixing = self._begin()
+            self.mixing.restore_state(parts["mixing"])

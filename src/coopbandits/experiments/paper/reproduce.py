@@ -1,0 +1,110 @@
+"""`reproduce`: settings in, numbers, claims and a report out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coopbandits.core.checks import require_count
+from coopbandits.experiments.paper.claims import judge
+from coopbandits.experiments.paper.oracles import (
+    ORACLE,
+    Oracle,
+    compare_with_oracle,
+    oracle_lines,
+    require_oracle,
+)
+from coopbandits.experiments.paper.play import gather, make_part, play
+from coopbandits.experiments.paper.report import Reproduction
+from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choose_figures
+from coopbandits.results.storage import FORMAT, META_FILE, check_folder, write_text
+from coopbandits.sim import cpu
+
+if TYPE_CHECKING:
+    from coopbandits.experiments.audit import Finding
+
+
+def reproduce(
+    out: str | Path,
+    figures: Sequence[str] = (),
+    runs: int = 10,
+    seed: int = 0,
+    *,
+    check: bool = False,
+    audit: bool = False,
+    threads: int | None = None,
+    horizon: int = HORIZON,
+    oracle: Oracle = ORACLE,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Play the paper's figures, or what is missing of them in a folder, and judge its claims.
+
+    Parameters
+    ----------
+    out : path
+        Where finished cells are kept; refused if it holds those of other settings.
+    figures : sequence of str
+        Names of figures; all unless given.
+    runs, seed, horizon : int
+        Repetitions, their seed, and rounds T; the paper's are 10 and 10 000.
+    check : bool
+        Play all that the oracle has, and compare.
+    audit : bool
+        Also measure where paper, pseudocode and published code disagree.
+    threads, progress
+        As in `simulate`.
+    oracle : mapping
+        Figure → line → mean and standard error.
+
+    Raises
+    ------
+    SweepInterrupted
+        On Ctrl-C while cells are played; a second call goes on from there.
+    """
+    chosen = choose_figures(figures)
+    for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("horizon", horizon, 1)):
+        require_count(name, value, least=least)
+    if check:
+        require_oracle([figure.name for figure in chosen], runs, oracle)
+    with cpu.threads(threads):
+        pass  # refused before anything is written, if there are not that many
+    settings = _open_folder(Path(out), horizon, runs, seed)
+    scale = (horizon, runs, seed)
+    parts = [make_part(figure, line, *scale) for figure in chosen for line in LINES]
+    checked = [
+        make_part(figure, line, *scale)
+        for figure in chosen if check
+        for line in oracle_lines(figure.name, oracle)
+    ]  # fmt: skip
+    results = play([*parts, *checked], Path(out), threads, progress)
+    played = gather(parts, results)
+    return Reproduction(
+        settings={**settings, "figures": [figure.name for figure in chosen]},
+        played=played,
+        claims=judge(played),
+        agreements=compare_with_oracle(gather(checked, results), oracle),
+        audit=_audit(runs, seed, horizon, progress) if audit else (),
+    )
+
+
+def _open_folder(folder: Path, horizon: int, runs: int, seed: int) -> dict[str, Any]:
+    """Note the settings in a folder, unless it holds something of other settings."""
+    settings = {
+        "experiment": "paper",
+        "problem": PROBLEM.describe(),
+        "horizon": horizon,
+        "runs": runs,
+        "seed": seed,
+    }
+    check_folder(folder, settings)
+    meta = {"format": FORMAT, "settings": settings}
+    write_text(folder / META_FILE, json.dumps(meta, indent=2) + "\n")
+    return settings
+
+
+def _audit(runs: int, seed: int, horizon: int, progress: bool | None) -> Sequence[Finding]:
+    from coopbandits.experiments.audit import run_audit
+
+    return run_audit(runs, seed, horizon, progress)

@@ -1,0 +1,133 @@
+"""From numbers to *holds*, *does not hold* or *depends*.
+
+A claim is looked at on every figure by itself. There it is confirmed (True), contradicted (False)
+or open (None). A difference counts if its paired test leaves less than 5 % to chance, after Holm's
+correction over all differences of the claim.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coopbandits.core.agent import Vector
+from coopbandits.experiments.paper.play import Played
+from coopbandits.results.statistics import LEVEL, holm, number, p_value, t_interval
+
+HOLDS, FAILS, DEPENDS = "holds", "does not hold", "depends"
+SMALLEST_P = 0.001
+"""Smaller p-values are written as smaller than this."""
+
+
+class Outcome(NamedTuple):
+    """What one figure says about a claim, and the numbers behind it."""
+
+    figure: str
+    confirmed: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper and what the runs say about it."""
+
+    text: str
+    where: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The outcomes in one word."""
+        return verdict(outcome.confirmed for outcome in self.outcomes)
+
+
+def verdict(confirmed: Iterable[bool | None]) -> str:
+    """Confirmed everywhere is *holds*, contradicted everywhere *does not hold*, else *depends*."""
+    found = set(confirmed)
+    if found == {True}:
+        return HOLDS
+    return FAILS if found == {False} else DEPENDS
+
+
+def all_of(confirmed: Iterable[bool | None]) -> bool | None:
+    """Tell whether all are confirmed: no if one is contradicted, open if one is."""
+    found = set(confirmed)
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+class Difference(NamedTuple):
+    """Two lines of one figure, compared run by run."""
+
+    figure: str
+    first: str
+    second: str
+    sample: Vector
+    p_value: float
+
+    @property
+    def lower(self) -> bool | None:
+        """Whether the first is lower; None where the test does not tell."""
+        return float(self.sample.mean()) < 0 if self.p_value < 1 - LEVEL else None
+
+    def __str__(self) -> str:
+        return f"{plus_minus(self.sample)}{_chance(self.p_value)}"
+
+
+def _chance(p: float) -> str:
+    if math.isnan(p):
+        return ""
+    return f" (p = {p:.2g})" if p >= SMALLEST_P else f" (p < {SMALLEST_P:g})"
+
+
+def plus_minus(sample: Vector) -> str:
+    """Write a mean with the half width of its interval, if there are runs enough for one."""
+    low, high = t_interval(sample)
+    half = "" if math.isnan(low) else f" ± {number((high - low) / 2)}"
+    return number(float(sample.mean())) + half
+
+
+def differences(
+    played: Sequence[Played],
+    pairs: Sequence[tuple[str, str]],
+    measure: Callable[[Played, str], Vector] = Played.regret,
+) -> list[Difference]:
+    """Compare pairs of lines on every figure; p-values are corrected over all of them."""
+    wanted = [(one, first, second) for one in played for first, second in pairs]
+    samples = [measure(one, first) - measure(one, second) for one, first, second in wanted]
+    corrected = holm([p_value(sample) for sample in samples])
+    return [
+        Difference(one.figure.name, first, second, sample, p)
+        for (one, first, second), sample, p in zip(wanted, samples, corrected, strict=True)
+    ]
+
+
+def lower_everywhere(
+    played: Sequence[Played],
+    pairs: Sequence[tuple[str, str]],
+    measure: Callable[[Played, str], Vector] = Played.regret,
+) -> tuple[Outcome, ...]:
+    """Find on every figure whether the first of each pair is lower; show the worst pair."""
+    compared = differences(played, pairs, measure)
+    return tuple(
+        _worst(one, [pair for pair in compared if pair.figure == one.figure.name]) for one in played
+    )
+
+
+def _worst(one: Played, compared: Sequence[Difference]) -> Outcome:
+    worst = max(compared, key=lambda pair: float(pair.sample.mean()))
+    labels = {line.key: line.label for line in one.lines}
+    names = f"{labels[worst.first]} − {labels[worst.second]}"
+    confirmed = all_of(pair.lower for pair in compared)
+    return Outcome(one.figure.name, confirmed, f"{names} = {worst}")
+
+
+def at_most(sample: Vector, limit: float) -> bool | None:
+    """Tell whether a mean is at most so much: by its interval, which may leave it open."""
+    low, high = t_interval(sample)
+    if math.isnan(low) or low <= limit < high:
+        return None
+    return high <= limit

@@ -1,0 +1,106 @@
+"""`Faults`: kinds of faults put together, and their spelling ``loss=0.3,sleep=0.1``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from coopbandits.core.draws import stream_key
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.network.faults.absence import Crash, Join, Sleep, Speeds
+from coopbandits.network.faults.kind import Kind
+from coopbandits.network.faults.links import directed_links
+from coopbandits.network.faults.messages import Bursts, Delay, Loss
+from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Partition, Redraw
+from coopbandits.network.faults.schedule import Schedule
+from coopbandits.network.network import Network
+
+FAULTS = 3
+"""The stream of random words that faults are drawn from."""
+
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind
+    for kind in (
+        Loss, Bursts, Delay, Churn, OneWay, Partition, Redraw, Graphs, Sleep, Speeds, Crash, Join
+    )
+}  # fmt: skip
+"""Name → kind. Places in this order are part of what chance is drawn from: add new ones last."""
+
+_ORDER = list(KINDS)
+
+
+@dataclass(frozen=True, init=False)
+class Faults:
+    """What goes wrong between agents, as data; a schedule follows from it, the network and a seed.
+
+    Kinds do not disturb each other: what each draws is the same whatever it is combined with. The
+    order in which they are given does not matter.
+
+    Parameters
+    ----------
+    *kinds : Kind
+        What goes wrong; nothing for a perfect network. A kind may be given several times.
+
+    Examples
+    --------
+    >>> faults = parse_faults("sleep=0.1,loss=0.3")
+    >>> faults.spelling
+    'loss=0.3,sleep=0.1'
+    >>> faults.schedule(Network([(0, 1), (1, 2)]), seed=0, run=0).read(5).fate.shape
+    (5, 4)
+    """
+
+    kinds: tuple[Kind, ...]
+
+    def __init__(self, *kinds: Kind) -> None:
+        for kind in kinds:
+            if type(kind) not in KINDS.values():
+                raise InputError(
+                    f"{kind!r} is no kind of fault; give some such as Faults(Loss(0.3))"
+                )
+        ordered = sorted(kinds, key=lambda kind: _ORDER.index(kind.name))
+        object.__setattr__(self, "kinds", tuple(ordered))
+
+    def __bool__(self) -> bool:
+        """Tell whether anything goes wrong."""
+        return bool(self.kinds)
+
+    @property
+    def spelling(self) -> str:
+        """The faults as `parse_faults` reads them; ``none`` if there are none."""
+        return ",".join(kind.spelling for kind in self.kinds) or "none"
+
+    def schedule(self, network: Network, seed: int, run: int) -> Schedule:
+        """Return the faults of one run, a pure function of all this and no horizon."""
+        links = directed_links(network)
+        effects = []
+        for i, kind in enumerate(self.kinds):
+            same = sum(other.name == kind.name for other in self.kinds[:i])
+            key = stream_key(seed, FAULTS, run, _ORDER.index(kind.name), same)
+            effects.append((kind, kind.begin(links, key)))
+        longest = sum(kind.longest for kind in self.kinds if isinstance(kind, Delay))
+        return Schedule(links, effects, longest)
+
+
+PERFECT = Faults()
+"""Nothing goes wrong."""
+
+
+def parse_faults(text: str) -> Faults:
+    """Read a spelling such as ``loss=0.3``, ``churn=200..50,crash=0.5@1000..1500`` or ``none``."""
+    if text.strip() == "none":
+        return PERFECT
+    # A graph's own commas do not part kinds, nor does its seed.
+    parts = re.split(r",(?!\s*seed=)(?=\s*[\w-]+\s*=|\s*$)", text)
+    return Faults(*(_kind(part) for part in parts))
+
+
+def _kind(text: str) -> Kind:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise InputError(
+            f"fault {text!r} has no value; write name=value, such as loss=0.3, or none for none"
+        )
+    if name not in KINDS:
+        raise unknown_name("fault", name, KINDS)
+    return KINDS[name].parse(value)

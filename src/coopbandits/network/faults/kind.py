@@ -1,0 +1,98 @@
+"""What a kind of fault is: settings with a spelling, and what they do round by round."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import spell
+from coopbandits.core.registry import parse_value
+from coopbandits.network.faults.links import Links, Rounds
+
+Effect = Callable[[Rounds], NDArray[Any]]
+"""Rounds, asked for in order, to one row per round; see `Kind.touches`."""
+
+NUMBER = r"-?\d*\.?\d+(?:[eE][+-]?\d+)?(?:/\d+)?"
+
+
+class Kind(ABC):
+    """One kind of fault; as a frozen dataclass its fields are its settings.
+
+    Attributes
+    ----------
+    name : str
+        How it is called in a spelling.
+    form : str
+        How its settings are spelt, such as ``{share}@{start}[..{stop}]``: fields in braces, what
+        may be left out in brackets.
+    touches : {"agents", "links", "messages", "delay"}
+        What its effect tells: for every agent the bits `AWAY` and `FRESH`; for every directed link
+        whether it is down; whether its message is lost; or by how many rounds it is late.
+    """
+
+    name: ClassVar[str]
+    form: ClassVar[str]
+    touches: ClassVar[str]
+
+    @abstractmethod
+    def begin(self, links: Links, key: int) -> Effect:
+        """Return what happens in one run; `key` is all its chance."""
+
+    @property
+    def spelling(self) -> str:
+        """The kind as one word, settings at their default left out where they may be."""
+        default = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in default}
+
+        def keep(part: re.Match[str]) -> str:
+            return "" if values[part[2]] == default[part[2]] else part[1]
+
+        form = re.sub(r"\[(.*?\{(\w+)\})\]", keep, self.form)
+        return f"{self.name}=" + form.format(**{key: spell(v) for key, v in values.items()})
+
+    @classmethod
+    def parse(cls, text: str) -> Kind:
+        """Read what stands after ``name=``."""
+        form = cls.form.replace(".", r"\.").replace("[", "(?:").replace("]", ")?")
+        pattern = re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{NUMBER}|[a-z]+)", form)
+        found = re.fullmatch(pattern, text)
+        if found is None:
+            raise InputError(f"fault {f'{cls.name}={text}'!r} is malformed; write {cls.usage()}")
+        given = {key: parse_value(value) for key, value in found.groupdict().items() if value}
+        return cls(**given)
+
+    @classmethod
+    def usage(cls) -> str:
+        """Return the form as people read it, such as ``crash=SHARE@START[..STOP]``."""
+        return f"{cls.name}=" + re.sub(r"\{(\w+)\}", lambda part: part[1].upper(), cls.form)
+
+
+def require_share(kind: Kind, field: str) -> None:
+    """Refuse all but numbers from 0 to 1."""
+    low, high = -math.ulp(0.0), math.nextafter(1.0, 2.0)
+    _require(kind, field, "a number from 0 to 1", low, high)
+
+
+def require_mean_rounds(kind: Kind, field: str) -> None:
+    """Refuse all but finite numbers from 1 on."""
+    low = math.nextafter(1.0, 0.0)
+    _require(kind, field, "a finite number of rounds, at least 1", low, math.inf)
+
+
+def _require(kind: Kind, field: str, accepted: str, low: float, high: float) -> None:
+    require_number(f"{field} of {kind.name}", getattr(kind, field), accepted, low, high)
+
+
+def require_window(kind: Kind, start: int, stop: int | None) -> None:
+    """Refuse all but rounds from 1 on, the second after the first."""
+    require_count(f"start of {kind.name}", start)
+    if stop is not None:
+        require_count(f"stop of {kind.name}", stop, least=start + 1)

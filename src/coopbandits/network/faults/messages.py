@@ -1,0 +1,98 @@
+"""Faults of single messages: lost, lost in bursts, late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError
+from coopbandits.network.faults.kind import Effect, Kind, require_mean_rounds, require_share
+from coopbandits.network.faults.links import Links, Mask, Rounds, Spells, draws, place_keys
+
+LONGEST_DELAY = 1000
+"""As many rounds of messages have to be kept."""
+
+
+@dataclass(frozen=True)
+class Loss(Kind):
+    """Every message is lost with this probability, whatever happens to the others."""
+
+    probability: float
+    name: ClassVar[str] = "loss"
+    form: ClassVar[str] = "{probability}"
+    touches: ClassVar[str] = "messages"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no probability."""
+        require_share(self, "probability")
+
+    def begin(self, links: Links, key: int) -> Effect:
+        """Return the losses of one run."""
+        keys = place_keys(key, links.senders.size)
+
+        def lost(rounds: Rounds) -> Mask:
+            return draws(keys, rounds) < self.probability
+
+        return lost
+
+
+@dataclass(frozen=True)
+class Bursts(Kind):
+    """Good and bad spells of every directed link, of these mean lengths (Gilbert, Elliott).
+
+    In a good spell every message arrives, in a bad one it is lost with probability `loss`.
+    """
+
+    good: float
+    bad: float
+    loss: float = 1.0
+    name: ClassVar[str] = "bursts"
+    form: ClassVar[str] = "{good}..{bad}[:{loss}]"
+    touches: ClassVar[str] = "messages"
+
+    def __post_init__(self) -> None:
+        """Refuse spells shorter than a round, and what is no probability."""
+        require_mean_rounds(self, "good")
+        require_mean_rounds(self, "bad")
+        require_share(self, "loss")
+
+    def begin(self, links: Links, key: int) -> Effect:
+        """Return the losses of one run."""
+        keys = place_keys(key, 2 * links.senders.size)
+        bad = Spells(keys[::2], self.good, self.bad)
+
+        def lost(rounds: Rounds) -> Mask:
+            return bad(rounds) & (draws(keys[1::2], rounds) < self.loss)
+
+        return lost
+
+
+@dataclass(frozen=True)
+class Delay(Kind):
+    """Every message is late by 0 … `longest` rounds, each as likely; so some overtake others."""
+
+    longest: int
+    name: ClassVar[str] = "delay"
+    form: ClassVar[str] = "{longest}"
+    touches: ClassVar[str] = "delay"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of rounds."""
+        require_count("longest of delay", self.longest, least=0)
+        if self.longest > LONGEST_DELAY:
+            raise InputError(
+                f"longest of delay is {self.longest}; it must be at most {LONGEST_DELAY} rounds"
+            )
+
+    def begin(self, links: Links, key: int) -> Effect:
+        """Return the delays of one run."""
+        keys = place_keys(key, links.senders.size)
+
+        def late(rounds: Rounds) -> NDArray[Any]:
+            return (draws(keys, rounds) * (self.longest + 1)).astype(np.int16)
+
+        return late

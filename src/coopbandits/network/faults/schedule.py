@@ -1,0 +1,95 @@
+"""A schedule: the faults of one run, read round after round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.network.faults.absence import AWAY, FRESH
+from coopbandits.network.faults.kind import Effect, Kind
+from coopbandits.network.faults.links import Links, Rounds
+
+LOST = -1
+"""The message is sent and does not arrive."""
+DOWN = -2
+"""Nothing is sent: the link is down, or the sender does not act."""
+
+
+class Chunk(NamedTuple):
+    """Some rounds of a schedule.
+
+    Attributes
+    ----------
+    acts : uint8 of shape (rounds, N)
+        1 where an agent acts. One that does not neither pulls nor sends nor receives, but its clock
+        goes on.
+    fresh : uint8 of shape (rounds, N)
+        1 where a fresh agent takes the place of one that has lost its state, before the round.
+    fate : int16 of shape (rounds, directed links)
+        What becomes of a message sent in this round: `DOWN` (nothing is sent), `LOST`, or by how
+        many rounds it is late, 0 for at once. Who acts is in it already: a message that would
+        arrive in a round in which the receiver does not act is lost. Links as in `directed_links`.
+    """
+
+    acts: NDArray[np.uint8]
+    fresh: NDArray[np.uint8]
+    fate: NDArray[np.int16]
+
+
+class Schedule:
+    """The faults of one run; rounds are read in order, in chunks of any size.
+
+    Parameters
+    ----------
+    links : Links
+        The directed links of the network.
+    effects : sequence of (Kind, Effect)
+        What goes wrong.
+    longest : int
+        The longest delay.
+    """
+
+    def __init__(self, links: Links, effects: Sequence[tuple[Kind, Effect]], longest: int) -> None:
+        self.links, self.effects, self.longest = links, effects, longest
+        self.done = 0
+        self.ahead = np.zeros((0, links.network.num_agents), dtype=np.uint8)
+
+    def read(self, rounds: int) -> Chunk:
+        """Return the next rounds."""
+        now = np.arange(self.done, self.done + rounds)
+        bits = self._agents(rounds)
+        away = (bits & AWAY).astype(np.bool_)
+        links = self.links
+        shape = (rounds, links.senders.size)
+        late = sum(self._effects("delay", now), np.zeros(shape, dtype=np.int16))
+        arrival = np.arange(rounds)[:, None] + late
+        lost = _any(self._effects("messages", now), away[arrival, links.receivers])
+        down = _any(self._effects("links", now), away[:rounds, links.senders])
+        fate = np.where(down, DOWN, np.where(lost, LOST, late)).astype(np.int16)
+        self.done += rounds
+        acts, fresh = ~away[:rounds], bits[:rounds] & FRESH > 0
+        return Chunk(acts.astype(np.uint8), fresh.astype(np.uint8), fate)
+
+    def _agents(self, rounds: int) -> NDArray[np.uint8]:
+        """Return the agents' bits of the next rounds, and of as many after as a message is late."""
+        known = self.done + len(self.ahead)
+        wanted = self.done + rounds + self.longest
+        more = np.zeros((wanted - known, self.ahead.shape[1]), dtype=np.uint8)
+        for bits in self._effects("agents", np.arange(known, wanted)):
+            more |= bits
+        bits = np.concatenate([self.ahead, more])
+        self.ahead = bits[rounds:]
+        return bits
+
+    def _effects(self, touched: str, rounds: Rounds) -> list[NDArray[Any]]:
+        return [effect(rounds) for kind, effect in self.effects if kind.touches == touched]
+
+
+def _any(masks: list[NDArray[Any]], first: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    found = first.copy()
+    for mask in masks:
+        found |= mask
+    return found

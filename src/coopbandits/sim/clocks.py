@@ -1,0 +1,109 @@
+"""Clocks: when agents that share no round pull, gossip, and hear of each other.
+
+The unit of time is one pull of an average agent. Every agent has a clock for its pulls and another
+for its gossip; what it sends arrives after a latency.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.checks import require_number, require_positive
+from coopbandits.core.draws import Words, uniforms
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Named
+from coopbandits.core.registry import parse_named
+
+
+@dataclass(frozen=True)
+class Clocks(Named, ABC):
+    """Settings of all clocks.
+
+    Parameters
+    ----------
+    ratio : float
+        Speeds differ up to this ratio, their logarithms uniformly distributed.
+    rates : tuple of float, optional
+        Given speeds instead, one per agent; only their ratios matter.
+    gossip : float
+        Gossip events per pull, of every agent.
+    latency : float
+        Mean latency of messages, which is exponentially distributed; 0 for none.
+    """
+
+    ratio: float = 1.0
+    rates: tuple[float, ...] | None = None
+    gossip: float = 1.0
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        low = math.nextafter(1.0, 0.0)
+        require_number("ratio", self.ratio, "a finite number, at least 1", low, math.inf)
+        require_positive("gossip", self.gossip)
+        low = -math.ulp(0.0)
+        require_number("latency", self.latency, "a finite number, at least 0", low, math.inf)
+        if self.rates is None:
+            return
+        if not isinstance(self.rates, tuple):
+            raise InputError(f"rates is {self.rates!r}; give one per agent, such as 1..2..2")
+        for rate in self.rates:
+            require_positive("one of rates", rate)
+        if self.ratio != 1:
+            raise InputError("ratio and rates were both given; give one of them")
+
+    def pull_rates(self, keys: Words) -> Vector:
+        """Return the mean number of pulls per unit of time of every agent; on average 1."""
+        given = self.ratio ** uniforms(keys) if self.rates is None else self.rates
+        rates: Vector = np.array(given, dtype=np.float64)
+        if rates.size != keys.size:
+            raise InputError(
+                f"rates has {rates.size} numbers, but there are {keys.size} agents; give one each"
+            )
+        return rates / float(rates.mean())
+
+    @abstractmethod
+    def gap(self, drawn: float, *, first: bool) -> float:
+        """Turn a uniform into the time between events of a clock of rate 1, or before the first."""
+
+
+@dataclass(frozen=True)
+class PoissonClocks(Clocks):
+    """Every clock ticks at random: gaps are exponentially distributed."""
+
+    name: ClassVar[str] = "poisson"
+
+    def gap(self, drawn: float, *, first: bool) -> float:
+        """Return an exponential gap."""
+        del first  # a Poisson process looks the same at any time
+        return exponential(drawn)
+
+
+@dataclass(frozen=True)
+class RegularClocks(Clocks):
+    """Every clock ticks evenly, from a random moment on."""
+
+    name: ClassVar[str] = "regular"
+
+    def gap(self, drawn: float, *, first: bool) -> float:
+        """Return equal gaps, and a part of one before the first event."""
+        return drawn if first else 1.0
+
+
+def exponential(drawn: float) -> float:
+    """Turn a uniform into an exponential variate of mean 1."""
+    return -math.log(drawn)
+
+
+CLOCKS: dict[str, type[Clocks]] = {cls.name: cls for cls in (PoissonClocks, RegularClocks)}
+
+
+def parse_clocks(text: str) -> Clocks | None:
+    """Read ``poisson``, ``regular:ratio=5``, …; ``none`` for common rounds."""
+    return None if text.strip() == "none" else parse_named("clocks", text, CLOCKS)

@@ -1,0 +1,78 @@
+"""Messages under way between the agents of one run, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coopbandits.core.agent import Agent, Vector
+from coopbandits.network import Network
+from coopbandits.network.faults import DOWN, LOST, directed_links
+from coopbandits.sim.record import Record
+
+
+@dataclass
+class Counts:
+    """What was sent, in values and messages, and what became of it.
+
+    What was sent was delivered, or lost, or is still under way. A message is `late` that was
+    delivered one round or more after it was sent; two that arrive together are the newer one,
+    delivered, and the older one, lost.
+    """
+
+    values: int = 0
+    sent: int = 0
+    delivered: int = 0
+    late: int = 0
+    lost: int = 0
+
+    def write(self, record: Record, row: int) -> None:
+        """Put the numbers of messages down as those of one run."""
+        record.messages[row] = self.sent
+        record.delivered[row] = self.delivered
+        record.late[row] = self.late
+        record.lost[row] = self.lost
+
+
+class Mail:
+    """The messages of agents that play in rounds."""
+
+    def __init__(self, network: Network) -> None:
+        links = directed_links(network)
+        self.links = list(zip(links.receivers.tolist(), links.senders.tolist(), strict=True))
+        self.rounds = 0
+        self.due: dict[int, dict[tuple[int, int], tuple[Vector, int]]] = {}
+        self.counts = Counts()
+
+    def exchange(self, agents: Sequence[Agent], fates: Sequence[int]) -> None:
+        """Ask for this round's messages, send each to its fate, and deliver what arrives now."""
+        for (receiver, sender), fate in zip(self.links, fates, strict=True):
+            if fate == DOWN:
+                continue
+            message = agents[sender].outgoing(receiver)
+            if message is not None:
+                self._send(receiver, sender, message, fate)
+        self._deliver(agents)
+        self.rounds += 1
+
+    def _send(self, receiver: int, sender: int, message: Vector, fate: int) -> None:
+        self.counts.sent += 1
+        self.counts.values += message.size
+        if fate == LOST:
+            self.counts.lost += 1
+            return
+        due = self.due.setdefault(self.rounds + fate, {})
+        self.counts.lost += (receiver, sender) in due  # one sent before, overtaken by this one
+        due[receiver, sender] = message, fate
+
+    def _deliver(self, agents: Sequence[Agent]) -> None:
+        """End the round of everybody; who does not act has an empty inbox."""
+        inboxes: list[dict[int, Vector]] = [{} for _ in agents]
+        for (receiver, sender), (message, fate) in sorted(
+            self.due.pop(self.rounds, {}).items(), key=lambda item: item[0]
+        ):
+            inboxes[receiver][sender] = message
+            self.counts.delivered += 1
+            self.counts.late += fate > 0
+        for agent, inbox in zip(agents, inboxes, strict=True):
+            agent.receive(inbox)

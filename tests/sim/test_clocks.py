@@ -1,0 +1,69 @@
+"""Clocks as data: spelling, rates, gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coopbandits import InputError, parse_clocks
+from coopbandits.core.draws import uniforms, words
+from coopbandits.sim.clocks import PoissonClocks, RegularClocks, exponential
+
+KEYS = words(7, np.arange(2000, dtype=np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("text", "clocks"),
+    [
+        ("none", None),
+        ("poisson", PoissonClocks()),
+        ("poisson:ratio=10", PoissonClocks(ratio=10)),
+        ("regular:ratio=5,gossip=0.5,latency=2", RegularClocks(5, None, 0.5, 2)),
+        ("regular:rates=1..2.5..10", RegularClocks(rates=(1, 2.5, 10))),
+    ],
+)
+def test_spellings(text: str, clocks: PoissonClocks | RegularClocks | None) -> None:
+    assert parse_clocks(text) == clocks
+    assert clocks is None or clocks.spelling == text
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("poison", "unknown clocks 'poison'; known are poisson, regular; did you mean 'poisson'"),
+        ("poisson:speed=3", "unknown setting of clocks poisson 'speed'"),
+        ("poisson:ratio", "setting 'ratio' of clocks poisson has no value; write name=value"),
+        ("poisson:ratio=0.5", "ratio is 0.5; it must be a finite number, at least 1"),
+        ("poisson:gossip=0", "gossip is 0; it must be a positive finite number"),
+        ("poisson:latency=-1", "latency is -1; it must be a finite number, at least 0"),
+        ("poisson:rates=3", "rates is 3; give one per agent, such as 1..2..2"),
+        ("poisson:rates=3..0", "one of rates is 0; it must be a positive finite number"),
+        ("poisson:rates=3..1,ratio=2", "ratio and rates were both given; give one of them"),
+    ],
+)
+def test_bad_spellings(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_clocks(text)
+
+
+def test_rates_are_one_on_average_and_as_unequal_as_asked_for() -> None:
+    assert np.array_equal(PoissonClocks().pull_rates(KEYS), np.ones(KEYS.size))
+    rates = PoissonClocks(ratio=10).pull_rates(KEYS)
+    assert rates.mean() == pytest.approx(1.0)
+    assert 9.5 < rates.max() / rates.min() <= 10
+    logs = np.log10(rates / rates.min())
+    assert abs(logs.mean() - 0.5) < 5 / np.sqrt(12 * rates.size)
+    assert RegularClocks(rates=(1, 2, 3)).pull_rates(KEYS[:3]).tolist() == [0.5, 1.0, 1.5]
+    with pytest.raises(InputError, match="rates has 2 numbers, but there are 3 agents; give one"):
+        RegularClocks(rates=(1, 2)).pull_rates(KEYS[:3])
+
+
+def test_gaps() -> None:
+    drawn = uniforms(KEYS).tolist()
+    for first in (True, False):
+        gaps = np.array([PoissonClocks().gap(u, first=first) for u in drawn])
+        assert abs(gaps.mean() - 1.0) < 5 / np.sqrt(gaps.size)
+        assert abs((gaps > 1.0).mean() - np.exp(-1)) < 5 * 0.49 / np.sqrt(gaps.size)
+    assert RegularClocks().gap(0.3, first=True) == 0.3
+    assert RegularClocks().gap(0.3, first=False) == 1.0
+    assert exponential(np.exp(-2.0)) == pytest.approx(2.0)
