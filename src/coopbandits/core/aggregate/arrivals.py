@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.errors import InputError
 
 
@@ -85,7 +85,7 @@ def _check(values: Mapping[int, Vector], messages: Mapping[int, Vector], size: i
                 f"message from {j} has the stamp {message[-1]:g} of another round, but none has "
                 "been missed; deliver every message in the round it was sent, or not at all"
             )
-    check_messages(values, sorted(values), size)
+    check_vectors(values, size)
     for j, message in messages.items():
         if np.ndim(message) != 1 or not np.isfinite(message).all():
             raise InputError(f"message from {j} is not one vector of finite values")
