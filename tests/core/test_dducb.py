@@ -119,7 +119,7 @@ def test_estimates_need_a_random_word() -> None:
     assert policy == DDUCB(num_agents="estimate", lambda_bound="heuristic")
     assert parse_policy(policy.spelling) == policy
     with pytest.raises(InputError, match=r"random_word of agent 0 is 0"):
-        DDUCB(num_agents="estimate").make_agent(one_view())
+        DDUCB(num_agents="estimate").make_agent(one_view(random_word=0))
 
 
 def test_missing_knowledge_gets_a_sentence() -> None:

@@ -73,7 +73,7 @@ class DDUCB(Policy):
     Knows its row of P, N (or bounds) and a bound on λ. Sends 2K values to each neighbour and round
     after the K initial rounds, in which it pulls every arm once and stays silent. With estimates
     the agents spend their first rounds on finding N and λ, and go by their own pulls meanwhile.
-    Where messages get lost, those that follow have 2K + 1 values.
+    Over links that have lost a message, those that follow have one value more.
 
     *Differs from the paper*: the mixing step starts from y_0 and includes the own value (the
     printed one loses mass); exactly T pulls, initial ones included; B = 2η by default although the

@@ -117,9 +117,9 @@ def test_outgoing_to_a_stranger(neighbor: int) -> None:
 BAD: dict[str, tuple[DDUCB, Callable[[Vector], Messages], str]] = {
     "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\[3\] are no neighbours of agent 0"),
     "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"shape \(3,\); this round takes \(4,\)"),
-    "no flag": (
-        DDUCB(), lambda m: {1: np.append(m, 0.0), 2: m},
-        r"message from 1 has one value more than the 4 of this round, 0; a 1 there tells of",
+    "stamp": (
+        DDUCB(), lambda m: {1: np.append(m, 2.0), 2: m},
+        r"message from 1 has the stamp 2 of another round, but none has been missed; deliver",
     ),
     "long": (DDUCB(), lambda m: {1: np.append(m, [1.0, 1.0]), 2: m}, r"1 has shape \(6,\); this"),
     "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"from 2 has shape \(2, 2\)"),

@@ -123,4 +123,4 @@ def test_no_word_no_survey() -> None:
     with pytest.raises(
         InputError, match=r"random_word of agent 0 is 0; this policy needs 64 random"
     ):
-        Survey(one_view())
+        Survey(one_view(random_word=0))

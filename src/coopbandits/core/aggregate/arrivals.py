@@ -1,7 +1,11 @@
-"""Messages of a round in which some may be missing, and which say what their sender missed.
+"""Messages of a round in which some may be missing or late, and which say what their sender missed.
 
-A message is a vector of the size that the round asks for. Its sender appends one value, a 1, if it
-did not hear the receiver in the round before.
+A message is a vector of the size that the round asks for. Over a link on which one has been missed,
+messages go on with one value more, a *stamp*: the number of the round, negative if the sender did
+not hear the receiver in the round before.
+
+Who has missed a message takes only stamped ones of the present round over that link from then on.
+So a late message is never mistaken: its own round has been missed.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.errors import InputError
 
 
@@ -25,29 +29,63 @@ class Arrived(NamedTuple):
     values : array of shape (neighbours, values)
         What was sent; the own values where nothing arrived.
     heard : array of bool
-        Whether a message arrived.
+        Whether the message of this round arrived.
+    stamped : array of bool
+        Whether it has a stamp.
     told : array of bool
         Whether it tells that the own message of the last round was missed.
     """
 
     values: NDArray[np.float64]
     heard: NDArray[np.bool_]
+    stamped: NDArray[np.bool_]
     told: NDArray[np.bool_]
 
 
-def read_arrivals(messages: Mapping[int, Vector], neighbors: list[int], own: Vector) -> Arrived:
-    """Sort messages by neighbour, or refuse those that this round, sending `own`, cannot use."""
-    told = {j for j, message in messages.items() if np.shape(message) == (own.size + 1,)}
-    for j in sorted(told):
-        if messages[j][-1] != 1.0:
-            raise InputError(
-                f"message from {j} has one value more than the {own.size} of this round, "
-                f"{messages[j][-1]:g}; a 1 there tells of a missed message, otherwise leave it out"
-            )
-    values = {j: m[: own.size] if j in told else m for j, m in messages.items()}
-    check_messages(values, sorted(messages), own.size)
+def read_arrivals(
+    messages: Mapping[int, Vector], own: Vector, number: int, stamps: Mapping[int, int]
+) -> Arrived:
+    """Sort the messages of a round by neighbour, or refuse those that it cannot use.
+
+    Parameters
+    ----------
+    messages : dict of int to array
+        What arrived.
+    own : array
+        What is sent in this round, without a stamp.
+    number : int
+        The number of this round, from 1.
+    stamps : dict of int to int
+        For every neighbour whether its messages must have a stamp.
+    """
+    stamped = {
+        j: float(message[-1])
+        for j, message in messages.items()
+        if np.shape(message) == (own.size + 1,) and abs(message[-1]) == number
+    }
+    # Without a right stamp where there must be one, a message is late, whatever its size.
+    values = {
+        j: message[: own.size] if j in stamped else message
+        for j, message in messages.items()
+        if j in stamped or not stamps[j]
+    }
+    _check(values, messages, own.size)
     return Arrived(
-        np.array([values.get(j, own) for j in neighbors]).reshape(len(neighbors), own.size),
-        np.array([j in messages for j in neighbors], dtype=bool),
-        np.array([j in told for j in neighbors], dtype=bool),
+        np.array([values.get(j, own) for j in stamps]).reshape(len(stamps), own.size),
+        np.array([j in values for j in stamps], dtype=bool),
+        np.array([j in stamped for j in stamps], dtype=bool),
+        np.array([stamped.get(j, 0.0) < 0.0 for j in stamps], dtype=bool),
     )
+
+
+def _check(values: Mapping[int, Vector], messages: Mapping[int, Vector], size: int) -> None:
+    for j, message in values.items():
+        if np.shape(message) == (size + 1,):
+            raise InputError(
+                f"message from {j} has the stamp {message[-1]:g} of another round, but none has "
+                "been missed; deliver every message in the round it was sent, or not at all"
+            )
+    check_vectors(values, size)
+    for j, message in messages.items():
+        if np.ndim(message) != 1 or not np.isfinite(message).all():
+            raise InputError(f"message from {j} is not one vector of finite values")

@@ -12,8 +12,8 @@ The first K rounds are the initial stage: nothing is mixed and nothing is sent.
 
 Values in flight are mixed as flows over links (`core/mixing.py`). A link whose message is lost
 moves nothing in that round and restarts with a plain step. Who missed a neighbour's message says so
-in the next one, by one more value, and that neighbour then takes back what it moved in vain. So
-what one end adds the other subtracts, and no momentum outlives a gap in the messages behind it.
+in the next one, and that neighbour then takes back what it moved in vain. So what one end adds the
+other subtracts, and no momentum outlives a gap in the messages behind it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class StagedMixing(Aggregation):
 
     fields = (
         "rounds", "fresh", "in_flight", "flows", "rho", "accumulated", "settled", "own",
-        "last_pull", "missed", "faults", "touched_stage",
+        "last_pull", "missed", "stamps", "faults", "touched_stage",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +115,7 @@ class StagedMixing(Aggregation):
         self.own = np.zeros(size)  # own pulls that have gone in flight
         self.last_pull = np.array([-1.0, 0.0])  # arm and reward, arm −1 for none this round
         self.missed = np.zeros(len(self.neighbors), np.int64)  # 1: not heard in the last round
+        self.stamps = np.zeros(len(self.neighbors), np.int64)  # 1: messages have a stamp
         self.faults = np.zeros(len(COUNTERS), np.int64)
         self.touched_stage = 0  # the last one with a fault, counted from 1
 
@@ -162,23 +163,26 @@ class StagedMixing(Aggregation):
         self.last_pull = np.array([arm, reward])
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return this round's values, and one more, a 1, for a neighbour missed in the last round.
+        """Return this round's values, with a stamp over a link that has failed before.
 
-        [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | 1 if missed]
+        [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | stamp]
         """
         if self.initial:
             return None
-        missed = self.missed[self.neighbors.index(neighbor)]
-        return np.append(self._payload(), 1.0) if missed else self._payload()
+        at = self.neighbors.index(neighbor)
+        if not self.stamps[at]:
+            return self._payload()
+        return np.append(self._payload(), (self.rounds + 1) * (-1.0 if self.missed[at] else 1.0))
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Make one mixing step over the links heard; at a stage's end, move the pipeline on."""
         if self.initial:
             check_messages(messages, [], 0)
         else:
-            arrived = read_arrivals(messages, self.neighbors, self._payload())
+            stamps = dict(zip(self.neighbors, self.stamps.tolist(), strict=True))
+            arrived = read_arrivals(messages, self._payload(), self.rounds + 1, stamps)
             if self.neighbor_pulls:
-                self._check_pulls(messages, arrived)
+                self._check_pulls(arrived)
             self._mix(arrived)
             self._note_faults(arrived)
         self.last_pull = np.array([-1.0, 0.0])
@@ -235,12 +239,13 @@ class StagedMixing(Aggregation):
 
     def _note_faults(self, arrived: Arrived) -> None:
         lost, told = ~arrived.heard, arrived.told
-        if not (lost | told | (self.missed > 0)).any():
+        if not (lost | arrived.stamped).any():
             return
         vain = told & (self.missed == 0)
         restarted = arrived.heard & (told | (self.missed > 0))
         self.faults[:3] += [lost.sum(), vain.sum(), restarted.sum()]
         self.missed = lost.astype(np.int64)
+        self.stamps |= lost | arrived.stamped
         stage = (self.rounds - self.initial_rounds) // self.stage_rounds + 1
         if (lost | told).any() and self.touched_stage < stage:
             self.touched_stage = stage
@@ -270,8 +275,9 @@ class StagedMixing(Aggregation):
         read[:, low] = own[:, low]
         return read.ravel(), int(low.sum())
 
-    def _check_pulls(self, messages: Mapping[int, Vector], arrived: Arrived) -> None:
-        for neighbor, arm in zip(sorted(messages), arrived.values[arrived.heard, -2], strict=True):
+    def _check_pulls(self, arrived: Arrived) -> None:
+        arms = arrived.values[:, -2]
+        for neighbor, arm in zip(self.neighbors, arms, strict=True):
             if arm not in range(-1, self.view.num_arms):
                 raise InputError(
                     f"message from {neighbor} tells of arm {arm}; "

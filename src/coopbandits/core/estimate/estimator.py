@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from coopbandits.core.agent import LocalView, Stateful, Vector
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.errors import InputError
 
 
@@ -42,7 +42,7 @@ class Estimator(Stateful, ABC):
     def check_all(self, messages: Mapping[int, Vector], size: int) -> None:
         """Refuse all but one finite vector of this size from each neighbour."""
         self.check_complete(messages)
-        check_messages(messages, self.neighbors, size)
+        check_vectors(messages, size)
 
     def check_complete(self, messages: Mapping[int, Vector]) -> None:
         """Refuse a round in which somebody was not heard."""

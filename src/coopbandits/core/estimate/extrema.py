@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbandits.core.agent import LocalView, Vector
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     check_minima,
     count_agents,
@@ -54,7 +54,7 @@ class ExtremaCount(Estimator):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Keep what is smaller, of whatever arrived."""
-        check_messages(messages, sorted(messages), self.minima.size)
+        check_vectors(messages, self.minima.size)
         check_minima(messages, 0)
         self.minima = np.minimum.reduce([self.minima, *messages.values()])
         self.rounds += 1

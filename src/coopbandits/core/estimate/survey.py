@@ -27,7 +27,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coopbandits.core.agent import LocalView, Vector
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
 from coopbandits.core.errors import InputError
 from coopbandits.core.estimate.estimator import Estimator
@@ -112,4 +112,4 @@ class Survey(Estimator):
                     f"message from {neighbor} has shape {np.shape(message)}; a survey takes "
                     f"{HEAD} values and new tags"
                 )
-            check_messages({neighbor: message}, [neighbor], np.size(message))
+            check_vectors({neighbor: message}, np.size(message))
