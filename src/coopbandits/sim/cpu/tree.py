@@ -10,7 +10,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
-from coopbandits.core.aggregate.tree_sums import BEAT, DIST, FAR, IS_CHILD, ROOT, STEADY, tag_of
+from coopbandits.core.aggregate.tree_sums import BOND, CHILD, DEAF, FAR, HEARS, STEADY, tag_of
 from coopbandits.core.robust import TreeTS, TreeUCB
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
@@ -23,6 +23,9 @@ from coopbandits.sim.tapes import birth_words
 
 SPAN_PULLS = 500_000
 """Pulls of one run played between two reports of progress."""
+
+ROOT, BEAT, DIST = range(3)
+"""Places of the control values before the bond."""
 
 NO_LINK = -1
 """The parent of an agent that has none; others are links, told by their number."""
@@ -64,7 +67,7 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
     tag = np.array([[tag_of(word) for word in row] for row in words])
     own = np.zeros((*shape, width))
     own[..., -2] = 1.0
-    controls = np.tile([1.0, 0.0, FAR, 0.0], (len(runs), links, 1))
+    controls = np.tile([1.0, 0.0, FAR, DEAF], (len(runs), links, 1))
     return Tree(
         own=own, totals=own.copy(), payloads=np.zeros((len(runs), links, width)),
         controls=controls, ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
@@ -162,7 +165,7 @@ def _renew(
         for link in range(indptr[agent], indptr[agent + 1]):
             payloads[link] = 0.0
             controls[link, ROOT], controls[link, BEAT] = 1.0, 0.0
-            controls[link, DIST], controls[link, IS_CHILD] = FAR, 0.0
+            controls[link, DIST], controls[link, BOND] = FAR, DEAF
             ages[link], gaps[link] = float(done), 1.0
 
 
@@ -231,6 +234,8 @@ def _exchange(
                 continue  # each pair once
             counted = _is_counted(controls, ages, gaps, parent, link, agent)
             counted_back = _is_counted(controls, ages, gaps, parent, back, other)
+            hears_there = HEARS if is_alive(ages[link], gaps[link]) else DEAF
+            hears_back = HEARS if is_alive(ages[back], gaps[back]) else DEAF
             for way in range(2):
                 at, sender = (link, other) if way == 0 else (back, agent)
                 told = fate[0, at] if fate.shape[0] > 0 else 0
@@ -254,7 +259,8 @@ def _exchange(
                     controls[at, ROOT] = root[sender]
                     controls[at, BEAT] = done + 1.0 if is_root else beat[sender]
                     controls[at, DIST] = dist[sender]
-                    controls[at, IS_CHILD] = 1.0 if parent[sender] == reverse[at] else 0.0
+                    hears = hears_back if way == 0 else hears_there
+                    controls[at, BOND] = CHILD if parent[sender] == reverse[at] else hears
                     if steady[sender] < STEADY:
                         for i in range(EXPONENTIALS):
                             spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
@@ -263,7 +269,7 @@ def _exchange(
 @njit(inline="always")
 def _is_counted(controls: Any, ages: Any, gaps: Any, parent: Any, link: int, agent: int) -> bool:
     """Tell whether an agent counts what it has from a neighbour: parent or child, and alive."""
-    related = controls[link, IS_CHILD] == 1.0 or parent[agent] == link
+    related = controls[link, BOND] == CHILD or parent[agent] == link
     return related and is_alive(ages[link], gaps[link])
 
 
@@ -282,12 +288,17 @@ def _tend(
             if heard[link]:
                 gaps[link] += 0.2 * (ages[link] - gaps[link])
                 ages[link] = 0.0
+        some_hear = False
+        for link in range(first, end):
+            some_hear |= is_alive(ages[link], gaps[link]) and controls[link, BOND] != DEAF
         still[agent] += 1
         if dist[agent] == 0.0:
             _improve(root, beat, still, beat_gap, agent, root[agent], float(rounds))
         up = parent[agent]
         if up != NO_LINK:
-            if controls[up, ROOT] > root[agent] or not is_alive(ages[up], gaps[up]):
+            if controls[up, ROOT] > root[agent] or not (
+                is_alive(ages[up], gaps[up]) and (controls[up, BOND] != DEAF or not some_hear)
+            ):
                 parent[agent], dist[agent] = NO_LINK, FAR
             else:
                 _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
@@ -304,7 +315,8 @@ def _tend(
                 and controls[link, BEAT] > beat[agent]
             )  # fmt: skip
             if (
-                is_alive(ages[link], gaps[link]) and controls[link, IS_CHILD] != 1.0 and far < FAR
+                is_alive(ages[link], gaps[link]) and (controls[link, BOND] != DEAF or not some_hear)
+                and controls[link, BOND] != CHILD and far < FAR
                 and (theirs < root[agent] or nearer)
                 and (
                     best == NO_LINK or theirs < controls[best, ROOT]
