@@ -117,16 +117,12 @@ VARIANTS = {
 }
 """Further settings of some policies, beside the one of `EXAMPLES`."""
 
-LEFT_OUT = ("gossip-ts", "tree-ts", "flood-ts", "tree-ucb", "flood-ucb")
-"""Policies without a compiled kernel: on the reference engine a leaderboard would take days."""
-
 POLICIES = tuple(
     spelling
     for example in EXAMPLES
-    if example not in LEFT_OUT
     for spelling in (example, *VARIANTS.get(parse_policy(example).name, ()))
 )
-"""Every policy of the registry that has a kernel."""
+"""Every policy of the registry."""
 
 
 @dataclass(frozen=True)
