@@ -11,22 +11,20 @@ import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
-from coopbandits.experiments.suite import LEFT_OUT
 from coopbandits.sim import reference
 from coopbandits.sim.cpu import central, consensus, flooding, local
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
-COMPILED = [text for text in EXAMPLES if text not in LEFT_OUT]
 POLICIES: list[AnyPolicy] = [
-    *map(parse_policy, COMPILED),
+    *map(parse_policy, EXAMPLES),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True),
     DDUCB(remix=True, own_pulls=False),
     DDUCB(values_per_message=3),
 ]
-FIELD = [parse_policy(text) for text in COMPILED if text not in ("dducb", "independent-ucb")]
+FIELD = [parse_policy(text) for text in EXAMPLES if text not in ("dducb", "independent-ucb")]
 PROBLEM = GaussianBandit([0.2, 1.0, 0.9, 0.6])
 NETWORK = Network.from_spec("regular:3,70,seed=2")  # three blocks of agents
 

@@ -203,13 +203,12 @@ def _engine(wanted: str, task: Task) -> str:
         raise unknown_name("engine", wanted, ENGINES)
     if wanted == "reference":
         return wanted
-    if cpu.supports(task.policy, task.faults, task.clocks):
+    obstacle = cpu.obstacle(task)
+    if obstacle is None:
         return "cpu"
-    conditions = f" for faults {task.faults.spelling}" if task.faults else ""
-    conditions += " on own clocks" if task.clocks else ""
     note(
-        f"{task.policy.spelling} has no compiled kernel{conditions}, so the slower reference "
-        "engine plays it"
+        f"{task.policy.spelling} has no compiled kernel{obstacle}, so the slower reference engine "
+        "plays it"
     )
     return "reference"
 

@@ -113,6 +113,8 @@ def test_sigma_is_found_from_the_scatter_within_arms() -> None:
     assert pooled_sigma(found) == pytest.approx(np.sqrt(10.0))
     assert pooled_sigma(found._replace(time=4.0)) is None
     assert pooled_sigma(found._replace(squares=155.0 - 1e-12)) == 0.0
+    assert pooled_sigma(found._replace(squares=155.0 + 1e-12)) == 0.0
+    assert pooled_sigma(found._replace(squares=155.0 + 5e-12)) == pytest.approx(2.24e-6, rel=0.01)
     many = normals(words(3, np.arange(60_000, dtype=np.uint64))).reshape(3, -1) * 1.7 + [
         [0],
         [4],

@@ -9,6 +9,9 @@ import numpy as np
 from coopbandits.core.agent import NO_INFORMATION, Estimate, Vector
 from coopbandits.core.draws import betas, normals, words
 
+ROUNDING = 1e-14
+"""Scatter up to this share of the sum of squares is taken for rounding."""
+
 
 def normal_draw_index(estimate: Estimate, word: int, *, sigma: float) -> Vector:
     r"""Draw every arm's mean from its posterior, prior N(0, 1), rewards N(·, σ²).
@@ -63,8 +66,16 @@ def pooled_sigma(estimate: Estimate) -> float | None:
     if freedom <= 0.0:
         return None
     explained = (estimate.sums[seen] ** 2 / estimate.counts[seen]).sum()
-    # Equal rewards leave nothing but rounding.
-    return math.sqrt(max(0.0, float(estimate.squares - explained)) / freedom)
+    return deviation(estimate.squares, float(explained), freedom)
+
+
+def deviation(squares: float, explained: float, freedom: float) -> float:
+    """Return sqrt((squares − explained)/freedom), or 0 for nothing but rounding; a compilable leaf.
+
+    Equal rewards leave rounding, which nobody should act on: it differs between engines.
+    """
+    scatter = squares - explained
+    return math.sqrt(scatter / freedom) if scatter > ROUNDING * squares else 0.0
 
 
 def beta_draw_index(estimate: Estimate, word: int) -> Vector:

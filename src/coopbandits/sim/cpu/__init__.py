@@ -22,10 +22,9 @@ from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
 from coopbandits.network.faults import PERFECT, Delay
 from coopbandits.sim.clocks import Clocks
-from coopbandits.sim.cpu import stale_cache
+from coopbandits.sim.cpu import flood, stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.consensus import play_consensus
-from coopbandits.sim.cpu.flood import play_flood
 from coopbandits.sim.cpu.flooding import play_flooding
 from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.local import play_independent_ucb
@@ -48,8 +47,8 @@ KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
     UCBNetwork: play_flooding,
     MPUCB: play_flooding,
     IndependentTS: play_consensus,
-    FloodTS: play_flood,
-    FloodUCB: play_flood,
+    FloodTS: flood.play_flood,
+    FloodUCB: flood.play_flood,
     GossipTS: play_gossip,
     TreeTS: play_tree,
     TreeUCB: play_tree,
@@ -73,6 +72,14 @@ def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None 
     late = any(isinstance(kind, Delay) for kind in faults.kinds)
     takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
     return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
+
+
+def obstacle(task: Task) -> str | None:
+    """Return for what there is no kernel, to be read after these words, or None if one plays."""
+    if not supports(task.policy, task.faults, task.clocks):
+        conditions = f" for faults {task.faults.spelling}" if task.faults else ""
+        return conditions + (" on own clocks" if task.clocks else "")
+    return flood.excess(task) if isinstance(task.policy, FloodTS | FloodUCB) else None
 
 
 def play(task: Task, runs: range, tick: Tick) -> Record:

@@ -155,11 +155,7 @@ def _play(
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
     scratch = np.empty((3, world.tables.shape[1]))
-    table, words_from, rewards_from = (
-        table_of(world.tables, run),
-        world.decision_keys[run],
-        world.reward_keys[run],
-    )
+    table, words_from = table_of(world.tables, run), world.decision_keys[run]
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     for r in range(first, stop):
         done, rounds = span.first + r, float(span.first + r)
@@ -179,8 +175,9 @@ def _play(
                 inflation, words_from, world.cubics, lasts, levels, scratch,
             )  # fmt: skip
         _pull(
-            world.form_kind, table, world.is_normal, world.cubics, rewards_from, tally.counts[run],
-            tally.rewards[run], tally.arms[run], fresh, other, lasts, acts[r : r + 1], world.block,
+            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
+            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
+            acts[r : r + 1], world.block,
             span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
         )  # fmt: skip
 

@@ -89,6 +89,18 @@ def bytes_of_a_run(task: Task) -> int:
     return 32 * agents**2 + 16 * agents * task.horizon
 
 
+def excess(task: Task) -> str | None:
+    """Return a phrase that says how large a run would be, or None if it is not too large."""
+    needed, agents = bytes_of_a_run(task), task.network.num_agents
+    if needed <= MOST_BYTES:
+        return None
+    return (
+        f" for {agents} agents and {task.horizon} rounds, since it would take {needed / 1e9:.3g} "
+        f"GB for the entries of all agents on all agents and for all pulls, more than "
+        f"{MOST_BYTES / 1e9:.3g} GB"
+    )
+
+
 def play_together(policy: FloodTS | FloodUCB, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs that fit into memory together."""
     state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
@@ -156,12 +168,8 @@ def _play(
     table, scratch = table_of(world.tables, run), np.empty((3, world.tables.shape[1]))
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
-    entries, memory, totals, known = (
-        fleet.entries[run],
-        fleet.links[run],
-        fleet.totals[run],
-        fleet.known[run],
-    )
+    entries, memory = fleet.entries[run], fleet.links[run]
+    totals, known = fleet.totals[run], fleet.known[run]
     for step in range(first, stop):
         r = step // 2
         done = span.first + r

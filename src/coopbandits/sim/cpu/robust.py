@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 from numba import njit
 
 from coopbandits.core.agent import NO_INFORMATION
+from coopbandits.core.index import posterior as posterior_source
 from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.sim.cpu.indices import gamma, may_tie
 from coopbandits.sim.cpu.leaves import best_arm, normal, ucb, word_at
 
 UCB, NORMAL, BETA = range(3)
+
+deviation = njit()(posterior_source.deviation)
 
 
 class Posterior(NamedTuple):
@@ -109,4 +112,4 @@ def _pooled_sigma(
     freedom = max(2.0, pulls) - seen - 2.0
     if freedom <= 0.0:
         return -1.0
-    return math.sqrt(max(0.0, factor * rows[agent, 2 * num_arms] - explained) / freedom)
+    return deviation(factor * rows[agent, 2 * num_arms], explained, freedom)

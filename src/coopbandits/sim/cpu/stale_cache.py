@@ -10,7 +10,8 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from coopbandits.core import draws, index
+from coopbandits.core import agent, aggregate, draws, index
+from coopbandits.network.faults import schedule
 from coopbandits.problems import rewards
 
 STAMP = "kernel-sources.sha256"
@@ -30,9 +31,9 @@ def remove(cache: Path) -> None:
 
 def digest() -> str:
     """Return a digest of all that kernels are compiled from."""
-    files = [Path(str(module.__file__)) for module in (draws, rewards)]
-    for folder in (Path(str(index.__file__)).parent, Path(__file__).parent):
-        files += sorted(folder.glob("*.py"))
+    files = [Path(str(module.__file__)) for module in (agent, draws, rewards, schedule)]
+    for module in (str(aggregate.__file__), str(index.__file__), __file__):
+        files += sorted(Path(module).parent.glob("*.py"))
     total = hashlib.sha256()
     for file in files:
         total.update(file.read_bytes())
