@@ -20,7 +20,6 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
-from coopbandits.experiments.suite import LEFT_OUT
 from coopbandits.sim.tapes import arm_order
 
 from .policies import Fixed
@@ -28,7 +27,7 @@ from .policies import Fixed
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [
-    *(parse_policy(text) for text in EXAMPLES if text not in LEFT_OUT),
+    *(parse_policy(text) for text in EXAMPLES),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True, own_pulls=False),
