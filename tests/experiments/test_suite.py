@@ -13,6 +13,7 @@ import pytest
 from coopbandits import BernoulliBandit, GaussianBandit, InputError, Network, Problem, parse_policy
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
+    FLOODED,
     POLICIES,
     SCENARIOS,
     YARDSTICK,
@@ -101,7 +102,9 @@ def test_a_plan_keeps_the_order_of_the_suite() -> None:
     assert [scenario.name for scenario in plan.scenarios] == ["cycle-100", "two-arms"]
     assert {scenario.horizon for scenario in plan.scenarios} == {50}
     assert plan.policies == ("dec-ts", "dducb", YARDSTICK)
-    assert make_plan(policies=[YARDSTICK, "dducb"]).policies == (YARDSTICK, "dducb")
+    assert make_plan(["two-arms"], [YARDSTICK, "dducb"]).policies == (YARDSTICK, "dducb")
+    assert make_plan(["loss-30"], ["dec-ts"]).policies == ("dec-ts", FLOODED)
+    assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED)
 
 
 def test_cells_are_those_of_the_plan() -> None:
@@ -151,8 +154,9 @@ def test_the_page_tells_every_scenario() -> None:
     lines = [line for line in page.splitlines() if re.match(r"\| `[\w-]+` \| `\w", line)]
     assert len(lines) == len(SCENARIOS)
     for line, scenario in zip(lines, SCENARIOS, strict=True):
-        name, graph, means, rounds, probes = line.strip("| ").split(" | ")
+        name, graph, means, rounds, *faults, probes = line.strip("| ").split(" | ")
         assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
         assert means.endswith(f"`{scenario.problem['means']}`")
         assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
         assert (int(rounds), probes) == (scenario.horizon, scenario.probes)
+        assert faults == ([f"`{scenario.faults}`"] if scenario.faults else [])
