@@ -43,12 +43,12 @@ class Schedule:
             ends = sorted((sender, receiver)) if self.both_ways else (sender, receiver)
             if self.chance(1, *ends, now // self.spell) < 0.5:
                 return None
-        if self.chance(2, sender, receiver, now) < self.loss:
+        if self.loss and self.chance(2, sender, receiver, now) < self.loss:
             return None
-        return int((self.late + 1) * self.chance(3, sender, receiver, now))
+        return int((self.late + 1) * self.chance(3, sender, receiver, now)) if self.late else 0
 
     def sleeps(self, now: int, agent: int) -> bool:
-        return self.chance(4, agent, now) < self.sleep
+        return bool(self.sleep) and self.chance(4, agent, now) < self.sleep
 
 
 CALM = Schedule(key=0, loss=0.0, late=0, sleep=0.0, spell=0, both_ways=True)

@@ -47,13 +47,20 @@ def test_rounds_by_hand() -> None:
 
 
 def test_silent_neighbours_are_handed_nothing() -> None:
+    """From the third silent round on where messages came in every round, later where they do not.
+
+    After three silent rounds and a message neighbour 2 has a mean gap of 1 + 0.2·(4 − 1) = 1.6.
+    """
     mine = RunningSums(one_view())
     message = np.append(np.zeros(5), mine.minima.sum())
-    for heard, shares in (({1}, 3), ({1}, 3), ({1}, 2), ({2}, 2), (set(), 3), (set(), 2)):
+    rounds = [({1}, 3), ({1}, 3), ({1}, 2), ({1, 2}, 2), *[({1}, 3)] * 4, ({1}, 2)]
+    for heard, shares in rounds:
         mine.held = np.array([0.0, 0.0, 0.0, 6.0, 6.0])
         mine.receive(dict.fromkeys(sorted(heard), message))
         assert mine.held.tolist() == [0.0, 0.0, 0.0, 6.0 / shares, 6.0 / shares]
-    mine.receive({})
+    assert mine.gaps.tolist() == [1.0, 1.6]
+    for _ in range(3):
+        mine.receive({})
     before = mine.held.tolist()
     mine.receive({})  # alone: all is kept
     assert mine.held.tolist() == before

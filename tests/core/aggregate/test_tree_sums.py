@@ -22,8 +22,8 @@ from ..rough import CALM, Rough, Schedule, graphs, schedules  # noqa: TID252
 REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 
 
-def message(payload: list[float], root: float, beat: int, dist: float, child: int) -> Vector:
-    return np.array([*payload, root, beat, dist, child], dtype=np.float64)
+def message(payload: list[float], root: float, beat: int, dist: float, bond: int) -> Vector:
+    return np.array([*payload, root, beat, dist, bond], dtype=np.float64)
 
 
 def a_tree() -> TreeSums:
@@ -31,8 +31,8 @@ def a_tree() -> TreeSums:
     mine = TreeSums(one_view(num_arms=1))
     mine.receive(
         {
-            1: message([5.0, 2.0, 1.0, 2.0], mine.tag, 1, 1, 1),
-            2: message([7.0, 3.0, 2.0, 3.0], mine.tag / 2, 9, 4, 0),
+            1: message([5.0, 2.0, 1.0, 2.0], mine.tag, 1, 1, 2),
+            2: message([7.0, 3.0, 2.0, 3.0], mine.tag / 2, 9, 4, 1),
         }
     )
     return mine
@@ -45,8 +45,8 @@ def test_rounds_by_hand() -> None:
     to_child, to_parent = mine.outgoing(1), mine.outgoing(2)
     assert to_child is not None
     assert to_parent is not None
-    assert to_child[:8].tolist() == [17.0, 4.0, 3.0, 5.0, mine.tag / 2, 9.0, 5.0, 0.0]
-    assert to_parent[:8].tolist() == [15.0, 3.0, 2.0, 4.0, mine.tag / 2, 9.0, 5.0, 1.0]
+    assert to_child[:8].tolist() == [17.0, 4.0, 3.0, 5.0, mine.tag / 2, 9.0, 5.0, 1.0]
+    assert to_parent[:8].tolist() == [15.0, 3.0, 2.0, 4.0, mine.tag / 2, 9.0, 5.0, 2.0]
     assert to_child[8:].tolist() == mine.minima.tolist()
     estimate = mine.estimate()
     assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([22.0], [6.0])
@@ -59,13 +59,13 @@ def test_rounds_by_hand() -> None:
 def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
     mine = TreeSums(one_view(num_arms=1), squares=True)
     mine.observe(0, 3.0)
-    mine.receive({1: message([5.0, 2.0, 25.0, 1.0, 2.0], mine.tag + 0.1, 1, 1, 0)})
+    mine.receive({1: message([5.0, 2.0, 25.0, 1.0, 2.0], mine.tag + 0.1, 1, 1, 1)})
     told = mine.outgoing(1)
     assert told is not None
     assert told[:5].tolist() == [3.0, 1.0, 9.0, 1.0, 1.0]
     assert mine.estimate().squares == 9.0
     assert (mine.parent, mine.dist, mine.beat) == (NOBODY, 0.0, 1.0)
-    assert told[5:9].tolist() == [mine.tag, 2.0, 0.0, 0.0]
+    assert told[5:9].tolist() == [mine.tag, 2.0, 0.0, 1.0]
 
 
 def test_nothing_is_anticipated_without_a_common_round() -> None:
@@ -91,9 +91,9 @@ def test_the_number_of_agents_is_believed_when_it_is_steady() -> None:
         assert told.size == 8 + (EXPONENTIALS if steady < 20 else 0)
     mine.minima /= 2.0  # sixteen: four are too few to be all
     assert mine.estimate().num_agents == pytest.approx(16.0)
-    mine.receive({2: message([7.0, 3.0, 2.0, 3.0], mine.root, 10, 4, 0)})
+    mine.receive({2: message([7.0, 3.0, 2.0, 3.0], mine.root, 10, 4, 1)})
     assert mine.steady == 21
-    mine.receive({2: message([7.0, 3.0, 3.0, 3.0], mine.root, 11, 4, 0)})
+    mine.receive({2: message([7.0, 3.0, 3.0, 3.0], mine.root, 11, 4, 1)})
     assert mine.steady == 0
 
 
@@ -110,29 +110,59 @@ def test_a_silent_child_leaves_the_totals_and_a_silent_parent_is_dropped() -> No
 
 def test_a_parent_whose_root_has_grown_is_dropped() -> None:
     mine = a_tree()
-    mine.receive({2: message([0.0, 0.0, 1.0, 0.0], 0.9, 10, 0, 0)})
+    mine.receive({2: message([0.0, 0.0, 1.0, 0.0], 0.9, 10, 0, 1)})
     assert (mine.parent, mine.root, mine.dist) == (NOBODY, mine.tag / 2, FAR)
     # The old root is taken again with a newer beat only, and from whoever is not at infinity.
     for beat, dist, parent in ((9, 1, NOBODY), (10, FAR, NOBODY), (10, 1, 2)):
-        mine.receive({2: message([0.0] * 4, mine.root, beat, dist, 0)})
+        mine.receive({2: message([0.0] * 4, mine.root, beat, dist, 1)})
         assert mine.parent == parent
     assert (mine.dist, mine.beat) == (2.0, 10.0)
-    mine.receive({2: message([0.0] * 4, mine.root, 11, FAR, 0)})
+    mine.receive({2: message([0.0] * 4, mine.root, 11, FAR, 1)})
     assert (mine.parent, mine.dist) == (2, FAR)
+
+
+def test_a_deaf_parent_is_dropped_unless_all_are_deaf() -> None:
+    mine = a_tree()
+    mine.receive({2: message([0.0] * 4, mine.root, 10, 4, 0)})
+    assert (mine.parent, mine.dist) == (NOBODY, FAR)
+    mine.receive({2: message([0.0] * 4, mine.root, 11, 4, 0)})
+    assert mine.parent == NOBODY
+    mine.receive({j: message([0.0] * 4, mine.root, 12, 3 + j, 0) for j in (1, 2)})
+    assert mine.parent == 1
+    for _ in range(19):
+        mine.receive({1: message([0.0] * 4, mine.root, mine.rounds + 20, 4, 0)})
+    bonds = [mine.outgoing(j) for j in (1, 2)]
+    assert [told[7] for told in bonds if told is not None] == [2.0, 0.0]
+
+
+def test_links_that_work_one_way_are_left_out_of_the_tree() -> None:
+    """A cycle with one link that carries nothing from 0 to 1: totals are exact all the same."""
+
+    class OneWay(Schedule):
+        def delay(self, now: int, sender: int, receiver: int) -> int | None:
+            return None if (sender, receiver) == (0, 1) else 0
+
+    world = Rough(TreeSums, GRAPHS["cycle-5"])
+    for _ in range(60):
+        world.pull()
+        world.step(OneWay(**vars(CALM)))
+    assert_exact(world)
+    assert world.agents[0].parent != 1
+    assert world.agents[1].parent != 0
 
 
 def test_a_nearer_neighbour_with_a_newer_beat_becomes_parent() -> None:
     mine = a_tree()
     root = mine.root
     for beat, dist, parent in ((9, 2, 2), (10, 4, 2), (11, 3, 1)):
-        mine.receive({1: message([0.0] * 4, root, beat, dist, 0)})
+        mine.receive({1: message([0.0] * 4, root, beat, dist, 1)})
         assert mine.parent == parent
 
 
 def test_a_lost_root_is_replaced() -> None:
     """After 40 + 8 rounds without a new beat, by the own tag, one below the lost root's."""
     mine = a_tree()
-    still = message([0.0] * 4, mine.root, 9, 4, 0)
+    still = message([0.0] * 4, mine.root, 9, 4, 1)
     for _ in range(48):
         mine.receive({2: still})
     assert mine.parent == 2
@@ -140,14 +170,14 @@ def test_a_lost_root_is_replaced() -> None:
     assert (mine.parent, mine.root, mine.dist) == (NOBODY, mine.tag - 1.0, 0.0)
     assert mine.beat == mine.rounds
     assert mine.root < still[4]
-    mine.receive({1: message([0.0] * 4, mine.root - 3.0, 5, 0, 0)})
+    mine.receive({1: message([0.0] * 4, mine.root - 3.0, 5, 0, 1)})
     assert (mine.parent, mine.beat) == (1, 5.0)
 
 
 def test_means_of_gaps_make_patient() -> None:
     mine = a_tree()
     for now in range(1, 61):
-        heard = message([0.0] * 4, mine.root, 9 + now, 4, 0)
+        heard = message([0.0] * 4, mine.root, 9 + now, 4, 1)
         mine.receive({2: heard} if now % 10 == 0 else {})
     assert mine.gaps[1] == pytest.approx(10 - 9 * 0.8**6)
     # The first beat came two rounds in: a gap of ten like those of messages.

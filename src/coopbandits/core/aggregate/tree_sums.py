@@ -10,18 +10,20 @@ late message is only a delay. On a tree that stands, V is exact, every agent's s
 far away, and a(V) = N; while the tree changes, it may count too much or too little.
 
 **Tree.** The agent with the smallest random tag is the root. A message ends in the control values
-(root, beat, dist, 1 if the receiver is the sender's parent); the root's beat is its round. In every
-round, after listening:
+(root, beat, dist, bond), the bond being 2 if the receiver is the sender's parent, else 1 if the
+sender hears the receiver, else 0; the root's beat is its round. In every round, after listening:
 
 1. Follow the parent: take its root and beat where they are better, dist = dist_p + 1. A parent that
-   is dead, or whose root has grown, is dropped: dist = ∞, while root and beat stay as they are.
+   is dead or deaf, or whose root has grown, is dropped: dist = ∞, while root and beat stay.
 2. If root and beat stood still for more than 40 + 8·(mean gap between beats) rounds, the root is
    lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
-3. Adopt as parent a neighbour that is alive, no child, and not at ∞, if its root is smaller (the
-   least root, then the least dist), or the root the same, dist_j + 1 < dist and beat_j > beat.
+3. Adopt as parent a neighbour that is alive, not deaf, no child, and not at ∞, if its root is
+   smaller (the least root, then the least dist), or the same, dist_j + 1 < dist and beat_j > beat.
 
 A neighbour is dead when silent for more than 8·(mean gap between its messages) + 10 rounds; a dead
-child leaves V. Means of gaps move by 0.2 of the difference with every message.
+child leaves V. Means of gaps move by 0.2 of the difference with every message. A neighbour is deaf
+if it says that it does not hear, as on a link that works one way; where all are, none counts as
+deaf, since to listen is better than nothing.
 
 **Loop-free**, whatever is lost, late, or out of order. Order the pairs (root, −beat), smaller being
 better. An agent's pair never gets worse: it keeps it when it drops a parent, and shifts its tag
@@ -80,8 +82,11 @@ NOBODY = -1
 STEADY = 20
 """Rounds for which a(V) must be the same."""
 
-ROOT, BEAT, DIST, IS_CHILD = range(4)
-"""The control values of a message."""
+BOND = 3
+"""Place of the bond among the control values."""
+
+DEAF, HEARS, CHILD = 0.0, 1.0, 2.0
+"""Bonds: the sender does not hear the receiver; it does; and the receiver is its parent."""
 
 
 class TreeSums(Aggregation):
@@ -110,7 +115,7 @@ class TreeSums(Aggregation):
         self.own = np.zeros(2 * view.num_arms + squares + 2)  # O, ending in a and B
         self.own[-2] = 1.0
         self.payloads = np.zeros((self.neighbors.size, self.own.size))  # R_j
-        self.controls = np.tile([1.0, 0.0, FAR, 0.0], (self.neighbors.size, 1))  # above all tags
+        self.controls = np.tile([1.0, 0.0, FAR, DEAF], (self.neighbors.size, 1))  # above all tags
         self.ages = np.zeros(self.neighbors.size)  # rounds since each neighbour was heard
         self.gaps = np.ones(self.neighbors.size)  # mean rounds between its messages
         self.minima = exponentials(word)
@@ -132,9 +137,10 @@ class TreeSums(Aggregation):
         self.own[-1] = self.rounds + 1
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [payload | root, beat, dist, whether the neighbour is the parent | m]."""
+        """Return [payload | root, beat, dist, bond | m]."""
         beat = self.rounds + 1.0 if self.dist == 0 else self.beat
-        control = [self.root, beat, self.dist, float(neighbor == self.parent)]
+        bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
+        control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
         minima = self.minima if self.steady < STEADY else self.minima[:0]
         return np.concatenate([self._totals(besides=neighbor), control, minima])
 
@@ -172,9 +178,15 @@ class TreeSums(Aggregation):
     def _alive(self) -> NDArray[np.bool_]:
         return self.ages <= 8.0 * self.gaps + 10.0
 
+    def _partners(self) -> NDArray[np.bool_]:
+        """Return who is alive and not deaf; all who are alive where everybody is deaf."""
+        alive = self._alive()
+        mutual = alive & (self.controls[:, BOND] != DEAF)
+        return mutual if mutual.any() else alive
+
     def _totals(self, besides: int = NOBODY) -> Vector:
         """Return V, or what is on this side of the link to one neighbour."""
-        related = (self.controls[:, IS_CHILD] == 1.0) | (self.neighbors == self.parent)
+        related = (self.controls[:, BOND] == CHILD) | (self.neighbors == self.parent)
         counted = related & self._alive() & (self.neighbors != besides)
         total: Vector = self.own + self.payloads[counted].sum(axis=0)
         return total
@@ -196,7 +208,7 @@ class TreeSums(Aggregation):
     def _follow(self) -> None:
         at = self.places[self.parent]
         root, beat, dist, _ = self.controls[at].tolist()
-        if root > self.root or not self._alive()[at]:
+        if root > self.root or not self._partners()[at]:
             self.parent, self.dist = NOBODY, FAR
             return
         self._improve(root, beat)
@@ -207,9 +219,10 @@ class TreeSums(Aggregation):
         self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
 
     def _adopt(self) -> None:
-        root, beat, dist, is_child = self.controls.T
+        root, beat, dist, bond = self.controls.T
         nearer = (root == self.root) & (dist + 1.0 < self.dist) & (beat > self.beat)
-        better = self._alive() & (is_child != 1.0) & (dist < FAR) & ((root < self.root) | nearer)
+        able = self._partners() & (bond != CHILD) & (dist < FAR)
+        better = able & ((root < self.root) | nearer)
         if better.any():
             order = np.lexsort((self.neighbors, dist, root))
             at = next(at for at in order if better[at])
