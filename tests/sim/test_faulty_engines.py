@@ -73,6 +73,11 @@ def test_every_policy_under_faults(policy: str, faults: str) -> None:
     check(problem_for(policy), network, parse_policy(policy), 26, faults)
 
 
+@pytest.mark.parametrize("policy", FIELD)
+def test_one_agent_that_sleeps(policy: str) -> None:
+    check(problem_for(policy), NETWORKS["single"], parse_policy(policy), 20, "sleep=0.4,loss=0.5")
+
+
 @pytest.mark.parametrize("graph", ["star", "single", "regular"])
 @pytest.mark.parametrize("policy", ROBUST)
 def test_without_faults(policy: str, graph: str) -> None:

@@ -93,7 +93,9 @@ def hearing_of(network: Network) -> Hearing:
     """Return the weights of links, in their order; of some none may be stored."""
     links = link_table(network)
     receivers = np.repeat(np.arange(network.num_agents), network.degrees)
-    weights = np.asarray(network.matrix[receivers, links.senders], dtype=np.float64).ravel()
+    weights = np.zeros(receivers.size)
+    if receivers.size > 0:  # no places at all would not be an array
+        weights[:] = network.matrix[receivers, links.senders]
     return Hearing(links.indptr, links.senders, weights, network.matrix.diagonal())
 
 
@@ -110,7 +112,7 @@ def index_rule(policy: ConsensusPolicy, task: Task) -> tuple[IndexRule, NDArray[
         return IndexRule(INFLATED, scale=2 * policy.gamma * sigma**2), growing
     if isinstance(policy, CoopUCL):
         shift = policy.precision * policy.prior_mean
-        return IndexRule(UCL, 0.0, sigma, policy.gamma, policy.precision, shift), growing
+        return IndexRule(UCL, 0.0, sigma, float(policy.gamma), policy.precision, shift), growing
     if isinstance(policy, DecBayesUCB):
         return IndexRule(BAYES, sigma=sigma), growing
     if isinstance(policy, IndependentUCB):
