@@ -8,14 +8,19 @@ OUT ?= out
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
 
-# Agents are measured by their own tests alone: to count their lines in every simulation takes minutes.
-CORE = tests/core tests/testing
+# Agents are measured by their own tests alone, and kernels compiled before: to count lines while
+# agents play, or while kernels are compiled, takes minutes.
 OTHERS = cli experiments network plots problems results sim testing theory
+ENGINES = tests/testing $(wildcard tests/sim/test_*engines.py) tests/sim/test_equalities.py \
+          tests/sim/test_determinism.py tests/sim/test_shuffle.py tests/sim/test_oracles.py
 
 test: export OPENBLAS_NUM_THREADS = 1
 test: check
-	$(BIN)/python -m pytest -n 2 $(CORE) --cov=coopbandits.core --cov-fail-under=100
-	$(BIN)/python -m pytest -n 2 tests $(CORE:%=--ignore=%) $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	$(BIN)/python tests/compile_kernels.py
+	$(BIN)/python -m pytest -n 2 $(ENGINES)
+	$(BIN)/python -m pytest -n 2 tests/core --cov=coopbandits.core --cov-fail-under=100
+	$(BIN)/python -m pytest -n 2 tests --ignore=tests/core $(ENGINES:%=--ignore=%) \
+	  $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s

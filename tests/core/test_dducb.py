@@ -239,11 +239,11 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 
 def test_each_variant_differs_from_the_others() -> None:
-    rewards, matrix = rewards_tape(9, 150, 3), gossip_matrix(GRAPHS["cycle-9"])
+    rewards, matrix = rewards_tape(9, 100, 3), gossip_matrix(GRAPHS["cycle-9"])
 
     def arms(changes: dict[str, Any]) -> str:
         policy = DDUCB(**({"mixing_rounds": 3} | changes))
-        return str(drive(make_agents(policy, matrix, 3), rewards, 0, 150).arms)
+        return str(drive(make_agents(policy, matrix, 3), rewards, 0, 100).arms)
 
     played = {name: arms(changes) for name, changes in DIFFERENT.items()}
     for first, second in itertools.combinations(played, 2):

@@ -181,9 +181,9 @@ def check_field(
     return expected
 
 
-@pytest.mark.parametrize("graph", NETWORKS)
+@pytest.mark.parametrize("graph", ["cycle", "star-metropolis", "regular", "single"])
 @pytest.mark.parametrize("policy", FIELD)
-def test_the_field_on_every_graph(policy: str, graph: str) -> None:
+def test_the_field_on_many_graphs(policy: str, graph: str) -> None:
     problem = BernoulliBandit(MEANS) if "bernoulli" in policy else GaussianBandit(MEANS, sigma=0.7)
     result = check_field(problem, NETWORKS[graph], FIELD[policy], 79)
     assert len(np.unique(result.arms[..., len(MEANS) :])) > 1
@@ -196,14 +196,14 @@ def test_landgrens_epsilon_c_where_eigenvalues_are_simple() -> None:
     assert not np.array_equal(found.arms, closed.arms)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", ["bernoulli-ties", "beta", "constant", "one-arm"])
 @pytest.mark.parametrize("policy", FIELD)
-def test_the_field_on_every_problem(policy: str, problem: str) -> None:
+def test_the_field_on_many_problems(policy: str, problem: str) -> None:
     """A Beta posterior on any rewards at all: nothing that both engines do not do alike."""
     check_field(PROBLEMS[problem], NETWORKS["path"], FIELD[policy], 40, seed=2)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> None:
     """Where t is 0 and 1, and where N is 1."""
