@@ -15,8 +15,8 @@ ENGINES = tests/testing $(wildcard tests/sim/test_*engines.py) tests/sim/test_eq
           tests/sim/test_determinism.py tests/sim/test_shuffle.py tests/sim/test_oracles.py
 
 test: export OPENBLAS_NUM_THREADS = 1
-test: check
-	$(BIN)/python tests/compile_kernels.py
+test: .venv/.dev
+	$(MAKE) -j2 check .venv/.kernels
 	$(BIN)/python -m pytest -n 2 $(ENGINES)
 	$(BIN)/python -m pytest -n 2 tests/core --cov=coopbandits.core --cov-fail-under=100
 	$(BIN)/python -m pytest -n 2 tests --ignore=tests/core $(ENGINES:%=--ignore=%) \
@@ -24,6 +24,10 @@ test: check
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s
+
+.venv/.kernels: .venv/.dev $(shell find src -name '*.py')
+	$(BIN)/python tests/compile_kernels.py
+	touch $@
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .

@@ -144,14 +144,14 @@ def check_engines(
     return expected
 
 
-@pytest.mark.parametrize("graph", ["cycle", "grid"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant(monkeypatch: pytest.MonkeyPatch, variant: str, graph: str) -> None:
+@pytest.mark.parametrize(("at", "variant"), enumerate(VARIANTS))
+def test_every_variant(monkeypatch: pytest.MonkeyPatch, at: int, variant: str) -> None:
+    graph = ("cycle", "grid")[at % 2]
     check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 79)
 
 
 @pytest.mark.parametrize("variant", GRAPH_VARIANTS)
-@pytest.mark.parametrize("graph", [name for name in NETWORKS if name not in ("cycle", "grid")])
+@pytest.mark.parametrize("graph", ["star-metropolis", "complete", "single", "regular"])
 def test_every_graph(monkeypatch: pytest.MonkeyPatch, graph: str, variant: str) -> None:
     problem = GaussianBandit(MEANS, sigma=0.5)
     check_engines(monkeypatch, problem, NETWORKS[graph], VARIANTS[variant], 61, seed=1)
@@ -181,7 +181,7 @@ def check_field(
     return expected
 
 
-@pytest.mark.parametrize("graph", ["cycle", "star-metropolis", "regular", "single"])
+@pytest.mark.parametrize("graph", ["cycle", "star-metropolis", "regular"])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_on_many_graphs(policy: str, graph: str) -> None:
     problem = BernoulliBandit(MEANS) if "bernoulli" in policy else GaussianBandit(MEANS, sigma=0.7)
@@ -212,7 +212,7 @@ def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> No
         check_field(GaussianBandit([0.0, 0.1, 0.2], sigma=0.3), network, FIELD[policy], 9, seed)
 
 
-@pytest.mark.parametrize("horizon", [1, 2, 3])
+@pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
     with pytest.warns(UserWarning, match=f"horizon {horizon} is below the number of arms 4"):

@@ -34,7 +34,7 @@ UNIT_FILLS = 20
 class Case:
     """One thing to time: `runs` of a policy on a graph, with one arm better than the others.
 
-    Rewards are normal, or 0 and 1 if `binary`.
+    Rewards are normal, or 0 and 1 if `binary`; `faults` as in `simulate`.
     """
 
     group: str
@@ -45,6 +45,7 @@ class Case:
     runs: int = 10
     threads: int = 1
     binary: bool = False
+    faults: str = "none"
 
     def player(self) -> Callable[[], None]:
         """Return what is timed; all that a user pays once per network is done before."""
@@ -61,7 +62,7 @@ class Case:
         def play() -> None:
             simulate(
                 problem, network, policy, self.horizon, self.runs,
-                threads=self.threads, progress=False,
+                faults=self.faults, threads=self.threads, progress=False,
             )  # fmt: skip
 
         return play
@@ -96,6 +97,11 @@ CASES = (
     Case("policy", "ucb-network", "cycle:100", runs=2),
     Case("policy", "mp-ucb:hop_limit=10", "cycle:100", runs=2),
     Case("policy", "central-ts", "cycle:100", runs=2),
+    Case("loss 30 %", "gossip-ts", "cycle:100", runs=2, faults="loss=0.3"),
+    Case("loss 30 %", "tree-ts", "cycle:100", runs=2, faults="loss=0.3"),
+    Case(
+        "loss 30 %", "tree-ts:family=bernoulli", "cycle:100", runs=1, binary=True, faults="loss=0.3"
+    ),
     Case("arms", "dducb", "cycle:100", num_arms=2),
     Case("arms", "dducb", "cycle:100", num_arms=50),
     Case("horizon", "dducb", "cycle:100", horizon=1_000, runs=50),

@@ -19,7 +19,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
             "Dask is not installed; install it with: pip install 'coopbandits[cluster]'"
         ) from error
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=5)
     except (OSError, ValueError) as error:
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with: dask scheduler"
