@@ -144,7 +144,7 @@ def check_engines(
     return expected
 
 
-@pytest.mark.parametrize(("at", "variant"), enumerate(VARIANTS))
+@pytest.mark.parametrize(("at", "variant"), list(enumerate(VARIANTS)))
 def test_every_variant(monkeypatch: pytest.MonkeyPatch, at: int, variant: str) -> None:
     graph = ("cycle", "grid")[at % 2]
     check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 79)
