@@ -62,6 +62,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
                     process.wait()
 
 
+@pytest.mark.slow
 def test_bit_equal_on_two_workers(tmp_path: Path, scheduler: str) -> None:
     file = tmp_path / "experiment.toml"
     file.write_text(EXPERIMENT)

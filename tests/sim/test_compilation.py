@@ -49,6 +49,7 @@ def start(folder: Path) -> tuple[float, str]:
     return float(regret), done.stderr
 
 
+@pytest.mark.slow
 def test_compiled_once_and_again_after_a_change(folder: Path) -> None:
     regret, noted = start(folder)
     assert noted.count(NOTE) == 1

@@ -88,6 +88,7 @@ def test_a_failing_cell_is_set_aside_and_can_be_retried(
         assert "set aside" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
     cells = make_cells(8, horizon=4000)
     killed: list[int] = []

@@ -123,6 +123,7 @@ def test_every_registered_policy_keeps_the_contract_with_a_single_arm(policy: Po
     check_policy(policy, num_arms=1, rounds=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", VARIANTS, ids=lambda policy: policy.spelling)
 def test_every_variant_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy, num_arms=2, rounds=10)
