@@ -329,7 +329,7 @@ def best_arm(values: Vector, allowed: Sequence[int] | None = None) -> int:
         raise InputError(
             f"the index of some arm is not a number: {values.tolist()}; repair the index"
         )
-    largest = max(values[k] for k in arms)
+    largest = float(max(values[k] for k in arms))  # Python's own: it may overflow to −∞
     if np.isfinite(largest):
         largest -= 1e-9 * max(1.0, abs(largest))
     return int(next(k for k in arms if values[k] >= largest))
