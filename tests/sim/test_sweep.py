@@ -146,6 +146,7 @@ graphs = ["cycle:60"]
 """
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
     file = tmp_path / "experiment.toml"
     file.write_text(EXPERIMENT)
