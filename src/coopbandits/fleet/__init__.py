@@ -1,0 +1,1 @@
+"""One real agent beside an application: transports, TLS, journal, HTTP API, metrics."""
