@@ -18,7 +18,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet import events
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
-from coopbandits.fleet.journal import Journal
+from coopbandits.fleet.journal import NOTHING, Journal
 from coopbandits.fleet.tickets import Settled, Tickets
 
 KEPT = 3
@@ -86,7 +86,7 @@ class Books:
         self._open()
 
     def _open(self) -> None:
-        if self.journal.snapshot:
+        if self.journal.snapshot != NOTHING:
             self._restore(msgspec.msgpack.decode(self.journal.snapshot, strict=False))
         for event in self.journal.events:
             self._do(events.decode(event), again=True)

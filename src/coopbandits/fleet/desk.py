@@ -131,7 +131,8 @@ class Desk:
             measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
             measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
             measured(
-                "reconnects_total", *((label, float(max(0, peer.links - 1))) for label, peer in peers)
+                "reconnects_total",
+                *((label, float(max(0, peer.links - 1))) for label, peer in peers),
             ),
             measured("frames_total", *frames),
             measured("refused_frames_total", *refusals),

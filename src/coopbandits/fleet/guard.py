@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from coopbandits.core.agent import Aggregation, Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER, FloodedTotals
 from coopbandits.core.aggregate.pull_mixing import PullMixing

@@ -24,6 +24,8 @@ from coopbandits.fleet.disk import Disk
 
 MAGIC = b"CBJRNL01"
 PREFIX = struct.Struct("<II")
+NOTHING = msgspec.msgpack.encode(None)
+"""The snapshot of an agent to which nothing happened yet; also once it has been read."""
 SMALLEST = 1 << 20
 """A journal is not rewritten before its events take so many bytes,"""
 GROWTH = 4
@@ -47,13 +49,14 @@ class Journal:
     def __init__(self, disk: Disk, identity: dict[str, Any], birth: dict[str, Any]) -> None:
         self.disk = disk
         data = disk.read()
-        records = list(split_records(data)) if data else []
-        self.is_new = len(records) < 2
+        self.is_new = not data
         if self.is_new:
-            self._head = frame(msgspec.msgpack.encode([identity, birth]))
-            self.birth, self.snapshot, self.events = birth, b"", []
-            self._write_all(b"")
+            self.birth, self._head = birth, frame(msgspec.msgpack.encode([identity, birth]))
+            self.compact(NOTHING)
             return
+        records = list(split_records(data))
+        if len(records) < 2:
+            raise damaged(len(data), len(data))  # it is made whole, or not at all
         found, self.birth = msgspec.msgpack.decode(records[0])
         check_identity(found, identity)
         self._head = frame(records[0])
@@ -90,12 +93,9 @@ class Journal:
 
     def compact(self, snapshot: bytes) -> None:
         """Begin anew with a snapshot of all that happened so far."""
-        self._write_all(snapshot)
-
-    def _write_all(self, snapshot: bytes) -> None:
         self.disk.replace(MAGIC + self._head + frame(snapshot))
         self._snapshot_size, self._events_size = len(snapshot), 0
-        self.snapshot, self.events = b"", []
+        self.snapshot, self.events = NOTHING, []
 
 
 def frame(payload: bytes) -> bytes:
@@ -115,17 +115,22 @@ def split_records(data: bytes) -> Iterator[bytes]:
         length, checksum = PREFIX.unpack_from(data, at)
         payload = data[at + PREFIX.size : at + PREFIX.size + length]
         end = at + PREFIX.size + length
-        if end > len(data) or not any(data[at:]):
+        if end > len(data):
             return
-        if zlib.crc32(payload) != checksum:
+        if length == 0 or zlib.crc32(payload) != checksum:
             if end == len(data) or not any(data[end:]):
                 return
-            raise InputError(
-                f"the journal is damaged at byte {at} of {len(data)}: what was acknowledged behind "
-                "it would be lost; restore the folder from a backup, or move it away to start anew"
-            )
+            raise damaged(at, len(data))
         yield payload
         at = end
+
+
+def damaged(at: int, size: int) -> InputError:
+    """Return the error that says so."""
+    return InputError(
+        f"the journal is damaged at byte {at} of {size}: what was acknowledged behind it would be "
+        "lost; restore the folder from a backup, or move it away to start anew"
+    )
 
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
