@@ -7,7 +7,7 @@ errors below are those of an application's making: each is one sentence, and not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
 
@@ -68,6 +68,27 @@ class ArmEstimate(NamedTuple):
     open: int
 
 
+class Metric(NamedTuple):
+    """One measured quantity of an agent, as plain data.
+
+    Attributes
+    ----------
+    name : str
+        Its name without the prefix `coopbandits_`; that of a counter ends in `_total`.
+    kind : "counter" or "gauge"
+        Whether it only grows while the process lives.
+    help : str
+        What it is, in a few words.
+    samples : list of (labels, value)
+        One value per set of labels; a quantity without labels has the one sample `({}, value)`.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    samples: list[tuple[dict[str, str], float]]
+
+
 class UnknownTicketError(InputError):
     """A ticket that this agent never handed out."""
 
@@ -111,3 +132,6 @@ class Service(Protocol):
 
     def ready(self) -> str | None:
         """Return None where the agent can serve, otherwise the reason in one sentence."""
+
+    def metrics(self) -> list[Metric]:
+        """Return what the agent measures; those of an agent stand in `fleet/catalogue.py`."""

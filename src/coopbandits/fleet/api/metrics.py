@@ -1,0 +1,97 @@
+"""Metrics as Prometheus reads them: those of the agent, those of its API, those of the process.
+
+While requests are served, integers are counted up and nothing else; families are made when asked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector
+from prometheus_client import generate_latest as generate
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from coopbandits.fleet.service import Metric
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
+PREFIX = "coopbandits_"
+
+# Seconds: an answer takes some tens of microseconds, and a disk that is slow shows at the far end.
+BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.1, 1.0)
+
+REQUESTS = ("http_requests_total", "Requests by path and status of the answer", ("path", "status"))
+DURATIONS = {
+    "/choose": ("choose_seconds", "Time that the agent took to choose"),
+    "/observe": ("observe_seconds", "Time that the agent took to take in a reward"),
+}
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+
+
+class Meter:
+    """Counts what the API answers."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.durations = {path: [0] * (len(BOUNDS) + 1) for path in DURATIONS}
+        self.seconds = dict.fromkeys(DURATIONS, 0.0)
+
+    def count(self, path: str, status: int) -> None:
+        """Count an answer."""
+        self.requests[path, status] += 1
+
+    def time(self, path: str, seconds: float) -> None:
+        """Count how long a call took, where that is of interest."""
+        if path in self.durations:
+            self.durations[path][bisect_left(BOUNDS, seconds)] += 1
+            self.seconds[path] += seconds
+
+    def families(self) -> Iterator[Family]:
+        """Yield what was counted."""
+        name, text, labels = REQUESTS
+        family = CounterMetricFamily(PREFIX + name, text, labels=labels)
+        for (path, status), count in sorted(self.requests.items()):
+            family.add_metric([path, str(status)], count)
+        yield family
+        ends = [*map(str, BOUNDS), "+Inf"]
+        for path, (name, text) in DURATIONS.items():
+            counts = [float(count) for count in accumulate(self.durations[path])]
+            buckets = list(zip(ends, counts, strict=True))
+            yield HistogramMetricFamily(PREFIX + name, text, buckets, self.seconds[path])
+
+
+class Snapshot(Collector):
+    """What an agent and its API have measured, as families."""
+
+    def __init__(self, metrics: Sequence[Metric], meter: Meter) -> None:
+        self.metrics, self.meter = metrics, meter
+
+    def collect(self) -> Iterator[Family]:
+        """Yield a family per metric."""
+        yield from map(_family, self.metrics)
+        yield from self.meter.families()
+
+
+def render(metrics: Sequence[Metric], meter: Meter) -> bytes:
+    """Return the text that Prometheus scrapes."""
+    registry = CollectorRegistry()
+    registry.register(Snapshot(metrics, meter))
+    ProcessCollector(registry=registry)
+    return generate(registry)
+
+
+def _family(metric: Metric) -> Family:
+    made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    labels = list(metric.samples[0][0]) if metric.samples else []
+    family = made(PREFIX + metric.name, metric.help, labels=labels)
+    for values, value in metric.samples:
+        family.add_metric([values[label] for label in labels], value)
+    return family

@@ -1,0 +1,170 @@
+"""The API's description in OpenAPI 3.1, made from the messages and one table of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coopbandits.fleet.api.messages import (
+    ArmsAnswer,
+    ChoiceAnswer,
+    ChooseRequest,
+    ErrorAnswer,
+    ObserveRequest,
+    ReadyAnswer,
+    ReceiptAnswer,
+)
+
+REFERENCE = "#/components/schemas/{name}"
+TEXT = {"text/plain": {"schema": {"type": "string"}}}
+PLAIN_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+
+BODY_ERRORS = {
+    400: "The body is not JSON.",
+    413: "The body is too large.",
+    415: "The body is not declared as JSON.",
+    422: "The body does not fit, or what it says cannot be used.",
+}
+UNAUTHORIZED = {401: "No valid token was shown."}
+FAILED = {500: "The agent failed; its log says why."}
+HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
+    401: ("WWW-Authenticate", {"type": "string"}),
+    429: ("Retry-After", {"type": "integer", "minimum": 1}),
+}
+
+# A choice's ticket is what its reward is handed in with.
+REWARD_LINK = {
+    "reward": {"operationId": "observe", "requestBody": {"ticket": "$response.body#/ticket"}}
+}
+
+
+class Operation(NamedTuple):
+    """What can be asked at a path."""
+
+    method: str
+    path: str
+    summary: str
+    answer: Any
+    errors: Mapping[int, str] = MappingProxyType({})
+    body: Any = None
+    body_required: bool = False
+
+
+OPERATIONS = (
+    Operation(
+        "post",
+        "/choose",
+        "Choose an option and get a ticket for its reward",
+        ChoiceAnswer,
+        {**BODY_ERRORS, 429: "Too many tickets are open."},
+        ChooseRequest,
+    ),
+    Operation(
+        "post",
+        "/observe",
+        "Hand in the reward of a ticket; to do so again is harmless",
+        ReceiptAnswer,
+        {
+            **BODY_ERRORS,
+            404: "The ticket was never handed out.",
+            409: "The ticket's reward was handed in before, and was another one.",
+            410: "The ticket has expired.",
+        },
+        ObserveRequest,
+        True,
+    ),
+    Operation("get", "/arms", "What the agent knows of every option", ArmsAnswer),
+    Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
+    Operation(
+        "get",
+        "/ready",
+        "Whether the agent can serve",
+        ReadyAnswer,
+        {503: "The agent cannot serve yet."},
+    ),
+    Operation("get", "/metrics", "Metrics for Prometheus", TEXT),
+    Operation("get", "/openapi.json", "This description", PLAIN_OBJECT),
+    Operation("get", "/", "A list of the paths", TEXT),
+)
+
+
+def describe(
+    arms: Sequence[str], protected: bool = False, public: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the description of an agent's API.
+
+    Parameters
+    ----------
+    arms : sequence of str
+        The options' names.
+    protected : bool
+        Whether a token is needed.
+    public : collection of str
+        Paths that need none.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        secret = protected and operation.path not in public
+        paths[operation.path] = {operation.method: _operation(operation, secret)}
+    components: dict[str, Any] = {"schemas": _schemas(arms)}
+    if protected:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "coopbandits agent", "version": version("coopbandits")},
+        "paths": paths,
+        "components": components,
+    }
+
+
+def _operation(operation: Operation, secret: bool) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.path.strip("/").partition(".")[0] or "index",
+        "summary": operation.summary,
+        "responses": _answers(operation, secret),
+    }
+    if operation.body is not None:
+        content = _content(operation.body)
+        described["requestBody"] = {"content": content, "required": operation.body_required}
+    if secret:
+        described["security"] = [{"token": []}]
+    return described
+
+
+def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
+    answers: dict[str, Any] = {
+        "200": {"description": "Done.", "content": _content(operation.answer)}
+    }
+    if operation.answer is ChoiceAnswer:
+        answers["200"]["links"] = REWARD_LINK
+    errors = {**operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
+    for status, text in sorted(errors.items()):
+        answers[str(status)] = {"description": text, "content": _content(ErrorAnswer)}
+        if status in HEADERS:
+            name, schema = HEADERS[status]
+            answers[str(status)]["headers"] = {name: {"schema": schema, "required": True}}
+    return answers
+
+
+def _content(kind: Any) -> dict[str, Any]:
+    """Return what a body is: a message of ours, or what is described already."""
+    if isinstance(kind, dict):
+        return kind
+    return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
+
+
+def _schemas(arms: Sequence[str]) -> dict[str, Any]:
+    """Return the schemas of all messages, with this agent's options in them."""
+    messages: list[Any] = [ErrorAnswer]
+    for operation in OPERATIONS:
+        named = (operation.answer, operation.body)
+        messages += [kind for kind in named if isinstance(kind, type)]
+    _, schemas = msgspec.json.schema_components(messages, ref_template=REFERENCE)
+    several = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]
+    (listed,) = (schema for schema in several if schema.get("type") == "array")
+    listed["items"]["enum"] = list(arms)
+    return schemas

@@ -1,0 +1,159 @@
+"""The client for programs without an event loop."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.client.exchange import (
+    BROKEN,
+    Reply,
+    Request,
+    UnavailableError,
+    Wire,
+    arms_in,
+    choose_request,
+    observe_request,
+    pauses,
+    unpack,
+    unreachable,
+)
+from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+
+
+class Client:
+    """Asks an agent over one connection, which is kept and made anew where it broke.
+
+    Every call may be made again without harm: a reward counts once, and a choice whose answer got
+    lost leaves a ticket that expires. So a call that finds the agent gone, as while it is being
+    restarted, tries again until `timeout`. Threads may share a client; their calls take turns.
+
+    Parameters
+    ----------
+    address : str
+        `host:port` or `unix:/path` of the agent's API.
+    token : str, optional
+        What the agent wants to be shown.
+    timeout : float
+        Seconds that a call may take in all.
+    tls : ssl.SSLContext, optional
+        For an API that serves HTTPS.
+
+    Raises
+    ------
+    UnavailableError
+        From every call, where no agent answered in time. What the agent refuses is raised as the
+        errors of `coopbandits.fleet.service`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        timeout: float = 2.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.address = parse_address(address)
+        self.token, self.timeout, self.tls = token, timeout, tls
+        self._turn = threading.Lock()
+        self._connection: tuple[socket.socket, Wire] | None = None
+
+    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+        """Return an option to use now, one of `allowed` where that is given."""
+        return Choice(**self._ask(choose_request(allowed)))
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Hand in the reward of a ticket."""
+        return Receipt(**self._ask(observe_request(ticket, reward)))
+
+    def arms(self) -> list[ArmEstimate]:
+        """Return what the agent knows of every option."""
+        return arms_in(self._ask(Request("GET", "/arms")))
+
+    def health(self) -> dict[str, Any]:
+        """Return the agent's state."""
+        return self._ask(Request("GET", "/health"))
+
+    def ready(self) -> str | None:
+        """Return None where the agent can serve, otherwise why not."""
+        try:
+            self._ask(Request("GET", "/ready"))
+        except UnavailableError as error:
+            return str(error)
+        return None
+
+    def close(self) -> None:
+        """Close the connection; a further call opens another."""
+        if self._connection is not None:
+            self._connection[0].close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: Request) -> dict[str, Any]:
+        with self._turn:
+            return unpack(self._exchange(request), self.address)
+
+    def _exchange(self, request: Request) -> Reply:
+        deadline = time.monotonic() + self.timeout
+        for pause in pauses():
+            try:
+                return self._attempt(request, deadline)
+            except BROKEN as error:
+                if time.monotonic() + pause >= deadline:
+                    raise unreachable(self.address, self.timeout, error) from error
+            time.sleep(pause)
+        raise AssertionError("there is always another pause")
+
+    def _attempt(self, request: Request, deadline: float) -> Reply:
+        if self._connection is None:
+            self._connection = self._connect(_left(deadline)), Wire(self.address, self.token)
+        connection, wire = self._connection
+        reply = None
+        try:
+            connection.sendall(wire.encode(request))
+            while reply is None:
+                connection.settimeout(_left(deadline))
+                reply = wire.feed(connection.recv(65536))
+        finally:
+            if reply is None or not wire.reusable:  # also where a call was interrupted
+                self.close()
+        return reply
+
+    def _connect(self, timeout: float) -> socket.socket:
+        if self.address.path:
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made.settimeout(timeout)
+            try:
+                made.connect(self.address.path)
+            except OSError:
+                made.close()
+                raise
+            return made
+        made = socket.create_connection(self.address[:2], timeout)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.tls is not None:
+            return self.tls.wrap_socket(made, server_hostname=self.address.host)
+        return made
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left

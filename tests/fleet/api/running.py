@@ -1,0 +1,71 @@
+"""A real API server in a thread of its own, and raw HTTP requests to it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.service import Service
+
+
+class Response(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+
+@contextmanager
+def running(service: Service, address: str = "127.0.0.1:0", **settings: Any) -> Iterator[ApiServer]:
+    """Serve an API until the block ends."""
+    server = ApiServer(service, address, **settings)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        try:
+            yield server
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def ask(
+    server: ApiServer,
+    method: str,
+    path: str,
+    body: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Make one request; a dict is sent as JSON, an iterator in chunks."""
+    sent = dict(headers or {})
+    if isinstance(body, dict):
+        body = json.dumps(body).encode()
+        sent = {"content-type": "application/json", **sent}
+    place = parse_address(server.address)
+    connection = http.client.HTTPConnection(place.host or "localhost", place.port, timeout=5)
+    if place.path:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(place.path)
+    try:
+        connection.request(method, path, body, sent)
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return Response(answer.status, found, answer.read())
+    finally:
+        connection.close()

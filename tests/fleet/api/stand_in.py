@@ -1,0 +1,112 @@
+"""An agent in memory, alone and without a network, that keeps all that `Service` promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.catalogue import measured
+from coopbandits.fleet.service import (
+    ArmEstimate,
+    Choice,
+    ExpiredTicketError,
+    Metric,
+    OtherRewardError,
+    Receipt,
+    TooManyTicketsError,
+    UnknownTicketError,
+)
+
+
+class StandIn:
+    """Plays the arm with the best mean so far, every arm once at first."""
+
+    def __init__(
+        self,
+        arms: Sequence[str] = ("blue", "green", "red"),
+        *,
+        clock: Callable[[], float] = lambda: 0.0,
+        lifetime: float = 60.0,
+        max_open: int = 1000,
+    ) -> None:
+        self.names, self.clock = list(arms), clock
+        self.lifetime, self.max_open = lifetime, max_open
+        self.rewards: dict[str, list[float]] = {arm: [] for arm in arms}
+        self.made = self.expired = 0
+        self.open: dict[str, tuple[str, float]] = {}
+        self.settled: dict[str, Receipt] = {}
+        self.unready: str | None = None
+
+    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+        names = self.names if allowed is None else list(allowed)
+        for name in names:
+            if name not in self.names:
+                raise unknown_name("arm", name, self.names)
+        if not names:
+            raise InputError("no arm is allowed; allow at least one")
+        self._expire()
+        if len(self.open) >= self.max_open:
+            wait = next(iter(self.open.values()))[1] - self.clock()
+            raise TooManyTicketsError(f"{self.max_open} tickets are open; hand in rewards", wait)
+        self.made += 1
+        choice = Choice(f"ticket-{self.made}", max(names, key=self._value))
+        self.open[choice.ticket] = (choice.arm, self.clock() + self.lifetime)
+        return choice
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        if not 0 <= reward <= 1:
+            raise InputError(f"a reward must be from 0 to 1, got {reward}")
+        self._expire()
+        if ticket in self.settled:
+            if self.settled[ticket].reward != reward:
+                raise OtherRewardError(f"{ticket} has another reward already")
+            return self.settled[ticket]._replace(duplicate=True)
+        if ticket in self.open:
+            arm, _ = self.open.pop(ticket)
+            self.rewards[arm].append(reward)
+            self.settled[ticket] = Receipt(ticket, arm, reward, duplicate=False)
+            return self.settled[ticket]
+        if ticket in {f"ticket-{number}" for number in range(1, self.made + 1)}:
+            raise ExpiredTicketError(f"{ticket} has expired; choose again")
+        raise UnknownTicketError(f"there is no ticket {ticket!r}; choose first")
+
+    def arms(self) -> list[ArmEstimate]:
+        return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
+
+    def health(self) -> dict[str, Any]:
+        return {"id": "stand-in", "tickets": len(self.open)}
+
+    def ready(self) -> str | None:
+        return self.unready
+
+    def metrics(self) -> list[Metric]:
+        return [
+            measured("link_up", ({"neighbor": "shop-2"}, 1.0), ({"neighbor": "shop-3"}, 0.0)),
+            measured("reconnects_total"),
+            measured("choices_total", ({}, self.made)),
+            measured("rewards_total", ({}, len(self.settled))),
+            measured("open_tickets", ({}, len(self.open))),
+            measured("expired_tickets_total", ({}, self.expired)),
+        ]
+
+    def _estimate(self, arm: str, rewards: list[float]) -> ArmEstimate:
+        pulls, total = len(rewards), math.fsum(rewards)
+        mean = total / pulls if pulls else None
+        # Hoeffding's interval for rewards from 0 to 1.
+        width = math.sqrt(math.log(2 / 0.05) / (2 * pulls)) if pulls else None
+        interval = None if mean is None or width is None else (mean - width, mean + width)
+        waiting = sum(chosen == arm for chosen, _ in self.open.values())
+        return ArmEstimate(arm, mean, float(pulls), interval, pulls, total, waiting)
+
+    def _value(self, arm: str) -> float:
+        rewards = self.rewards[arm]
+        return math.fsum(rewards) / len(rewards) if rewards else math.inf
+
+    def _expire(self) -> None:
+        now = self.clock()
+        late = [ticket for ticket, (_, expires) in self.open.items() if expires <= now]
+        for ticket in late:
+            del self.open[ticket]
+        self.expired += len(late)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.app import MAX_BODY
+
+from .running import ask, running
+from .stand_in import StandIn
+
+JSON = {"content-type": "application/json"}
+KEY = "secret"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    with running(StandIn()) as server:
+        yield server
+
+
+def test_choose_then_observe(server: ApiServer) -> None:
+    choice = ask(server, "POST", "/choose", {"allowed": ["green"]}).json()
+    assert choice["arm"] == "green"
+    reward = {"ticket": choice["ticket"], "reward": 1}
+    answer = ask(server, "POST", "/observe", reward)
+    assert answer.status == 200
+    assert answer.json() == {**choice, "reward": 1.0, "duplicate": False}
+    again = ask(server, "POST", "/observe", reward)
+    assert again.json() == {**choice, "reward": 1.0, "duplicate": True}
+
+
+@pytest.mark.parametrize("body", [None, {}, {"allowed": None}, b""])
+def test_choose_without_restriction(server: ApiServer, body: Any) -> None:
+    assert ask(server, "POST", "/choose", body).json()["arm"] in {"blue", "green", "red"}
+
+
+def test_a_body_may_come_in_pieces(server: ApiServer) -> None:
+    pieces = iter([b'{"allo', b'wed": ["red"]}'])
+    answer = ask(server, "POST", "/choose", pieces, JSON)
+    assert answer.json()["arm"] == "red"
+
+
+def test_arms_tell_what_was_learned() -> None:
+    with running(StandIn(["left", "right"])) as server:
+        ticket = ask(server, "POST", "/choose", {"allowed": ["right"]}).json()["ticket"]
+        ask(server, "POST", "/choose", {"allowed": ["left"]})
+        ask(server, "POST", "/observe", {"ticket": ticket, "reward": 0.5})
+        left, right = ask(server, "GET", "/arms").json()["arms"]
+    assert left == {
+        "arm": "left", "mean": None, "pulls": 0.0, "confidence": None,
+        "own_pulls": 0, "own_reward": 0.0, "open": 1,
+    }  # fmt: skip
+    assert (right["mean"], right["own_pulls"], right["open"]) == (0.5, 1, 0)
+    assert right["confidence"][0] < 0.5 < right["confidence"][1]
+
+
+def test_health_is_the_agents_own(server: ApiServer) -> None:
+    assert ask(server, "GET", "/health").json()["id"] == "stand-in"
+
+
+def test_ready_says_why_not() -> None:
+    agent = StandIn()
+    with running(agent) as server:
+        assert ask(server, "GET", "/ready").json() == {"ready": True}
+        agent.unready = "the journal is being read; try again soon"
+        answer = ask(server, "GET", "/ready")
+    assert answer.status == 503
+    assert answer.json() == {"error": agent.unready}
+
+
+def test_index_lists_every_path(server: ApiServer) -> None:
+    answer = ask(server, "GET", "/")
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert len(answer.body.decode().splitlines()) == len(server.api.endpoints)
+    for line in answer.body.decode().splitlines():
+        method, path = line.split()
+        assert ask(server, method, path).status in {200, 400}
+
+
+def test_head_is_get_without_its_body(server: ApiServer) -> None:
+    answer = ask(server, "HEAD", "/health")
+    assert (answer.status, answer.body) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status", "words"),
+    [
+        ("POST", "/choose", {"allowed": ["bleu"]}, {}, 422, "did you mean 'blue'?"),
+        ("POST", "/choose", {"allowed": []}, {}, 422, "length >= 1"),
+        ("POST", "/choose", {"allow": ["blue"]}, {}, 422, "unknown field `allow`"),
+        ("POST", "/choose", b"{", JSON, 400, "not JSON"),
+        ("POST", "/choose", b'{"allowed": ["\xff"]}', JSON, 400, "not JSON"),
+        ("POST", "/choose", b"{}", {}, 415, "got no content type"),
+        ("POST", "/choose", b"a=1", {"content-type": "text/plain"}, 415, "got text/plain"),
+        ("POST", "/choose", b" " * (MAX_BODY + 1), JSON, 413, "up to 65536 bytes"),
+        ("POST", "/observe", None, {}, 400, "not JSON"),
+        ("POST", "/observe", {"ticket": "x", "reward": "1"}, {}, 422, "`$.reward`"),
+        ("POST", "/observe", {"ticket": "x"}, {}, 422, "missing required field `reward`"),
+        ("POST", "/observe", b'{"ticket": "x", "reward": NaN}', JSON, 400, "not JSON"),
+        ("POST", "/observe", b'{"ticket": "x", "reward": 1e999}', JSON, 422, "out of range"),
+        ("POST", "/observe", {"ticket": "x", "reward": True}, {}, 422, "got `bool`"),
+        ("POST", "/observe", {"ticket": "x", "reward": 7}, {}, 422, "from 0 to 1"),
+        ("POST", "/observe", {"ticket": "x", "reward": 1}, {}, 404, "no ticket 'x'"),
+        ("GET", "/nowhere", None, {}, 404, "nothing at '/nowhere'"),
+        ("GET", "/arms/", None, {}, 404, "GET / lists"),
+    ],
+)
+def test_wrong_requests_are_answered_with_a_sentence(
+    server: ApiServer,
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
+    status: int,
+    words: str,
+) -> None:
+    answer = ask(server, method, path, body, headers)
+    assert answer.status == status
+    assert list(answer.json()) == ["error"]
+    assert words in answer.json()["error"]
+
+
+def test_a_body_of_the_largest_size_is_read(server: ApiServer) -> None:
+    assert ask(server, "POST", "/choose", b"{}".ljust(MAX_BODY), JSON).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [("GET", "/choose", "POST"), ("DELETE", "/arms", "GET, HEAD"), ("HEAD", "/observe", "POST")],
+)
+def test_a_wrong_method_is_told_the_right_one(
+    server: ApiServer, method: str, path: str, allow: str
+) -> None:
+    answer = ask(server, method, path)
+    assert (answer.status, answer.headers["allow"]) == (405, allow)
+
+
+def test_tickets_expire_and_conflict() -> None:
+    time = [0.0]
+    with running(StandIn(clock=lambda: time[0])) as server:
+        first = ask(server, "POST", "/choose").json()["ticket"]
+        assert ask(server, "POST", "/observe", {"ticket": first, "reward": 1}).status == 200
+        assert ask(server, "POST", "/observe", {"ticket": first, "reward": 0}).status == 409
+        second = ask(server, "POST", "/choose").json()["ticket"]
+        time[0] = 61.0
+        assert ask(server, "POST", "/observe", {"ticket": second, "reward": 1}).status == 410
+
+
+@pytest.mark.parametrize(("lifetime", "wait"), [(2.5, "3"), (0.2, "1")])
+def test_too_many_tickets_say_when_to_come_back(lifetime: float, wait: str) -> None:
+    with running(StandIn(max_open=1, lifetime=lifetime)) as server:
+        ask(server, "POST", "/choose")
+        answer = ask(server, "POST", "/choose")
+    assert (answer.status, answer.headers["retry-after"]) == (429, wait)
+    assert "tickets are open" in answer.json()["error"]
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[ApiServer]:
+    with running(StandIn(), token=KEY, public=["/ready"]) as server:
+        yield server
+
+
+@pytest.mark.parametrize("shown", [None, "", "Bearer", "Bearer wrong", "Basic secret", "secret"])
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/nowhere"])
+def test_a_token_is_needed(locked: ApiServer, shown: str | None, path: str) -> None:
+    headers = {} if shown is None else {"authorization": shown}
+    answer = ask(locked, "GET", path, headers=headers)
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "token" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("shown", ["Bearer secret", "bearer  secret "])
+def test_the_token_opens(locked: ApiServer, shown: str) -> None:
+    assert ask(locked, "POST", "/choose", headers={"authorization": shown}).status == 200
+
+
+def test_some_paths_may_be_public(locked: ApiServer) -> None:
+    assert ask(locked, "GET", "/ready").status == 200
+
+
+def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(StandIn):
+        def health(self) -> dict[str, Any]:
+            raise OSError("the disk is full")
+
+    with running(Failing()) as server:
+        answer = ask(server, "GET", "/health")
+        assert ask(server, "GET", "/arms").status == 200
+    assert answer.status == 500
+    assert answer.json()["error"].endswith("its log says why")
+    assert "the disk is full" in caplog.text
