@@ -43,7 +43,8 @@ def test_what_was_written_is_read(tmp_path: Path, durability: str) -> None:
     disk.append(b"four")
     assert disk.read() == b"threefour"
     disk.close()
-    assert FileDisk.read(again := FileDisk(tmp_path / "new" / "folder")) == b"threefour"
+    again = FileDisk(tmp_path / "new" / "folder")
+    assert again.read() == b"threefour"
     again.close()
 
 

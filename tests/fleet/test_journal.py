@@ -63,7 +63,7 @@ def test_damage_in_the_middle_is_refused_and_nothing_is_changed() -> None:
     data = bytearray(filled().read())
     data[-20] ^= 1
     disk = MemoryDisk(bytes(data))
-    with pytest.raises(InputError, match="damaged at byte .* restore the folder from a backup"):
+    with pytest.raises(InputError, match=r"damaged at byte .* restore the folder from a backup"):
         Journal(disk, IDENTITY, BIRTH)
     assert disk.data == data
 

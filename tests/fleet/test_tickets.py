@@ -19,7 +19,7 @@ def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
     assert tickets.look_up(number, 0.5).arm == 2
     assert tickets.settle(number, 0.5) == 2
     assert tickets.look_up(number, 0.5) == Settled(2, 0.5)
-    with pytest.raises(OtherRewardError, match="reward is 0.5 already and not 0.7"):
+    with pytest.raises(OtherRewardError, match=r"reward is 0\.5 already and not 0\.7"):
         tickets.look_up(number, 0.7)
 
 
@@ -37,7 +37,7 @@ def test_tickets_expire_in_the_order_of_their_making() -> None:
 def test_no_more_than_so_many_are_open_or_remembered() -> None:
     tickets = Tickets(limit=2, lifetime=10.0)
     first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)
-    with pytest.raises(TooManyTicketsError, match="2 tickets are open.* wait 9 s") as caught:
+    with pytest.raises(TooManyTicketsError, match=r"2 tickets are open.* wait 9 s") as caught:
         tickets.check_room(1.0)
     assert caught.value.retry_after == 9.0
     for number in (first, second, tickets.next_number):

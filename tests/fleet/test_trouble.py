@@ -18,9 +18,15 @@ EXACT = 1e-9
 
 
 def cluster(policy: str) -> ClusterConfig:
-    told = {"num_agents": 6} if policy in SYNCHRONOUS else {}
-    bound = {"lambda_bound": 0.9} if policy == "dducb" else {}
-    return ClusterConfig("test", 1_790_000_000, ARMS, policy=policy, sigma=1.0, **told, **bound)
+    return ClusterConfig(
+        "test",
+        1_790_000_000,
+        ARMS,
+        policy=policy,
+        sigma=1.0,
+        num_agents=6 if policy in SYNCHRONOUS else None,
+        lambda_bound=0.9 if policy == "dducb" else None,
+    )
 
 
 def dice(seed: int, size: int) -> list[int]:
@@ -97,7 +103,9 @@ def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
     before = [node.books.rounds for node in world.nodes if node]
     for _ in range(50):
         world.step()
-    assert [node.books.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)] == [50] * 5
+    assert [
+        node.books.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)
+    ] == [50] * 5
 
 
 def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -39,7 +40,7 @@ class LocalAgent:
 
     def __init__(self, config: NodeConfig | str | Path, *, insecure: bool = False) -> None:
         if not isinstance(config, NodeConfig):
-            config = read_config(Path(config), insecure=insecure)
+            config = read_config(Path(config), now=time.time(), insecure=insecure)
         self.config = config
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -1,0 +1,123 @@
+"""Shares of what was observed add up; and an agent goes on with other neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from coopbandits.core import (
+    DDUCB,
+    CooperativeAgent,
+    CoopUCB2,
+    DecTS,
+    FloodTS,
+    GossipTS,
+    IndependentUCB,
+    InputError,
+    Policy,
+    TreeTS,
+)
+from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSums
+
+from .fleet import (
+    GRAPHS,
+    drive,
+    exchange,
+    gossip_matrix,
+    make_agent,
+    make_agents,
+    one_view,
+    rewards_tape,
+)
+
+ROBUST: tuple[Policy, ...] = (GossipTS(sigma="estimate"), TreeTS(sigma="estimate"), FloodTS())
+SHARING: tuple[Policy, ...] = (
+    *ROBUST,
+    DDUCB(),
+    DDUCB(num_agents="estimate", lambda_bound="estimate"),
+    CoopUCB2(gamma=2.0),
+    DecTS(),
+)
+
+
+@pytest.mark.parametrize("rounds", [2, 90])
+@pytest.mark.parametrize("policy", SHARING, ids=lambda policy: policy.spelling)
+def test_shares_add_up_to_all_that_was_observed(policy: Policy, rounds: int) -> None:
+    agents = make_agents(policy, gossip_matrix(GRAPHS["grid-2x4"]), 3)
+    seen = np.zeros(6)
+    for at in range(rounds):
+        for agent in agents:
+            arm = agent.choose(at)
+            agent.observe(arm, 0.25 * arm - 1.0)
+            seen[[arm, 3 + arm]] += [0.25 * arm - 1.0, 1.0]
+        exchange(agents)
+    shares = [agent.aggregation.held() for agent in agents]
+    np.testing.assert_allclose(np.sum(shares, axis=0), seen, rtol=1e-9)
+
+
+def test_who_keeps_all_to_itself_tells_no_share() -> None:
+    agent = make_agent(IndependentUCB(), one_view())
+    with pytest.raises(InputError, match="does not tell its share"):
+        agent.aggregation.held()
+
+
+@pytest.mark.parametrize("policy", [TreeTS(), DDUCB()], ids=lambda policy: policy.spelling)
+def test_an_abandoned_pull_is_no_longer_open(policy: Policy) -> None:
+    agent = make_agent(policy, one_view())
+    arm = agent.choose(1)
+    agent.abandon(arm)
+    agent.abandon(arm)
+    assert not agent.open_pulls.any()
+
+
+def moved(agent: CooperativeAgent, policy: Policy, neighbors: list[int]) -> CooperativeAgent:
+    weights = dict.fromkeys(neighbors, 0.25)
+    fresh = make_agent(policy, replace(agent.view, neighbor_weights=weights))
+    state = fresh.relinked(agent.export_state(), agent.view.neighbor_weights)
+    fresh.restore_state(state)
+    return fresh
+
+
+@pytest.mark.parametrize("policy", ROBUST, ids=lambda policy: policy.spelling)
+def test_what_is_known_of_links_that_stay_is_kept(policy: Policy) -> None:
+    agents = make_agents(policy, gossip_matrix(GRAPHS["cycle-5"]), 2)
+    drive(agents, rewards_tape(5, 30, 2), 0, 30)
+    before = agents[0].export_state()["aggregation"]
+    fresh = make_agent(policy, one_view()).export_state()["aggregation"]
+    after = moved(agents[0], policy, [1, 3])
+    state = after.export_state()["aggregation"]
+    for name in after.aggregation.links:
+        assert state[name][0] == before[name][0]
+        assert (
+            state[name][1] == make_agent(policy, one_view()).export_state()["aggregation"][name][1]
+        )
+    np.testing.assert_array_equal(after.aggregation.held(), agents[0].aggregation.held())
+    assert moved(after, policy, []).view.neighbor_weights == {}
+    after.receive({})
+
+
+def test_a_tree_lets_go_of_a_parent_that_is_no_longer_there() -> None:
+    agents = make_agents(TreeTS(), gossip_matrix(GRAPHS["cycle-5"]), 2)
+    drive(agents, rewards_tape(5, 30, 2), 0, 30)
+    child = next(
+        a for a in agents if isinstance(a.aggregation, TreeSums) and a.aggregation.parent >= 0
+    )
+    tree = child.aggregation
+    assert isinstance(tree, TreeSums)
+    kept = moved(child, TreeTS(), [tree.parent]).aggregation
+    assert isinstance(kept, TreeSums)
+    assert (kept.parent, kept.dist) == (tree.parent, tree.dist)
+    left = moved(child, TreeTS(), [j for j in tree.places if j != tree.parent]).aggregation
+    assert isinstance(left, TreeSums)
+    assert (left.parent, left.dist, left.root) == (NOBODY, FAR, tree.root)
+
+
+@pytest.mark.parametrize("policy", [DDUCB(), DecTS()], ids=lambda policy: policy.spelling)
+def test_those_that_mix_in_step_keep_their_neighbours(policy: Policy) -> None:
+    agent = make_agent(policy, one_view())
+    with pytest.raises(
+        InputError, match=r"cannot go on with other neighbours, \[1\] instead of \[1, 2\]"
+    ):
+        moved(agent, policy, [1])
