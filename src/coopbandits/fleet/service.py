@@ -115,6 +115,10 @@ class TooManyTicketsError(InputError):
         self.retry_after = retry_after
 
 
+class UnavailableError(Exception):
+    """The agent cannot keep what it would be told, so it takes nothing; one sentence says why."""
+
+
 class Service(Protocol):
     """An agent as its application sees it."""
 

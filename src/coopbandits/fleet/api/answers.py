@@ -14,6 +14,7 @@ from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
     TooManyTicketsError,
+    UnavailableError,
     UnknownTicketError,
 )
 
@@ -56,6 +57,8 @@ def failed(error: Exception) -> Answer:
             return refused(429, str(error), (b"retry-after", b"%d" % seconds))
         case InputError():
             return refused(STATUS.get(type(error), 422), str(error))
+        case UnavailableError():
+            return refused(503, str(error))
         case msgspec.ValidationError():
             sentence = f"the body does not fit: {error}; see GET /openapi.json for what does"
             return refused(422, sentence)
