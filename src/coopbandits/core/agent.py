@@ -143,11 +143,13 @@ class Agent(ABC):
 class Stateful:
     """State that lives in the attributes named by `fields`: numpy arrays, ints and floats.
 
-    Those that are also named by `tables` are arrays with any number of rows.
+    Those that are also named by `tables` are arrays with any number of rows; those named by `links`
+    have one row per neighbour, in ascending order.
     """
 
     fields: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
     def export_state(self) -> State:
         """Return the fields as plain data."""
@@ -192,6 +194,35 @@ class Aggregation(Stateful, ABC):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
 
+    def held(self) -> Vector:
+        """Return this agent's share of all that was observed, K reward sums and K pull counts.
+
+        Shares of all agents, after the same number of rounds, add up to everybody's rewards and
+        pulls: nothing is lost, and nothing counts twice.
+        """
+        raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
+
+    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
+        """Return the state of an agent that had other neighbours as one that fits this one.
+
+        What was known of links that remain is kept; new links start afresh. `neighbors` are those
+        of the state and `own` those of this agent, both in ascending order.
+        """
+        if not self.links:
+            raise InputError(
+                f"{type(self).__name__} cannot go on with other neighbours, {list(own)} instead of "
+                f"{list(neighbors)}; start afresh, all agents together"
+            )
+        fresh, places = self.export_state(), {j: at for at, j in enumerate(neighbors)}
+        rows = {
+            name: [
+                state[name][places[j]] if j in places else row
+                for j, row in zip(own, fresh[name], strict=True)
+            ]
+            for name in self.links
+        }
+        return state | rows
+
 
 class CooperativeAgent(Agent):
     """An aggregation times an index.
@@ -232,6 +263,10 @@ class CooperativeAgent(Agent):
         if not np.isfinite(reward):
             raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
         self.aggregation.observe(arm, reward)
+        self.abandon(arm)
+
+    def abandon(self, arm: int) -> None:
+        """Count an open pull no longer: its reward will never be known."""
         self.open_pulls[arm] = max(0, self.open_pulls[arm] - 1)
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -277,6 +312,12 @@ class CooperativeAgent(Agent):
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         self.aggregation.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
+
+    def relinked(self, state: State, neighbors: Iterable[int]) -> State:
+        """Return an exported state as this agent, which has other neighbours, can restore it."""
+        own, others = sorted(self.view.neighbor_weights), sorted(neighbors)
+        moved = self.aggregation.relinked(state["aggregation"], others, own)
+        return state | {"aggregation": moved}
 
     def _identity(self) -> State:
         """Return what must agree before a state is restored."""

@@ -54,6 +54,7 @@ class FloodedTotals(Aggregation):
 
     fields = ("rounds", "entries", "changed", "sources", "arrived", "heard")
     tables = ("entries", "changed", "sources")
+    links = ("arrived", "heard")
 
     def __init__(self, view: LocalView, *, squares: bool = False) -> None:
         self.agent_id, self.num_arms = view.agent_id, view.num_arms
@@ -125,6 +126,11 @@ class FloodedTotals(Aggregation):
         entries = np.reshape(message[HEADER:], (-1, width))
         check_entries(entries, f"message from {sender}")
         return entries
+
+    def held(self) -> Vector:
+        """Return the own totals."""
+        at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
+        return self.entries[at, HEADER : HEADER + 2 * self.num_arms].copy()
 
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""

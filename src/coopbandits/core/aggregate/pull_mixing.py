@@ -55,6 +55,7 @@ class PullMixing(Aggregation):
     """
 
     fields = ("mixed", "ages", "minima", "told")
+    links = ("ages", "told")
 
     def __init__(self, view: LocalView, *, squares: bool = False) -> None:
         self.num_arms = view.num_arms
@@ -98,3 +99,7 @@ class PullMixing(Aggregation):
             if message.size > size + 2:
                 self.minima = np.minimum(self.minima, message[size + 2 :])
         self.mixed = moved
+
+    def held(self) -> Vector:
+        """Return the averages: they add up exactly as long as links fail both ways at once."""
+        return self.mixed[: 2 * self.num_arms].copy()

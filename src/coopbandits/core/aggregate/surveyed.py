@@ -86,6 +86,10 @@ class SurveyedMixing(Aggregation):
         else:
             self.mixing = self._begin()
 
+    def held(self) -> Vector:
+        """Return the own pulls, and what the mixing holds once there is one."""
+        return self.own.copy() if self.mixing is None else self.mixing.held()
+
     def _begin(self) -> StagedMixing:
         """Return the mixing that follows from what was found."""
         bound, rounds = self.survey.lambda_bound, self.survey.rounds

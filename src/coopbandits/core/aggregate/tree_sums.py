@@ -69,7 +69,7 @@ from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -105,6 +105,7 @@ class TreeSums(Aggregation):
         "rounds", "own", "payloads", "controls", "ages", "gaps", "minima", "agents_seen", "steady",
         "tag", "parent", "root", "beat", "dist", "still", "beat_gap",
     )  # fmt: skip
+    links = ("payloads", "controls", "ages", "gaps")
 
     def __init__(self, view: LocalView, *, squares: bool = False) -> None:
         word = require_word(view)
@@ -229,6 +230,17 @@ class TreeSums(Aggregation):
             self.parent = int(self.neighbors[at])
             self._improve(float(root[at]), float(beat[at]))
             self.dist = float(dist[at]) + 1.0
+
+    def held(self) -> Vector:
+        """Return the own totals."""
+        return self.own[: 2 * self.num_arms].copy()
+
+    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
+        """Drop a parent that is no longer a neighbour; root and beat stay."""
+        moved = super().relinked(state, neighbors, own)
+        if state["parent"] in (NOBODY, *own):
+            return moved
+        return moved | {"parent": NOBODY, "dist": FAR}
 
     def check_state(self, values: State) -> None:
         """Refuse a parent that is no neighbour, and counts below 0."""

@@ -1,0 +1,83 @@
+"""Several configurations side by side, and whether the two ends of every link agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.read import load, parse_config
+
+
+def compare_files(
+    paths: Sequence[Path], *, now: float, insecure: bool = False
+) -> tuple[str, list[str]]:
+    """Return what several files have in common in words, and what is wrong with them.
+
+    Certificates and tokens are not looked at, since they lie on the machines of the agents.
+    """
+    nodes: dict[str, NodeConfig] = {}
+    problems: list[str] = []
+    for path in paths:
+        try:
+            nodes[str(path)] = parse_config(load(path), path, now=now, insecure=insecure)
+        except InputError as error:
+            problems += str(error).splitlines()
+    problems += compare(nodes)
+    return _summary(nodes) if nodes else "", problems
+
+
+def _summary(nodes: Mapping[str, NodeConfig]) -> str:
+    known = {node.id for node in nodes.values()}
+    missing = {name for node in nodes.values() for name in node.neighbors} - known
+    cluster = next(iter(nodes.values())).cluster
+    lines = [f"nodes {', '.join(sorted(known))} of cluster {cluster.name}"]
+    if missing:
+        lines.append(f"not compared, since no file tells of them: {', '.join(sorted(missing))}")
+    lines.append("certificates and tokens: check each file alone, on its own machine")
+    return "\n".join(lines)
+
+
+def compare(nodes: Mapping[str, NodeConfig]) -> Iterator[str]:
+    """Yield a sentence for everything on which configurations, by their files, do not agree."""
+    owners: dict[str, str] = {}
+    for path, node in nodes.items():
+        first = next(iter(nodes))
+        yield from _clusters(path, node.cluster, first, nodes[first].cluster)
+        other = owners.setdefault(node.id, path)
+        if other != path:
+            yield f"{path}: [node] id is {node.id}, as in {other}; give every node a name"
+    for path, node in nodes.items():
+        for name in sorted(node.neighbors.keys() & owners.keys()):
+            yield from _link(path, node, owners[name], nodes[owners[name]])
+
+
+def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfig) -> Iterator[str]:
+    for key in (field.name for field in fields(ClusterConfig)):
+        mine, theirs = getattr(cluster, key), getattr(other, key)
+        if mine != theirs:
+            yield (
+                f"{path}: [cluster] {key} is {_shown(key, mine)}, but {first} has "
+                f"{_shown(key, theirs)}; it must be the same on all nodes"
+            )
+
+
+def _shown(key: str, value: Any) -> str:
+    if key == "epoch":
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    return repr(list(value) if isinstance(value, tuple) else value)
+
+
+def _link(path: str, node: NodeConfig, other_path: str, other: NodeConfig) -> Iterator[str]:
+    place = node.neighbors[other.id]
+    if node.id not in other.neighbors:
+        yield f"{other_path}: [[neighbors]] has no {node.id}, whose neighbour {other.id} is; add it"
+    if place.port != other.listen.port:
+        yield (
+            f"{path}: neighbour {other.id} is at {place}, but {other_path} listens on "
+            f"{other.listen}; the ports must be the same"
+        )

@@ -1,0 +1,121 @@
+"""Settings that are right one by one, and wrong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.config.model import Address, ClusterConfig, NodeConfig, agent_number
+
+
+def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> Iterator[str]:
+    """Yield a sentence for everything that does not fit together."""
+    cluster = config.cluster
+    if cluster.epoch > now:
+        start = datetime.fromtimestamp(cluster.epoch, UTC).isoformat()
+        present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
+    yield from _rewards(cluster)
+    for key in ("num_agents", "lambda_bound"):
+        yield from _knowledge(cluster, key)
+    yield from _numbers_of_agents(config)
+    yield from _names(config)
+    yield from _links(config, insecure=insecure)
+    yield from _api(config)
+
+
+def _rewards(cluster: ClusterConfig) -> Iterator[str]:
+    if cluster.reward_range is None and cluster.sigma is None:
+        yield (
+            "[cluster] has neither reward_range nor sigma; give the lowest and the highest reward "
+            "as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
+        )
+    policy = parse_policy(cluster.policy)
+    if cluster.reward_range is None and getattr(policy, "family", "") == "bernoulli":
+        yield (
+            f"[cluster] policy {cluster.policy} takes rewards between two numbers, but there is "
+            "no reward_range; give one, or choose family=gaussian"
+        )
+
+
+def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
+    """Compare what a policy needs to be told with what it is told."""
+    policy: Any = parse_policy(cluster.policy)
+    given = getattr(cluster, key)
+    if given is None and key in policy.needs:
+        estimate = ', or "estimate"' if hasattr(policy, key) else ""
+        yield f"[cluster] has no {key}, which policy {cluster.policy} needs; give it{estimate}"
+    elif given is not None and key not in policy.needs:
+        yield f"[cluster] {key} is {given!r}, but policy {cluster.policy} takes none; remove it"
+    elif given == "estimate" and not hasattr(policy, key):
+        yield (
+            f"[cluster] {key} cannot be estimated for policy {cluster.policy}; give a number, or "
+            "choose a policy that needs none, such as flood-ts"
+        )
+
+
+def _numbers_of_agents(config: NodeConfig) -> Iterator[str]:
+    cluster = config.cluster
+    fewest, told = len(config.neighbors) + 1, cluster.told_num_agents
+    if told is not None and not fewest <= told <= cluster.max_agents:
+        yield (
+            f"[cluster] num_agents is {told}; it must be at least {fewest}, this node and its "
+            f"neighbours, and at most max_agents, which is {cluster.max_agents}"
+        )
+    elif cluster.max_agents < fewest:
+        yield (
+            f"[cluster] max_agents is {cluster.max_agents}, but this node and its neighbours are "
+            f"{fewest}; raise it on all nodes"
+        )
+
+
+def _names(config: NodeConfig) -> Iterator[str]:
+    if config.id in config.neighbors:
+        yield f"node {config.id} is its own neighbour; remove it from [[neighbors]]"
+    owners: dict[int, str] = {}
+    for name in (config.id, *config.neighbors):
+        other = owners.setdefault(agent_number(name), name)
+        if other != name:
+            yield (
+                f"the names {other} and {name} have the same number {agent_number(name)}; "
+                "give one of the two another name"
+            )
+
+
+def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
+    """Refuse to talk without TLS, save on one machine and when told so."""
+    if config.tls is not None:
+        return
+    if not insecure:
+        yield (
+            "there is no [tls], so anybody could take part; give ca, certificate and key (make "
+            "them with: coopbandits certs), or add --insecure to try it out on one machine"
+        )
+        return
+    places: dict[str, Address] = {"[node] listen": config.listen}
+    places |= {f"address of neighbour {name}": place for name, place in config.neighbors.items()}
+    for what, place in places.items():
+        if not place.is_loopback:
+            yield (
+                f"{what} is {place}, which others can reach, and there is no [tls]; without TLS "
+                "only addresses of this machine such as 127.0.0.1 are accepted"
+            )
+
+
+def _api(config: NodeConfig) -> Iterator[str]:
+    """Refuse to serve everybody: the API is off this machine only with a token or with TLS."""
+    place = config.api
+    if not isinstance(place, Address) or place.is_loopback:
+        return
+    if config.tls is None:
+        yield (
+            f"[node] api is {place}, which others can reach, and there is no [tls]; choose an "
+            "address of this machine such as 127.0.0.1, or unix:PATH"
+        )
+    elif config.token_file is None and config.api_tls is None:
+        yield (
+            f"[node] api is {place}, which others can reach; give a token_file or [api_tls], or "
+            "choose an address of this machine such as 127.0.0.1, or unix:PATH"
+        )

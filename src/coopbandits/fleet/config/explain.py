@@ -1,0 +1,116 @@
+"""What a configuration means, in words, for those who are about to start an agent with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from coopbandits.fleet.config.files import read_certificates
+from coopbandits.fleet.config.model import NodeConfig
+from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
+
+DAY = 86400.0
+
+MODES_IN_WORDS = {
+    "robust": "goes on whatever neighbours do",
+    "synchronous": "every round waits for all neighbours",
+}
+
+DURABILITIES_IN_WORDS = {
+    "process": "survives the death of the process",
+    "power": "survives the death of the machine",
+}
+
+
+def explain(config: NodeConfig, now: float) -> str:
+    """Return a table of what an agent will do, and warnings."""
+    rows = list(_rows(config, now))
+    width = max(len(head) for head, _ in rows)
+    lines = [f"{head:<{width}}  {text}" for head, text in rows]
+    return "\n".join([*lines, *(f"warning: {text}" for text in find_warnings(config, now))])
+
+
+def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
+    cluster = config.cluster
+    yield "node", f"{config.id} of cluster {cluster.name}, configuration {cluster.hash[:12]}"
+    start = datetime.fromtimestamp(cluster.epoch, UTC)
+    yield "learning", f"since {start:%Y-%m-%d %H:%M:%S} UTC, {len(cluster.arms)} arms"
+    yield "rewards", _rewards(config)
+    yield "policy", f"{cluster.policy}, {cluster.mode}: {MODES_IN_WORDS[cluster.mode]}"
+    yield "pace", f"{cluster.rounds_per_second:g} rounds per second"
+    yield from _traffic(config)
+    yield "memory", f"about {memory_mb(config):.0f} MB"
+    yield "listens", f"{config.listen}, {'mutual TLS' if config.tls else 'without TLS'}"
+    listed = [f"{name} at {place}" for name, place in config.neighbors.items()]
+    yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
+    yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
+    yield "API", _api(config)
+    if config.tls:
+        end = _valid_until(config.tls.certificate)
+        yield "certificate", f"valid until {end:%Y-%m-%d} ({_days_left(end, now)} days)"
+
+
+def _rewards(config: NodeConfig) -> str:
+    scale, sigma = config.cluster.scale, config.cluster.sigma
+    spread = "" if sigma is None else f"sigma {sigma:g}"
+    return ", ".join(filter(None, (f"{scale.low:g} to {scale.high:g}" * scale.bounded, spread)))
+
+
+def _traffic(config: NodeConfig) -> Iterator[tuple[str, str]]:
+    size = message_size(config.cluster)
+    usual, most = (_rate(bytes_per_second(config.cluster, values)) for values in size[:2])
+    if size.usual == size.most:
+        yield "message", f"{size.usual} values"
+        yield "traffic", f"{usual} to each neighbour"
+    else:
+        yield "message", f"{size.usual} values, {size.when} up to {size.most}"
+        yield "traffic", f"{usual} to each neighbour, {size.when} up to {most}"
+
+
+def _rate(number: float) -> str:
+    return f"{number / 1e6:.1f} MB/s" if number >= 1e6 else f"{number / 1e3:.1f} kB/s"
+
+
+def _api(config: NodeConfig) -> str:
+    place = f"unix:{config.api}" if isinstance(config.api, Path) else str(config.api)
+    token = "with a token" if config.token_file else ""
+    tls = "mutual TLS" if config.api_tls else ""
+    return ", ".join(filter(None, (place, token, tls)))
+
+
+def _valid_until(certificate: Path) -> datetime:
+    return read_certificates(certificate)[0].not_valid_after_utc
+
+
+def _days_left(end: datetime, now: float) -> int:
+    return int((end.timestamp() - now) // DAY)
+
+
+def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
+    """Yield a sentence for everything that works, and may not be what was wanted."""
+    cluster = config.cluster
+    if not config.neighbors:
+        yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
+    if not config.tls:
+        yield "without TLS every process on this machine can take part; give [tls] in earnest"
+    if cluster.policy.startswith("flood-") and cluster.max_agents > 1000:
+        yield (
+            f"flooding tells everybody of everybody, up to {cluster.max_agents} agents; "
+            "a tree-… or gossip-ts policy has messages that do not grow"
+        )
+    if cluster.rounds_per_second > 200:
+        yield (
+            f"{cluster.rounds_per_second:g} rounds per second leave each under 5 ms; slower links "
+            "or busy machines will not keep up"
+        )
+    if config.silence * cluster.rounds_per_second < 10:
+        yield (
+            f"a neighbour counts as gone after {config.silence:g} s, which is "
+            f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
+            "gone"
+        )
+    if config.tls:
+        left = _days_left(_valid_until(config.tls.certificate), now)
+        if left < 14:
+            yield f"the certificate expires in {left} days; renew it with: coopbandits certs renew"

@@ -1,0 +1,197 @@
+"""Readers of single values: each returns what a configuration holds, or says what is accepted.
+
+A reader is given the words for what it reads (``[node] id``) and the value in the file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import datetime
+from ipaddress import IPv6Address
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.checks import (
+    require_count,
+    require_flag,
+    require_lambda,
+    require_positive,
+)
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.registry import POLICIES, parse_policy
+from coopbandits.fleet.config.model import MODES, Address
+
+Reader = Callable[[str, Any], Any]
+
+DURABILITIES = ("process", "power")
+
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def node_id(what: str, value: Any) -> str:
+    """Read an agent's name, which stands in its certificate."""
+    if not isinstance(value, str) or not LABEL.fullmatch(value):
+        raise InputError(
+            f"{what} is {value!r}; it must be a name such as 'shop-1': 1 to 63 characters a-z, "
+            "0-9 and '-', the first and the last no '-'"
+        )
+    return value
+
+
+def name(what: str, value: Any) -> str:
+    """Read a name that people gave."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"{what} is {value!r}; it must be a name in quotes, on one line")
+    if len(value) > 100:
+        raise InputError(f"{what} has {len(value)} characters; it may have 100 at most")
+    return value
+
+
+def arms(what: str, value: Any) -> tuple[str, ...]:
+    """Read the names of the arms."""
+    if not isinstance(value, list) or not 2 <= len(value) <= 1000:
+        found = f"a list of {len(value)}" if isinstance(value, list) else repr(value)
+        raise InputError(f'{what} is {found}; it must be a list of 2 to 1000 names: ["a", "b"]')
+    names = [name(f"{what}[{at}]", arm) for at, arm in enumerate(value)]
+    for at, arm in enumerate(names):
+        if arm in names[:at]:
+            raise InputError(f"{what} has {arm!r} twice; give every arm a name of its own")
+    return tuple(names)
+
+
+def epoch(what: str, value: Any) -> int:
+    """Read a date and time with an offset, to seconds since 1970."""
+    if (
+        not isinstance(value, datetime)
+        or value.utcoffset() is None
+        or value.microsecond
+        or value.timestamp() < 0
+    ):
+        shown = value.isoformat() if isinstance(value, datetime) else repr(value)
+        raise InputError(
+            f"{what} is {shown}; it must be a date and time with an offset, in whole seconds "
+            "since 1970, such as 2026-01-31T12:00:00Z"
+        )
+    return int(value.timestamp())
+
+
+def policy(what: str, value: Any) -> str:
+    """Read the spelling of a policy that can run in a fleet."""
+    if not isinstance(value, str):
+        raise InputError(f"{what} is {value!r}; it must be a policy in quotes, such as 'flood-ts'")
+    named = value.partition(":")[0].strip()
+    if named not in MODES:
+        if named not in POLICIES:
+            raise unknown_name("policy of a fleet", named, MODES)
+        raise InputError(
+            f"{what} is {value!r}, which cannot run in a fleet; those that can are "
+            f"{', '.join(MODES)}"
+        )
+    return parse_policy(value).spelling
+
+
+def positive(what: str, value: Any) -> float:
+    """Read a positive number."""
+    require_positive(what, value)
+    return float(value)
+
+
+def reward_range(what: str, value: Any) -> tuple[float, float]:
+    """Read the lowest and the highest reward."""
+    if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)):
+        low, high = map(float, value)
+        if 0.0 < high - low < math.inf:
+            return low, high
+    raise InputError(
+        f"{what} is {value!r}; it must be two finite numbers, the lower one first: [0.0, 1.0]"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def count(what: str, value: Any) -> int:
+    """Read a whole number from 1."""
+    require_count(what, value)
+    return int(value)
+
+
+def num_agents(what: str, value: Any) -> int | str:
+    """Read N, or the wish to have it estimated."""
+    if value == "estimate":
+        return "estimate"
+    if isinstance(value, str):
+        raise InputError(f"{what} is {value!r}; it must be a whole number or 'estimate'")
+    return count(what, value)
+
+
+def lambda_bound(what: str, value: Any) -> float | str:
+    """Read a bound on λ, or the wish to have it estimated."""
+    if value == "estimate":
+        return "estimate"
+    if isinstance(value, str):
+        raise InputError(f"{what} is {value!r}; it must be a number in [0, 1) or 'estimate'")
+    require_lambda(what, value)
+    return float(value)
+
+
+def flag(what: str, value: Any) -> bool:
+    """Read true or false."""
+    require_flag(what, value)
+    return bool(value)
+
+
+def durability(what: str, value: Any) -> str:
+    """Read what no reward may be lost by."""
+    if value not in DURABILITIES:
+        raise unknown_name(what, str(value), DURABILITIES)
+    return str(value)
+
+
+def path(what: str, value: Any) -> Path:
+    """Read a path; the caller puts a relative one beside the file."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise InputError(f"{what} is {value!r}; it must be a path in quotes")
+    return Path(value)
+
+
+def address(what: str, value: Any) -> Address:
+    """Read where somebody listens."""
+    found = listen_address(what, value)
+    if found.port == 0:
+        raise InputError(f"{what} is {value!r}; it must name the port, from 1 to 65535")
+    return found
+
+
+def listen_address(what: str, value: Any) -> Address:
+    """Read where to listen; port 0 lets the system choose."""
+    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if not re.fullmatch(r"\d{1,5}", port, re.ASCII) or int(port) > 65535 or not _is_host(host):
+        raise InputError(
+            f"{what} is {value!r}; it must be host:port, such as '10.0.0.1:7400' or '[::1]:7400', "
+            "with a port up to 65535"
+        )
+    return Address(host.strip("[]"), int(port))
+
+
+def _is_host(text: str) -> bool:
+    if not (text.startswith("[") and text.endswith("]")):
+        return HOST.fullmatch(text) is not None
+    try:
+        IPv6Address(text[1:-1])
+    except ValueError:
+        return False
+    return True
+
+
+def api_address(what: str, value: Any) -> Address | Path:
+    """Read where the application reaches its agent: host:port, or unix:path."""
+    if isinstance(value, str) and value.startswith("unix:"):
+        return path(what, value.removeprefix("unix:"))
+    return listen_address(what, value)

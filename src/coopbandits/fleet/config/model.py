@@ -1,0 +1,196 @@
+"""What an agent's configuration holds, once it has been read and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b, sha256
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coopbandits.core.policy import Policy
+from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.config.rewards import RewardScale, reward_scale
+
+PROTOCOL_VERSION = 1
+"""Agents of another version do not understand each other; part of the cluster's hash."""
+
+MODES = {
+    "flood-ts": "robust",
+    "flood-ucb": "robust",
+    "tree-ts": "robust",
+    "tree-ucb": "robust",
+    "gossip-ts": "robust",
+    "dducb": "synchronous",
+    "coop-ucb2": "synchronous",
+    "dec-ts": "synchronous",
+}
+"""Policies that can run in a fleet; a synchronous one waits for all neighbours in every round."""
+
+
+class Address(NamedTuple):
+    """A place in the network; port 0 lets the system choose one to listen on."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it can be reached from this machine alone."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
+
+API = Address("127.0.0.1", 8400)
+
+
+class TlsFiles(NamedTuple):
+    """Files in PEM format: whom to trust, who one is, and the proof of it."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """What all agents of a cluster must agree upon.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    epoch : int
+        When learning began, in seconds since 1970; a new one means to forget and start anew.
+    arms : tuple of str
+        The options to choose from.
+    policy : str
+        The spelling of a policy in `MODES`.
+    reward_range : (float, float) or None
+        Lowest and highest reward.
+    sigma : float or None
+        σ of the rewards, in their own unit. At least one of the two is given.
+    num_agents : int, "estimate" or None
+        N, where the policy needs it.
+    lambda_bound : float, "estimate" or None
+        An upper bound on λ, where the policy needs it.
+    rounds_per_second : float
+        The pace of gossip.
+    max_pulls_per_second : float
+        What one agent can do at most; those who claim more are not believed.
+    max_agents : int
+        How many agents there can be at most.
+    """
+
+    name: str
+    epoch: int
+    arms: tuple[str, ...]
+    policy: str = "flood-ts"
+    reward_range: tuple[float, float] | None = None
+    sigma: float | None = None
+    num_agents: int | str | None = None
+    lambda_bound: float | str | None = None
+    rounds_per_second: float = 20.0
+    max_pulls_per_second: float = 1000.0
+    max_agents: int = 1000
+
+    def policy_object(self) -> Policy:
+        """Return the policy, set to estimate what is to be estimated."""
+        policy: Any = parse_policy(self.policy)
+        asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
+        words = {key: value for key, value in asked.items() if isinstance(value, str)}
+        made: Policy = replace(policy, **words)
+        return made
+
+    @property
+    def mode(self) -> str:
+        """Return "synchronous" or "robust"."""
+        return MODES[self.policy.partition(":")[0]]
+
+    @property
+    def told_num_agents(self) -> int | None:
+        """Return N for the agent's view; None where it is estimated or not needed."""
+        return None if isinstance(self.num_agents, str) else self.num_agents
+
+    @property
+    def told_lambda_bound(self) -> float | None:
+        """Return the bound for the agent's view; None where it is estimated or not needed."""
+        return None if isinstance(self.lambda_bound, str) else self.lambda_bound
+
+    @property
+    def scale(self) -> RewardScale:
+        """Return how rewards reach the agent, and its σ."""
+        return reward_scale(self.reward_range, self.sigma)
+
+    @property
+    def hash(self) -> str:
+        """Return a digest of all of it, in hexadecimal; equal where agents can work together."""
+        content = {"protocol": PROTOCOL_VERSION, **asdict(self)}
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """One agent's configuration.
+
+    Attributes
+    ----------
+    cluster : ClusterConfig
+        What is the same everywhere.
+    id : str
+        The agent's name, as in its certificate.
+    journal : Path
+        Where its memory is kept.
+    neighbors : dict of str to Address
+        Whom it talks to, by id.
+    listen : Address
+        Where neighbours reach it.
+    durability : {"process", "power"}
+        What no reward is lost by: the death of the process, or also that of the machine.
+    api : Address or Path
+        Where the application reaches it; a path is that of a Unix socket.
+    token_file : Path or None
+        Holds what the application must present.
+    ticket_lifetime : float
+        Seconds until a ticket expires.
+    max_open_tickets : int
+        How many may be open at once.
+    silence : float
+        Seconds until a silent neighbour counts as gone.
+    uvloop : bool
+        Whether to use uvloop's event loop.
+    tls : TlsFiles or None
+        For the links between agents; None among agents of one machine that were told so.
+    api_tls : TlsFiles or None
+        For applications, which then must show a certificate.
+    """
+
+    cluster: ClusterConfig
+    id: str
+    journal: Path
+    neighbors: Mapping[str, Address]
+    listen: Address = LISTEN
+    durability: str = "process"
+    api: Address | Path = API
+    token_file: Path | None = None
+    ticket_lifetime: float = 3600.0
+    max_open_tickets: int = 10_000
+    silence: float = 5.0
+    uvloop: bool = False
+    tls: TlsFiles | None = None
+    api_tls: TlsFiles | None = None
+
+
+def agent_number(name: str) -> int:
+    """Return the number by which agents know the one of this name: 48 bits, exact in a float."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")

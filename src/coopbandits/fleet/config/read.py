@@ -1,0 +1,198 @@
+"""From a TOML file to an agent's configuration, with strict keys.
+
+::
+
+    [cluster]                          # the same on all nodes
+    name = "shop"
+    epoch = 2026-01-31T12:00:00Z       # start of learning; another one means to start anew
+    arms = ["red", "green", "blue"]
+    reward_range = [0.0, 1.0]
+
+    [node]
+    id = "shop-1"
+    listen = "10.0.0.1:7400"
+    journal = "/var/lib/coopbandits/shop-1"
+
+    [tls]
+    ca = "ca.pem"                      # relative to this file
+    certificate = "shop-1.pem"
+    key = "shop-1-key.pem"
+
+    [[neighbors]]
+    id = "shop-2"
+    address = "10.0.0.2:7400"
+
+`ClusterConfig` and `NodeConfig` list all keys. What is wrong is told together, one sentence each.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.config import fields as read
+from coopbandits.fleet.config.consistency import find_contradictions
+from coopbandits.fleet.config.files import find_bad_files
+from coopbandits.fleet.config.model import ClusterConfig, NodeConfig, TlsFiles
+
+CLUSTER: dict[str, read.Reader] = {
+    "name": read.name,
+    "epoch": read.epoch,
+    "arms": read.arms,
+    "policy": read.policy,
+    "reward_range": read.reward_range,
+    "sigma": read.positive,
+    "num_agents": read.num_agents,
+    "lambda_bound": read.lambda_bound,
+    "rounds_per_second": read.positive,
+    "max_pulls_per_second": read.positive,
+    "max_agents": read.count,
+}
+
+NODE: dict[str, read.Reader] = {
+    "id": read.node_id,
+    "listen": read.listen_address,
+    "journal": read.path,
+    "durability": read.durability,
+    "api": read.api_address,
+    "token_file": read.path,
+    "ticket_lifetime": read.positive,
+    "max_open_tickets": read.count,
+    "silence": read.positive,
+    "uvloop": read.flag,
+}
+
+TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
+
+NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
+
+TABLES = ("cluster", "node", "tls", "api_tls", "neighbors")
+
+OPTIONAL = {
+    field.name
+    for kind in (ClusterConfig, NodeConfig)
+    for field in fields(kind)
+    if field.default is not MISSING
+}
+
+
+class ConfigError(InputError):
+    """A configuration that cannot be used: one sentence per problem, each on a line.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        The sentences.
+    """
+
+    def __init__(self, source: str, problems: Iterable[str]) -> None:
+        self.problems = tuple(f"{source}: {problem}" for problem in problems)
+        super().__init__("\n".join(self.problems))
+
+
+def read_config(path: str | Path, *, now: float, insecure: bool = False) -> NodeConfig:
+    """Read a file and look at the files that it names, as an agent does when it starts.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file.
+    now : float
+        The time, in seconds since 1970.
+    insecure : bool
+        Accept a file without [tls], where nobody on another machine can be reached.
+    """
+    config = parse_config(load(path), path, now=now, insecure=insecure)
+    problems = list(find_bad_files(config, now))
+    if problems:
+        raise ConfigError(str(path), problems)
+    return config
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """Return what a TOML file says."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; give an agent's configuration file"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML file: {error}") from error
+
+
+def parse_config(
+    data: Mapping[str, Any], path: str | Path, *, now: float, insecure: bool = False
+) -> NodeConfig:
+    """Make a configuration of what a file says; `path` is where that file lies."""
+    found = _Tables(data, Path(path).absolute().parent)
+    cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
+    tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
+    if found.problems:
+        raise ConfigError(str(path), found.problems)
+    if "reward_range" in cluster and not {"policy", "sigma"} & cluster.keys():
+        cluster["policy"] = "flood-ts:family=bernoulli"
+    made = ClusterConfig(**cluster)
+    config = NodeConfig(made, neighbors=neighbors, tls=tls, api_tls=api_tls, **node)
+    problems = list(find_contradictions(config, now, insecure=insecure))
+    if problems:
+        raise ConfigError(str(path), problems)
+    return config
+
+
+class _Tables:
+    """The tables of a file, read key by key; what is wrong with them is collected."""
+
+    def __init__(self, data: Mapping[str, Any], folder: Path) -> None:
+        self.data, self.folder = data, folder
+        self.problems = [
+            str(unknown_name("table", key, TABLES)) for key in data if key not in TABLES
+        ]
+
+    def table(self, name: str, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
+        """Return the values of one table by their keys, those left out with a default apart."""
+        return self._values(f"[{name}]", self.data.get(name, {}), readers)
+
+    def tls(self, name: str) -> TlsFiles | None:
+        """Return the files that a table names, None where there is no such table."""
+        values = self.table(name, TLS) if name in self.data else {}
+        return TlsFiles(**values) if len(values) == len(TLS) else None
+
+    def neighbors(self) -> dict[str, Any]:
+        """Return the addresses of the neighbours by their ids."""
+        given = self.data.get("neighbors", [])
+        if not isinstance(given, list):
+            self.problems.append("neighbors is no list; write [[neighbors]] above each of them")
+            return {}
+        found: dict[str, Any] = {}
+        for values in (self._values("[[neighbors]]", entry, NEIGHBOR) for entry in given):
+            if values.get("id") in found:
+                self.problems.append(f"neighbour {values['id']} is listed twice; list it once")
+            elif len(values) == len(NEIGHBOR):
+                found[values["id"]] = values["address"]
+        return found
+
+    def _values(self, where: str, given: Any, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            self.problems.append(f"{where} is {given!r}; it must be a table")
+            return {}
+        for key in given:
+            if key not in readers:
+                self.problems.append(str(unknown_name(f"key of {where}", key, readers)))
+        for key in readers:
+            if key not in given and key not in OPTIONAL:
+                self.problems.append(f"{where} has no {key}; give it")
+        found = {}
+        for key, reader in readers.items():
+            if key in given:
+                try:
+                    value = reader(f"{where} {key}", given[key])
+                except InputError as error:
+                    self.problems.append(str(error))
+                else:
+                    found[key] = self.folder / value if isinstance(value, Path) else value
+        return found

@@ -1,0 +1,57 @@
+"""Rewards as an application tells them, and as an agent sees them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from coopbandits.core.errors import InputError
+
+
+class RewardScale(NamedTuple):
+    """A map of the declared range onto [0, 1]; without a range rewards stay as they are.
+
+    Attributes
+    ----------
+    low, high : float
+        The declared range, (0, 1) where there is none.
+    bounded : bool
+        Whether there is one; rewards outside are refused.
+    sigma : float
+        σ on the agent's scale.
+    """
+
+    low: float
+    high: float
+    bounded: bool
+    sigma: float
+
+    def unit(self, reward: float) -> float:
+        """Return a reward on the agent's scale, or refuse it."""
+        if not math.isfinite(reward):
+            raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
+        if not self.bounded:
+            return reward
+        if not self.low <= reward <= self.high:
+            raise InputError(
+                f"reward {reward} lies outside the declared range {self.low:g} to {self.high:g}; "
+                "hand in rewards within it, or declare another reward_range on all nodes"
+            )
+        return (reward - self.low) / (self.high - self.low)
+
+    def reward(self, unit: float) -> float:
+        """Return what a value on the agent's scale is to the application."""
+        return self.low + unit * (self.high - self.low)
+
+
+def reward_scale(reward_range: tuple[float, float] | None, sigma: float | None) -> RewardScale:
+    """Return the scale of what was declared, a range, σ or both.
+
+    Rewards in [0, 1] have a variance proxy of at most 1/4, whatever their distribution (Hoeffding).
+    """
+    if reward_range is None:
+        if sigma is None:
+            raise InputError("neither reward_range nor sigma is given; give at least one")
+        return RewardScale(0.0, 1.0, bounded=False, sigma=sigma)
+    low, high = reward_range
+    return RewardScale(low, high, True, 0.5 if sigma is None else sigma / (high - low))

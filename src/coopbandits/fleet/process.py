@@ -1,0 +1,77 @@
+"""The process of one agent: what ``coopbandits agent`` runs, from start to signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.secrets import read_token
+from coopbandits.fleet.disk import FileDisk
+from coopbandits.fleet.runtime import Runtime
+from coopbandits.fleet.tls import api_context
+from coopbandits.fleet.transport.tcp import TcpTransport
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+log = logging.getLogger(__name__)
+
+
+def make_runtime(config: NodeConfig) -> Runtime:
+    """Return an agent with its journal on disk and its neighbours on the network."""
+    transport = TcpTransport(config.id, config.listen, config.neighbors, config.tls)
+    disk = FileDisk(config.journal, config.durability)
+    try:
+        return Runtime(config, disk, transport)
+    except BaseException:
+        disk.close()
+        raise
+
+
+def run_agent(config: NodeConfig) -> int:
+    """Run an agent until it is told to stop; return the exit status."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
+        runner.run(serve(config))
+    return 0
+
+
+def loop_factory(config: NodeConfig):  # type: ignore[no-untyped-def]
+    """Return what makes the event loop, None for the standard one."""
+    if not config.uvloop:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+async def serve(config: NodeConfig) -> None:
+    """Gossip and answer until a signal comes."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stopping.set)
+    runtime = make_runtime(config)
+    api = ApiServer(
+        runtime.desk,
+        str(config.api),
+        token=read_token(config),
+        tls=api_context(config),
+    )
+    await runtime.start()
+    try:
+        await api.start()
+        log.info(
+            "agent %s listens at %s, serves at %s, has ended %d rounds",
+            config.id, runtime.transport.address, api.address, runtime.node.books.rounds,
+        )  # fmt: skip
+        await stopping.wait()
+    finally:
+        await api.stop()
+        await runtime.stop()
+    log.info("agent %s stopped after %d rounds", config.id, runtime.node.books.rounds)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.config import write_config
+from coopbandits.fleet.config.compare import compare_files
+
+from .sample import NOW, spoiled
+
+Changes = tuple[tuple[str, Any], ...]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let paths be short."""
+    monkeypatch.chdir(tmp_path)
+
+
+def node(number: int, *changes: tuple[str, Any]) -> Path:
+    """Write the file of one of two nodes that are neighbours."""
+    other = 3 - number
+    own: Changes = (
+        ("node.id", f"shop-{number}"),
+        ("node.listen", f"0.0.0.0:740{number}"),
+        ("neighbors", [{"id": f"shop-{other}", "address": f"host-{other}:740{other}"}]),
+    )
+    path = Path(f"{number}.toml")
+    path.write_text(write_config(spoiled(*own, *changes)))
+    return path
+
+
+def problems(*paths: Path) -> list[str]:
+    return compare_files(paths, now=NOW)[1]
+
+
+def test_files_that_agree() -> None:
+    text, found = compare_files([node(1), node(2)], now=NOW)
+    assert found == []
+    assert text.splitlines() == [
+        "nodes shop-1, shop-2 of cluster shop",
+        "certificates and tokens: check each file alone, on its own machine",
+    ]
+
+
+def test_others_are_named() -> None:
+    more = [{"id": "shop-2", "address": "host-2:7402"}, {"id": "mill", "address": "mill:1"}]
+    text, found = compare_files([node(1, ("neighbors", more)), node(2)], now=NOW)
+    assert found == []
+    assert "not compared, since no file tells of them: mill" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("arms", ["red", "blue"], "arms is ['red', 'blue'], but 1.toml has ['red', 'green', 'bl"),
+        ("rounds_per_second", 5, "rounds_per_second is 5.0, but 1.toml has 20.0"),
+        ("policy", "tree-ts", "policy is 'tree-ts', but 1.toml has 'flood-ts:family=bernoulli'"),
+    ],
+)
+def test_other_clusters(key: str, value: Any, sentence: str) -> None:
+    (found,) = problems(node(1), node(2, (f"cluster.{key}", value)))
+    assert f"2.toml: [cluster] {sentence}" in found
+    assert found.endswith("it must be the same on all nodes")
+
+
+def test_another_epoch() -> None:
+    epoch = spoiled()["cluster"]["epoch"].replace(year=2025)
+    (found,) = problems(node(1), node(2, ("cluster.epoch", epoch)))
+    assert "epoch is 2025-01-31T12:00:00+00:00, but 1.toml has 2026-01-31T12:00:00+00:00" in found
+
+
+def test_links_of_one_end() -> None:
+    assert problems(node(1), node(2, ("neighbors", []))) == [
+        "2.toml: [[neighbors]] has no shop-1, whose neighbour shop-2 is; add it"
+    ]
+
+
+def test_other_ports() -> None:
+    assert problems(node(1), node(2, ("node.listen", "0.0.0.0:0"))) == [
+        "1.toml: neighbour shop-2 is at host-2:7402, but 2.toml listens on 0.0.0.0:0; "
+        "the ports must be the same"
+    ]
+
+
+def test_the_same_name_twice() -> None:
+    third = Path("3.toml")
+    third.write_text(node(2).read_text())
+    assert problems(node(1), node(2), third) == [
+        "3.toml: [node] id is shop-2, as in 2.toml; give every node a name"
+    ]
+
+
+def test_files_that_are_wrong_by_themselves() -> None:
+    bad = node(2, ("node.id", "Shop"), ("cluster.name", ""))
+    text, found = compare_files([node(1), bad, Path("none.toml")], now=NOW)
+    assert [line.partition(";")[0] for line in found] == [
+        "2.toml: [cluster] name is ''",
+        "2.toml: [node] id is 'Shop'",
+        "cannot read none.toml: No such file or directory",
+    ]
+    assert text.startswith("nodes shop-1 of cluster shop\nnot compared")
+    assert compare_files([bad], now=NOW)[0] == ""

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.config import consistency
+
+from .sample import NOW, REMOVED, made
+from .test_read import problems
+
+LOCAL: tuple[tuple[str, Any], ...] = (
+    ("tls", REMOVED),
+    ("node.listen", "127.0.0.1:0"),
+    ("neighbors.0.address", "localhost:7401"),
+    ("neighbors.1.address", "[::1]:7402"),
+)
+
+
+def test_an_epoch_in_the_future() -> None:
+    made(("cluster.epoch", datetime.fromtimestamp(NOW, UTC)))
+    (found,) = problems(("cluster.epoch", datetime.fromtimestamp(NOW + 1, UTC)))
+    assert "epoch 2026-06-01T00:00:01+00:00 lies in the future; it is 2026-06-01T00:00:00" in found
+
+
+def test_rewards_must_be_declared() -> None:
+    (found,) = problems(("cluster.reward_range", REMOVED))
+    assert found.startswith("[cluster] has neither reward_range nor sigma; give")
+    made(("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
+    made(("cluster.sigma", 3.0))
+    changes = (("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
+    (found,) = problems(*changes, ("cluster.policy", "tree-ts:family=bernoulli"))
+    assert "tree-ts:family=bernoulli takes rewards between two numbers" in found
+
+
+@pytest.mark.parametrize(
+    ("policy", "num_agents", "lambda_bound", "told"),
+    [
+        ("dducb", 8, 0.9, (8, 0.9)),
+        ("dducb", "estimate", "estimate", (None, None)),
+        ("dducb", 8, "estimate", (8, None)),
+        ("dducb:num_agents=6..9", None, 0.9, (None, 0.9)),
+        ("dducb:accelerated=false,mixing_rounds=9", 8, None, (8, None)),
+        ("coop-ucb2:gamma=1.01", 8, None, (8, None)),
+        ("dec-ts", 8, None, (8, None)),
+        ("gossip-ts", None, None, (None, None)),
+        ("flood-ucb", None, None, (None, None)),
+    ],
+)
+def test_what_policies_are_told(
+    policy: str, num_agents: Any, lambda_bound: Any, told: tuple[Any, Any]
+) -> None:
+    given = (("num_agents", num_agents), ("lambda_bound", lambda_bound))
+    changes = [(f"cluster.{key}", value) for key, value in given if value is not None]
+    cluster = made(("cluster.policy", policy), *changes).cluster
+    assert (cluster.told_num_agents, cluster.told_lambda_bound) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "num_agents", "lambda_bound", "sentences"),
+    [
+        ("dducb", None, 0.9, ['no num_agents, which policy dducb needs; give it, or "estimate"']),
+        ("dducb", 8, None, ['no lambda_bound, which policy dducb needs; give it, or "estimate"']),
+        ("dducb", None, None, ["has no num_agents", "has no lambda_bound"]),
+        ("dducb:num_agents=8", 8, 0.9, ["num_agents is 8, but policy dducb:num_agents=8 takes no"]),
+        ("dec-ts", None, None, ["has no num_agents, which policy dec-ts needs; give it"]),
+        ("dec-ts", "estimate", None, ["num_agents cannot be estimated for policy dec-ts; give a"]),
+        ("dec-ts", 8, 0.5, ["lambda_bound is 0.5, but policy dec-ts takes none; remove it"]),
+        ("flood-ts", 8, None, ["num_agents is 8, but policy flood-ts takes none; remove it"]),
+        ("tree-ts", None, "estimate", ["lambda_bound is 'estimate', but policy tree-ts takes no"]),
+        ("dec-ts", 2, None, ["num_agents is 2; it must be at least 3, this node and its neighbo"]),
+        ("dec-ts", 1001, None, ["and at most max_agents, which is 1000"]),
+    ],
+)
+def test_what_policies_are_not_told(
+    policy: str, num_agents: Any, lambda_bound: Any, sentences: list[str]
+) -> None:
+    given = (("num_agents", num_agents), ("lambda_bound", lambda_bound))
+    changes = [(f"cluster.{key}", value) for key, value in given if value is not None]
+    found = problems(("cluster.policy", policy), *changes)
+    assert len(found) == len(sentences)
+    for text, sentence in zip(found, sentences, strict=True):
+        assert sentence in text
+
+
+def test_more_neighbours_than_agents() -> None:
+    made(("cluster.max_agents", 3))
+    (found,) = problems(("cluster.max_agents", 2))
+    assert "max_agents is 2, but this node and its neighbours are 3; raise it" in found
+
+
+def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert problems(("neighbors.1.id", "shop-1")) == [
+        "node shop-1 is its own neighbour; remove it from [[neighbors]]"
+    ]
+    monkeypatch.setattr(consistency, "agent_number", lambda name: len(name))
+    found = problems(("neighbors.1.id", "mill"))
+    assert found == ["the names shop-1 and shop-2 have the same number 6; give one of the two anoth"
+                     "er name"]  # fmt: skip
+
+
+def test_without_tls() -> None:
+    (found,) = problems(*LOCAL)
+    assert found.startswith("there is no [tls], so anybody could take part")
+    assert made(*LOCAL, insecure=True).tls is None
+    assert made(insecure=True).tls is not None
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        ("node.listen", "0.0.0.0:7400", "[node] listen is 0.0.0.0:7400, which others can reach"),
+        ("node.listen", "[::]:7400", "[node] listen is [::]:7400, which others can reach"),
+        ("neighbors.0.address", "10.0.0.2:1", "address of neighbour shop-2 is 10.0.0.2:1, which"),
+        ("neighbors.0.address", "localhost.example:1", "localhost.example:1, which others can"),
+        ("node.api", "10.0.0.1:8400", "[node] api is 10.0.0.1:8400, which others can reach, and "),
+    ],
+)
+def test_without_tls_on_many_machines(place: str, value: str, sentence: str) -> None:
+    more = ("node.token_file", "token")
+    (found,) = problems(*LOCAL, more, (place, value), insecure=True)
+    assert sentence in found
+    assert "there is no [tls]" in found
+
+
+def test_an_api_for_others() -> None:
+    api = ("node.api", "0.0.0.0:8400")
+    (found,) = problems(api)
+    assert "which others can reach; give a token_file or [api_tls], or choose an address" in found
+    made(api, ("node.token_file", "token"))
+    made(api, ("api_tls", {"ca": "a", "certificate": "b", "key": "c"}))
+    for private in ("127.0.0.1:0", "[::1]:8400", "unix:/run/agent.sock"):
+        made(("node.api", private))

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.config import NodeConfig, parse_config
+from coopbandits.fleet.config.explain import explain, find_warnings
+
+from .sample import NOW, REMOVED, Authority, made, spoiled
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> NodeConfig:
+    """A node with certificates."""
+    Authority().issue(tmp_path, "shop-1")
+    return parse_config(spoiled(), tmp_path / "node.toml", now=NOW)
+
+
+def rows(config: NodeConfig) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in explain(config, NOW).splitlines()]
+    return {line[0]: line[1].strip() for line in lines if len(line) == 2}
+
+
+def test_explain(config: NodeConfig, tmp_path: Path) -> None:
+    assert rows(config) == {
+        "node": f"shop-1 of cluster shop, configuration {config.cluster.hash[:12]}",
+        "learning": "since 2026-01-31 12:00:00 UTC, 3 arms",
+        "rewards": "0 to 1",
+        "policy": "flood-ts:family=bernoulli, robust: goes on whatever neighbours do",
+        "pace": "20 rounds per second",
+        "message": "2 values, with news of 1000 agents in every round up to 8002",
+        "traffic": "2.5 kB/s to each neighbour, with news of 1000 agents in every round up to "
+        "1.3 MB/s",
+        "memory": "about 56 MB",
+        "listens": "10.0.0.1:7400, mutual TLS",
+        "neighbours": "2: shop-2 at 10.0.0.2:7400, shop-3 at [fd00::3]:7401",
+        "journal": f"{tmp_path}/memory/shop-1, survives the death of the process",
+        "API": "127.0.0.1:8400",
+        "certificate": "valid until 2026-08-30 (90 days)",
+    }
+    assert "warning" not in explain(config, NOW)
+
+
+def test_explain_other_settings(config: NodeConfig) -> None:
+    told: dict[str, Any] = {"policy": "dec-ts", "num_agents": 3, "sigma": 2.0, "reward_range": None}
+    cluster = replace(config.cluster, **told)
+    files = config.tls
+    other = rows(
+        replace(config, cluster=cluster, api=Path("/run/x"), token_file=Path("t"), api_tls=files)
+    )
+    assert other["rewards"] == "sigma 2"
+    assert other["policy"] == "dec-ts, synchronous: every round waits for all neighbours"
+    assert (other["message"], other["traffic"]) == ("6 values", "3.2 kB/s to each neighbour")
+    assert other["API"] == "unix:/run/x, with a token, mutual TLS"
+    both = replace(config, cluster=replace(config.cluster, sigma=0.5))
+    assert rows(both)["rewards"] == "0 to 1, sigma 0.5"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("max_agents", 1001, "flooding tells everybody of everybody, up to 1001 agents"),
+        ("rounds_per_second", 201.0, "201 rounds per second leave each under 5 ms"),
+        ("rounds_per_second", 1.9, "gone after 5 s, which is 9.5 rounds"),
+    ],
+)
+def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sentence: str) -> None:
+    changed = replace(config, cluster=replace(config.cluster, **{key: value}))
+    (found,) = find_warnings(changed, NOW)
+    assert sentence in found
+    assert explain(changed, NOW).endswith(f"\nwarning: {found}")
+
+
+def test_warnings_of_the_node(config: NodeConfig) -> None:
+    assert list(find_warnings(config, NOW + 76 * DAY)) == []
+    (found,) = find_warnings(config, NOW + 76.5 * DAY)
+    assert found == "the certificate expires in 13 days; renew it with: coopbandits certs renew"
+    changes = (("tls", REMOVED), ("neighbors", REMOVED), ("node.listen", "127.0.0.1:0"))
+    alone, without = find_warnings(made(*changes, insecure=True), NOW)
+    assert alone.startswith("shop-1 has no neighbours and learns alone")
+    assert without.startswith("without TLS every process on this machine can take part")

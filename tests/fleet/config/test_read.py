@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits import InputError
+from coopbandits.core.registry import EXAMPLES
+from coopbandits.fleet.config import (
+    Address,
+    ClusterConfig,
+    ConfigError,
+    NodeConfig,
+    TlsFiles,
+    parse_config,
+    read_config,
+    write_config,
+)
+from coopbandits.fleet.config.model import MODES
+
+from .sample import GOOD, NOW, REMOVED, Authority, made, spoiled
+
+
+def problems(*changes: tuple[str, Any], insecure: bool = False) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        made(*changes, insecure=insecure)
+    found = [text.removeprefix("here/node.toml: ") for text in refused.value.problems]
+    assert str(refused.value) == "\n".join(refused.value.problems)
+    return found
+
+
+def test_everything_that_can_be_said() -> None:
+    here = Path("here").absolute()
+    config = made(
+        ("cluster.policy", "dducb:eta=3.0"),
+        ("cluster.sigma", 2),
+        ("cluster.num_agents", 8),
+        ("cluster.lambda_bound", 0.5),
+        ("cluster.rounds_per_second", 5),
+        ("cluster.max_pulls_per_second", 10),
+        ("cluster.max_agents", 50),
+        ("node.durability", "power"),
+        ("node.api", "unix:agent.sock"),
+        ("node.token_file", "/etc/token"),
+        ("node.ticket_lifetime", 60),
+        ("node.max_open_tickets", 7),
+        ("node.silence", 1.5),
+        ("node.uvloop", True),
+        ("api_tls", {"ca": "../a.pem", "certificate": "b.pem", "key": "c.pem"}),
+    )
+    assert config == NodeConfig(
+        cluster=ClusterConfig(
+            name="shop",
+            epoch=1769860800,
+            arms=("red", "green", "blue"),
+            policy="dducb:eta=3",
+            reward_range=(0.0, 1.0),
+            sigma=2.0,
+            num_agents=8,
+            lambda_bound=0.5,
+            rounds_per_second=5.0,
+            max_pulls_per_second=10.0,
+            max_agents=50,
+        ),
+        id="shop-1",
+        journal=here / "memory/shop-1",
+        neighbors={"shop-2": Address("10.0.0.2", 7400), "shop-3": Address("fd00::3", 7401)},
+        listen=Address("10.0.0.1", 7400),
+        durability="power",
+        api=here / "agent.sock",
+        token_file=Path("/etc/token"),
+        ticket_lifetime=60.0,
+        max_open_tickets=7,
+        silence=1.5,
+        uvloop=True,
+        tls=TlsFiles(here / "ca.pem", here / "shop-1.pem", here / "shop-1-key.pem"),
+        api_tls=TlsFiles(here / "../a.pem", here / "b.pem", here / "c.pem"),
+    )
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    config = made(("node.listen", REMOVED), ("neighbors", REMOVED))
+    assert str(config.listen) == "0.0.0.0:7400"
+    assert config.api == Address("127.0.0.1", 8400)
+    assert (config.durability, config.neighbors, config.uvloop) == ("process", {}, False)
+    assert config.cluster.policy == "flood-ts:family=bernoulli"
+    assert made(("cluster.sigma", 0.1)).cluster.policy == "flood-ts"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        ("cluster.name", "", "[cluster] name is ''; it must be a name in quotes, on one line"),
+        ("cluster.name", "a\nb", "[cluster] name is 'a\\nb'; it must be a name"),
+        ("cluster.name", REMOVED, "[cluster] has no name; give it"),
+        ("cluster.epoch", datetime(2026, 1, 1), "it must be a date and time with an offset"),
+        ("cluster.epoch", datetime(1969, 1, 1, tzinfo=UTC), "in whole seconds since 1970"),
+        ("cluster.epoch", datetime(2026, 1, 1, 0, 0, 0, 5, UTC), "in whole seconds since 1970"),
+        ("cluster.epoch", date(2026, 1, 1), "[cluster] epoch is datetime.date(2026, 1, 1); it"),
+        ("cluster.arms", ["a"], "[cluster] arms is a list of 1; it must be a list of 2 to 1000"),
+        ("cluster.arms", "ab", "[cluster] arms is 'ab'; it must be a list"),
+        ("cluster.arms", ["a", "b", "a"], "[cluster] arms has 'a' twice"),
+        ("cluster.arms", ["a", 3], "[cluster] arms[1] is 3; it must be a name in quotes"),
+        ("cluster.arms", ["a", "b" * 101], "[cluster] arms[1] has 101 characters; it may have 100"),
+        ("cluster.arms", [str(k) for k in range(1001)], "arms is a list of 1001"),
+        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-ucb2"),
+        ("cluster.policy", "flood-ts:famly=x", "did you mean 'family'?"),
+        ("cluster.policy", 3, "[cluster] policy is 3; it must be a policy in quotes"),
+        ("cluster.reward_range", [1, 0], "it must be two finite numbers, the lower one first"),
+        ("cluster.reward_range", [0, float("inf")], "it must be two finite numbers"),
+        ("cluster.reward_range", [-1.7e308, 1.7e308], "it must be two finite numbers"),
+        ("cluster.reward_range", [0, float("nan")], "it must be two finite numbers"),
+        ("cluster.reward_range", [0, True], "it must be two finite numbers"),
+        ("cluster.reward_range", [0, 1, 2], "it must be two finite numbers"),
+        ("cluster.sigma", 0, "[cluster] sigma is 0; it must be a positive finite number"),
+        ("cluster.num_agents", 0, "[cluster] num_agents is 0; it must be a whole number"),
+        ("cluster.num_agents", "many", "num_agents is 'many'; it must be a whole number or 'esti"),
+        ("cluster.lambda_bound", 1.0, "[cluster] lambda_bound is 1.0; it must be a number in [0"),
+        ("cluster.lambda_bound", "half", "lambda_bound is 'half'; it must be a number in [0, 1) "),
+        ("cluster.rounds_per_second", 0, "rounds_per_second is 0; it must be a positive finite"),
+        ("cluster.max_agents", 2.5, "[cluster] max_agents is 2.5; it must be a whole number"),
+        ("node.id", "Shop_1", "[node] id is 'Shop_1'; it must be a name such as 'shop-1'"),
+        ("node.id", "-a", "[node] id is '-a'"),
+        ("node.id", "a" * 64, "1 to 63 characters"),
+        ("node.id", "shop-1\n", "[node] id is 'shop-1\\n'"),
+        ("node.listen", "10.0.0.1", "[node] listen is '10.0.0.1'; it must be host:port"),
+        ("node.listen", "10.0.0.1:65536", "with a port up to 65535"),
+        ("node.listen", "fd00::3:7400", "[node] listen is 'fd00::3:7400'; it must be host:port"),
+        ("node.listen", "[fd00::x]:7400", "it must be host:port"),
+        ("node.listen", "a b:7400", "it must be host:port"),
+        ("node.listen", ":7400", "it must be host:port"),
+        ("node.listen", 7400, "[node] listen is 7400; it must be host:port"),
+        ("node.journal", REMOVED, "[node] has no journal; give it"),
+        ("node.journal", "", "[node] journal is ''; it must be a path in quotes"),
+        ("node.api", "unix:", "[node] api is ''; it must be a path in quotes"),
+        ("node.durability", "disk", "unknown [node] durability 'disk'; known are power, process"),
+        ("node.uvloop", "yes", "[node] uvloop is 'yes'; it must be true or false"),
+        ("node.lisen", "x:1", "unknown key of [node] 'lisen'; known are api, "),
+        ("tls.key", REMOVED, "[tls] has no key; give it"),
+        ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
+        ("neighbours", [], "unknown table 'neighbours'; known are api_tls, cluster, neighbors"),
+        ("neighbors", {}, "neighbors is no list; write [[neighbors]] above each of them"),
+        ("neighbors.0.address", "10.0.0.2:0", "address is '10.0.0.2:0'; it must name the port"),
+        ("neighbors.0.adress", "10.0.0.2:1", "unknown key of [[neighbors]] 'adress'"),
+        ("neighbors.1.id", "shop-2", "neighbour shop-2 is listed twice; list it once"),
+        ("neighbors.1.id", REMOVED, "[[neighbors]] has no id; give it"),
+    ],
+)  # fmt: skip
+def test_one_wrong_value(place: str, value: Any, sentence: str) -> None:
+    (found,) = problems((place, value))
+    assert sentence in found
+
+
+def test_all_problems_are_told_together() -> None:
+    found = problems(("cluster.name", 3), ("node.id", 3), ("tls.ca", 3), ("other", 3))
+    assert [text.split(";")[0] for text in found] == [
+        "unknown table 'other'", "[cluster] name is 3", "[node] id is 3", "[tls] ca is 3",
+    ]  # fmt: skip
+    assert len(problems(("cluster.reward_range", REMOVED), ("tls", REMOVED))) == 2
+    with pytest.raises(ConfigError) as refused:
+        parse_config({}, "empty.toml", now=NOW)
+    assert len(refused.value.problems) == 5
+
+
+@pytest.mark.parametrize("spelling", EXAMPLES)
+def test_policies_that_cannot_run_are_refused(spelling: str) -> None:
+    if spelling.partition(":")[0] in MODES:
+        return
+    (found,) = problems(("cluster.policy", spelling))
+    assert f"{spelling!r}, which cannot run in a fleet; those that can are flood-ts" in found
+
+
+def test_time_zones() -> None:
+    elsewhere = datetime(2026, 1, 31, 13, tzinfo=timezone(timedelta(hours=1)))
+    assert made(("cluster.epoch", elsewhere)) == made()
+
+
+def write(folder: Path, **more: Any) -> Path:
+    path = folder / "node.toml"
+    path.write_text(write_config(spoiled() | more))
+    return path
+
+
+def test_a_file(tmp_path: Path) -> None:
+    Authority().issue(tmp_path, "shop-1")
+    config = read_config(write(tmp_path), now=NOW)
+    assert config == parse_config(GOOD, tmp_path / "node.toml", now=NOW)
+    assert config.journal == tmp_path / "memory" / "shop-1"
+    (tmp_path / "shop-1.pem").unlink()
+    with pytest.raises(ConfigError, match=r"node.toml: cannot read .*shop-1.pem: No such file"):
+        read_config(write(tmp_path), now=NOW)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read .*node.toml: No such file or directory; "):
+        read_config(tmp_path / "node.toml", now=NOW)
+    for content in (b"node = [", b"\xff"):
+        (tmp_path / "node.toml").write_bytes(content)
+        with pytest.raises(InputError, match=r"node.toml is no TOML file: "):
+            read_config(tmp_path / "node.toml", now=NOW)
+
+
+def test_the_example_in_the_documentation(tmp_path: Path) -> None:
+    from coopbandits.fleet.config import read
+
+    text = str(read.__doc__).split("::\n\n")[1].split("`ClusterConfig`")[0]
+    (tmp_path / "node.toml").write_text(re.sub("^    ", "", text, flags=re.MULTILINE))
+    Authority().issue(tmp_path, "shop-1")
+    assert read_config(tmp_path / "node.toml", now=NOW).id == "shop-1"

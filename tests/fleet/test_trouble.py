@@ -1,0 +1,119 @@
+"""Crashes, cuts, torn writes and lost bytes in any order: nothing is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.draws import words
+from coopbandits.fleet.config import ClusterConfig
+
+from .world import World
+
+ARMS = ("a", "b", "c")
+ROBUST = ("flood-ts", "tree-ts", "flood-ucb", "tree-ucb")
+SYNCHRONOUS = ("dducb", "dec-ts", "coop-ucb2:gamma=1.01")
+EXACT = 1e-9
+
+
+def cluster(policy: str) -> ClusterConfig:
+    told = {"num_agents": 6} if policy in SYNCHRONOUS else {}
+    bound = {"lambda_bound": 0.9} if policy == "dducb" else {}
+    return ClusterConfig("test", 1_790_000_000, ARMS, policy=policy, sigma=1.0, **told, **bound)
+
+
+def dice(seed: int, size: int) -> list[int]:
+    return [int(word) for word in words(seed * 2**20 + 7, np.arange(size, dtype=np.uint64))]
+
+
+def make_trouble(world: World, seed: int, steps: int) -> None:
+    """Pull, crash, restart, cut and heal as the dice fall; deliver everything, or only a part."""
+    size = len(world.graph)
+    edges = list(world.graph.edges)
+    for word in dice(seed, steps):
+        kind, agent, rest = word % 16, (word >> 4) % size, word >> 12
+        if kind == 0:
+            torn = world.disks[agent].data[8 : 8 + rest % 40] if rest % 3 else b""
+            world.crash(agent, bytes(torn[: len(torn) // 2]) if rest % 2 else b"\x40\0\0\0\x01")
+        elif kind in (1, 2) and world.nodes[agent] is None:
+            world.restart(agent)
+        elif kind == 3:
+            world.cut_link(*edges[rest % len(edges)])
+        elif kind == 4:
+            world.cut.clear()
+        else:
+            for other in range(size):
+                world.pull(other, rest + other, (rest % 7 - 3) / 4)
+        world.step(deliver=10**9 if kind % 2 else rest % 9)
+
+
+def settle(world: World, steps: int = 120) -> None:
+    world.heal()
+    for _ in range(steps):
+        world.step()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", ROBUST)
+def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
+    world = World(cluster(policy), nx.cycle_graph(6))
+    make_trouble(world, seed, 150)
+    settle(world)
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("policy", SYNCHRONOUS)
+def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> None:
+    world = World(cluster(policy), nx.cycle_graph(6))
+    make_trouble(world, seed, 150)
+    world.heal()
+    for _ in range(3):
+        world.step()
+    rounds = [world.node(agent).books.rounds for agent in world.graph]
+    settle(world, 30)
+    assert min(world.node(agent).books.rounds for agent in world.graph) > max(rounds) + 10
+    np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
+
+
+def test_own_totals_are_those_acknowledged_after_every_crash() -> None:
+    world = World(cluster("flood-ts"), nx.path_graph(3))
+    for word in dice(5, 60):
+        world.pull(1, word, 0.5)
+        world.step()
+        world.crash(1, b"\x10\0\0\0torn")
+        world.restart(1)
+    assert world.node(1).books.own_counts.sum() == 60
+    assert world.node(1).books.own_sums.sum() == 30.0
+
+
+def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
+    world = World(cluster("tree-ts"), nx.cycle_graph(6))
+    for _ in range(20):
+        world.step()
+    world.crash(2)
+    before = [node.books.rounds for node in world.nodes if node]
+    for _ in range(50):
+        world.step()
+    assert [node.books.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)] == [50] * 5
+
+
+def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() -> None:
+    world = World(cluster("dec-ts"), nx.cycle_graph(6))
+    for _ in range(20):
+        world.step()
+    world.crash(2)
+    for _ in range(20):
+        world.step()
+    stalled = [node.books.rounds for node in world.nodes if node]
+    for word in dice(1, 30):
+        assert world.pull(0, word, 0.5) is not None
+        world.step()
+    assert [node.books.rounds for node in world.nodes if node] == stalled
+    known = world.node(0).books.agent.aggregation.estimate().counts.sum()
+    assert known > 0, "own rewards count at once, also while nothing is mixed"
+    settle(world, 20)
+    assert min(world.node(agent).books.rounds for agent in world.graph) > max(stalled) + 10
+    np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)

@@ -1,0 +1,177 @@
+"""A fleet on a simulated clock, network and disk: the real protocol, and any trouble on demand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+from coopbandits.core.agent import Vector
+from coopbandits.fleet.assemble import make_node, open_books
+from coopbandits.fleet.config import Address, ClusterConfig, NodeConfig
+from coopbandits.fleet.disk import MemoryDisk
+from coopbandits.fleet.node import Node
+from coopbandits.fleet.transport import LinkEvents, Transport
+
+START = 1_800_000_000.0
+PERIOD = 0.05
+
+
+def name(agent: int) -> str:
+    return f"n{agent}"
+
+
+def number(node: str) -> int:
+    return int(node[1:])
+
+
+class Wire(Transport):
+    """One agent's end of a simulated network."""
+
+    def __init__(self, world: World, agent: int) -> None:
+        self.world, self.agent = world, agent
+
+    async def start(self, events: LinkEvents) -> None:
+        raise AssertionError("a simulated network needs no start")
+
+    def send(self, peer: str, data: bytes) -> bool:
+        return self.world.post(self.agent, number(peer), data)
+
+    def drop(self, peer: str, reason: str) -> None:
+        self.world.broken.append((self.agent, number(peer), reason))
+
+    async def stop(self) -> None:
+        raise AssertionError("a simulated network needs no stop")
+
+
+class World:
+    """Agents, links that are up or down, bytes under way, and what was acknowledged."""
+
+    def __init__(
+        self, cluster: ClusterConfig, graph: nx.Graph[int], births: Sequence[int] | None = None
+    ) -> None:
+        self.cluster, self.graph, self.now = cluster, graph, START
+        self.births = list(births or [(i + 1) << 16 | 1 for i in graph])
+        self.disks = [MemoryDisk() for _ in graph]
+        self.nodes: list[Node | None] = [None for _ in graph]
+        self.up: set[tuple[int, int]] = set()
+        self.cut: set[tuple[int, int]] = set()
+        self.queue: deque[tuple[int, int, bytes]] = deque()
+        self.broken: list[tuple[int, int, str]] = []
+        self.acknowledged = np.zeros(2 * len(cluster.arms))
+        for agent in graph:
+            self.restart(agent)
+
+    def config(self, agent: int, neighbors: Sequence[int] | None = None) -> NodeConfig:
+        others = sorted(self.graph.neighbors(agent) if neighbors is None else neighbors)
+        places: Mapping[str, Address] = {name(j): Address("127.0.0.1", 1) for j in others}
+        return NodeConfig(self.cluster, name(agent), Path("unused"), places)
+
+    def node(self, agent: int) -> Node:
+        node = self.nodes[agent]
+        assert node is not None
+        return node
+
+    # Trouble
+
+    def crash(self, agent: int, torn: bytes = b"") -> None:
+        """Kill an agent; what it was about to write may be on disk in part."""
+        self.nodes[agent] = None
+        self.disks[agent].data += torn
+        for other in self.graph.neighbors(agent):
+            self._down(agent, other, "crash")
+
+    def restart(self, agent: int, neighbors: Sequence[int] | None = None) -> None:
+        config = self.config(agent, neighbors)
+        books = open_books(config, self.disks[agent], self.now, self.births[agent], number)
+        wire = Wire(self, agent)
+        self.nodes[agent] = make_node(config, books, wire, lambda: self.now, number)
+
+    def cut_link(self, one: int, other: int) -> None:
+        self.cut.add((min(one, other), max(one, other)))
+        self._down(one, other, "cut")
+
+    def heal(self) -> None:
+        self.cut.clear()
+        for agent, node in enumerate(self.nodes):
+            if node is None:
+                self.restart(agent)
+
+    # What goes on
+
+    def connect(self) -> None:
+        for one, other in self.graph.edges:
+            edge = (min(one, other), max(one, other))
+            alive = self.nodes[one] is not None and self.nodes[other] is not None
+            if alive and edge not in self.cut and (one, other) not in self.up:
+                self.up |= {(one, other), (other, one)}
+                self.node(one).link_up(name(other))
+                self.node(other).link_up(name(one))
+
+    def _down(self, one: int, other: int, reason: str) -> None:
+        if (one, other) not in self.up:
+            return
+        self.up -= {(one, other), (other, one)}
+        self.queue = deque(item for item in self.queue if {item[0], item[1]} != {one, other})
+        for here, there in ((one, other), (other, one)):
+            node = self.nodes[here]
+            if node is not None:
+                node.link_down(name(there), reason)
+
+    def post(self, sender: int, receiver: int, data: bytes) -> bool:
+        if (sender, receiver) not in self.up:
+            return False
+        self.queue.append((sender, receiver, data))
+        return True
+
+    def deliver(self, most: int = 10**9) -> None:
+        """Deliver what is under way, and what that leads to."""
+        while self.queue and most:
+            sender, receiver, data = self.queue.popleft()
+            self.node(receiver).received(name(sender), data)
+            self._break()
+            most -= 1
+
+    def _break(self) -> None:
+        broken, self.broken = self.broken, []
+        for one, other, reason in broken:
+            self._down(one, other, reason)
+
+    def step(self, seconds: float = PERIOD, deliver: int = 10**9) -> None:
+        """Let some time pass."""
+        self.now += seconds
+        self.connect()
+        self.deliver(deliver)
+        for node in self.nodes:
+            if node is not None:
+                node.tick()
+                node.beat()
+                self._break()
+        self.deliver(deliver)
+
+    def pull(self, agent: int, word: int, reward: float) -> int | None:
+        """Let an agent's application choose and hand in a reward, if the agent lives."""
+        node = self.nodes[agent]
+        if node is None:
+            return None
+        ticket, arm = node.books.choose(word, None, self.now)
+        node.books.observe(ticket, reward)
+        self.acknowledged[arm] += reward
+        self.acknowledged[len(self.cluster.arms) + arm] += 1.0
+        return arm
+
+    # What is known
+
+    def totals(self, agent: int) -> Vector:
+        estimate = self.node(agent).books.agent.aggregation.estimate()
+        return np.concatenate([estimate.sums, estimate.counts])
+
+    def shares(self) -> Vector:
+        """Return what all hold together after the last round that all have ended."""
+        last = min(self.node(agent).books.rounds for agent in self.graph)
+        shares = [self.node(agent).books.shares[last] for agent in self.graph]
+        total: Vector = np.sum(shares, axis=0)
+        return total
