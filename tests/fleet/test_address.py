@@ -20,9 +20,13 @@ def test_an_address_is_read_and_written(text: str, address: Address) -> None:
     assert str(address) == text
 
 
+def test_an_absolute_path_is_a_unix_socket() -> None:
+    assert parse_address("/run/agent.sock") == Address(path="/run/agent.sock")
+
+
 @pytest.mark.parametrize(
     "text", ["", "8400", ":8400", "host:", "host:x", "host:65536", "host:-1", "::1:80", "unix:",
-             "[host]:80", "host:²"]
+             "[host]:80", "host:²", "http://host:80"]
 )  # fmt: skip
 def test_anything_else_is_a_sentence(text: str) -> None:
     with pytest.raises(InputError, match=r"cannot read the address .*; write host:port"):

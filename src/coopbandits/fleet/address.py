@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from coopbandits.core.errors import InputError
 
 UNIX = "unix:"
+
+PLACE = re.compile(
+    rf"{UNIX}(?P<path>.+)|(?P<bare>/.+)"
+    r"|(\[(?P<six>[^\[\]]*:[^\[\]]*)\]|(?P<host>[^\[\]:/]+)):(?P<port>[0-9]{1,5})"
+)
 
 
 class Address(NamedTuple):
@@ -25,28 +31,25 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Read `host:port`, `[IPv6 address]:port` or `unix:/path`.
+    """Read `host:port`, `[IPv6 address]:port`, `unix:path` or an absolute path of a Unix socket.
 
     Raises
     ------
     InputError
-        It is neither.
+        It is none of these.
 
     Examples
     --------
     >>> parse_address("[::1]:8400")
     Address(host='::1', port=8400, path='')
     """
-    if text.startswith(UNIX) and len(text) > len(UNIX):
-        return Address(path=text[len(UNIX) :])
-    host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    host = host[1:-1] if bracketed else host
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 2**16) or (
-        (":" in host) != bracketed
-    ):
+    found = PLACE.fullmatch(text)
+    if found is None or int(found["port"] or 0) >= 2**16:
         raise InputError(
             f"cannot read the address {text!r}; write host:port with a port up to 65535, "
             "[IPv6 address]:port or unix:/path"
         )
-    return Address(host, int(port))
+    path = found["path"] or found["bare"]
+    return (
+        Address(path=path) if path else Address(found["six"] or found["host"], int(found["port"]))
+    )

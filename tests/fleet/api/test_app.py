@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.app import MAX_BODY
+from coopbandits.fleet.service import Choice, UnavailableError
 
 from .running import ask, running
 from .stand_in import StandIn
@@ -181,6 +182,16 @@ def test_the_token_opens(locked: ApiServer, shown: str) -> None:
 
 def test_some_paths_may_be_public(locked: ApiServer) -> None:
     assert ask(locked, "GET", "/ready").status == 200
+
+
+def test_an_agent_that_cannot_serve_says_why() -> None:
+    class Full(StandIn):
+        def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+            raise UnavailableError("the disk is full; nothing was chosen")
+
+    with running(Full()) as server:
+        answer = ask(server, "POST", "/choose")
+    assert (answer.status, answer.json()["error"]) == (503, "the disk is full; nothing was chosen")
 
 
 def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> None:

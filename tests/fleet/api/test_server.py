@@ -35,6 +35,26 @@ def test_over_ipv6() -> None:
         assert ask(server, "GET", "/ready").status == 200
 
 
+def test_answers_are_sent_without_delay() -> None:
+    async def serve() -> int:
+        server = ApiServer(StandIn(), "127.0.0.1:0")
+        await server.start()
+        await asyncio.to_thread(ask, server, "GET", "/ready")
+        caller = await asyncio.to_thread(
+            socket.create_connection, parse_address(server.address)[:2]
+        )
+        await asyncio.sleep(0.05)
+        assert server._server is not None
+        (connection,) = server._server.server_state.connections
+        accepted = connection.transport.get_extra_info("socket")
+        delay = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        caller.close()
+        await server.stop()
+        return int(delay)
+
+    assert asyncio.run(serve()) == 1
+
+
 def test_over_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
     with running(StandIn(), f"unix:{path}") as server:

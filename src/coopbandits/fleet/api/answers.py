@@ -58,7 +58,7 @@ def failed(error: Exception) -> Answer:
         case InputError():
             return refused(STATUS.get(type(error), 422), str(error))
         case UnavailableError():
-            return refused(503, str(error), (b"retry-after", b"1"))
+            return refused(503, str(error))
         case msgspec.ValidationError():
             sentence = f"the body does not fit: {error}; see GET /openapi.json for what does"
             return refused(422, sentence)

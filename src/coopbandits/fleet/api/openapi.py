@@ -30,6 +30,7 @@ BODY_ERRORS = {
     422: "The body does not fit, or what it says cannot be used.",
 }
 UNAUTHORIZED = {401: "No valid token was shown."}
+UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full."}
 FAILED = {500: "The agent failed; its log says why."}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
     401: ("WWW-Authenticate", {"type": "string"}),
@@ -60,7 +61,7 @@ OPERATIONS = (
         "/choose",
         "Choose an option and get a ticket for its reward",
         ChoiceAnswer,
-        {**BODY_ERRORS, 429: "Too many tickets are open."},
+        {**BODY_ERRORS, **UNAVAILABLE, 429: "Too many tickets are open."},
         ChooseRequest,
     ),
     Operation(
@@ -70,6 +71,7 @@ OPERATIONS = (
         ReceiptAnswer,
         {
             **BODY_ERRORS,
+            **UNAVAILABLE,
             404: "The ticket was never handed out.",
             409: "The ticket's reward was handed in before, and was another one.",
             410: "The ticket has expired.",
@@ -84,7 +86,7 @@ OPERATIONS = (
         "/ready",
         "Whether the agent can serve",
         ReadyAnswer,
-        {503: "The agent cannot serve yet."},
+        UNAVAILABLE,
     ),
     Operation("get", "/metrics", "Metrics for Prometheus", TEXT),
     Operation("get", "/openapi.json", "This description", PLAIN_OBJECT),

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import socket
 import stat
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
@@ -41,7 +43,7 @@ async def listen(address: Address, *, protected: bool) -> socket.socket:
                 f"the API at {address} would be open to everybody; set a token, or listen on "
                 "127.0.0.1 or a Unix socket"
             )
-        return socket.create_server(place[:2], family=family, backlog=socket.SOMAXCONN)
+        return _listen_tcp(family, place)
     except OSError as error:
         raise InputError(
             f"cannot listen on {address}: {error.strerror}; choose another address"
@@ -54,17 +56,31 @@ def release(address: Address) -> None:
         Path(address.path).unlink(missing_ok=True)
 
 
+def _listen_tcp(family: int, place: tuple[Any, ...]) -> socket.socket:
+    # asyncio sends without delay only on sockets that name their protocol, and a delay is 40 ms.
+    with _closed_on_failure(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        made.listen(socket.SOMAXCONN)
+    return made
+
+
 def _listen_unix(path: Path) -> socket.socket:
     _remove_stale(path)
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with _closed_on_failure(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as made:
         made.bind(str(path))
         path.chmod(UNIX_MODE)  # before anybody can connect, which takes `listen`
         made.listen(socket.SOMAXCONN)
+    return made
+
+
+@contextlib.contextmanager
+def _closed_on_failure(made: socket.socket) -> Iterator[socket.socket]:
+    try:
+        yield made
     except OSError:
         made.close()
         raise
-    return made
 
 
 def _remove_stale(path: Path) -> None:

@@ -2,6 +2,6 @@
 
 from coopbandits.fleet.client.asynchronous import AsyncClient
 from coopbandits.fleet.client.blocking import Client
-from coopbandits.fleet.client.exchange import UnavailableError
+from coopbandits.fleet.client.exchange import UnreachableError
 
-__all__ = ["AsyncClient", "Client", "UnavailableError"]
+__all__ = ["AsyncClient", "Client", "UnreachableError"]

@@ -14,7 +14,7 @@ from coopbandits.fleet.client.exchange import (
     BROKEN,
     Reply,
     Request,
-    UnavailableError,
+    UnreachableError,
     Wire,
     arms_in,
     choose_request,
@@ -23,7 +23,7 @@ from coopbandits.fleet.client.exchange import (
     unpack,
     unreachable,
 )
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableError
 
 
 class AsyncClient:
@@ -73,7 +73,7 @@ class AsyncClient:
         """Return None where the agent can serve, otherwise why not."""
         try:
             await self._ask(Request("GET", "/ready"))
-        except UnavailableError as error:
+        except (UnavailableError, UnreachableError) as error:
             return str(error)
         return None
 

@@ -15,7 +15,7 @@ from coopbandits.fleet.client.exchange import (
     BROKEN,
     Reply,
     Request,
-    UnavailableError,
+    UnreachableError,
     Wire,
     arms_in,
     choose_request,
@@ -24,7 +24,7 @@ from coopbandits.fleet.client.exchange import (
     unpack,
     unreachable,
 )
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableError
 
 
 class Client:
@@ -47,7 +47,7 @@ class Client:
 
     Raises
     ------
-    UnavailableError
+    UnreachableError
         From every call, where no agent answered in time. What the agent refuses is raised as the
         errors of `coopbandits.fleet.service`.
     """
@@ -84,7 +84,7 @@ class Client:
         """Return None where the agent can serve, otherwise why not."""
         try:
             self._ask(Request("GET", "/ready"))
-        except UnavailableError as error:
+        except (UnavailableError, UnreachableError) as error:
             return str(error)
         return None
 

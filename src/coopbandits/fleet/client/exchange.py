@@ -20,6 +20,7 @@ from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
     TooManyTicketsError,
+    UnavailableError,
     UnknownTicketError,
 )
 
@@ -35,8 +36,8 @@ ERRORS: dict[int, type[InputError]] = {
 }
 
 
-class UnavailableError(ConnectionError):
-    """The agent could not be reached in time, or cannot serve."""
+class UnreachableError(ConnectionError):
+    """No agent answered in time."""
 
 
 class Request(NamedTuple):
@@ -148,10 +149,10 @@ def unpack(reply: Reply, address: Address) -> dict[str, Any]:
     raise ERRORS.get(reply.status, InputError)(sentence)
 
 
-def unreachable(address: Address, timeout: float, cause: BaseException) -> UnavailableError:
+def unreachable(address: Address, timeout: float, cause: BaseException) -> UnreachableError:
     """Return the error for an agent that gave no answer in time."""
     reason = str(cause) or type(cause).__name__
-    return UnavailableError(
+    return UnreachableError(
         f"no agent answered at {address} within {timeout:g} s ({reason}); is it running there?"
     )
 
@@ -169,7 +170,7 @@ def _content(reply: Reply, address: Address) -> dict[str, Any]:
     try:
         return msgspec.json.decode(reply.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise UnavailableError(
+        raise UnreachableError(
             f"what answers at {address} is no agent: its answer, status {reply.status}, is not "
             "a JSON object; check the address"
         ) from None

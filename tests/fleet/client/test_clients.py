@@ -1,0 +1,265 @@
+"""Both clients against a real server; one set of tests, in which `AsyncClient` is driven."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.client import AsyncClient, Client, UnreachableError
+from coopbandits.fleet.service import (
+    ExpiredTicketError,
+    OtherRewardError,
+    TooManyTicketsError,
+    UnavailableError,
+    UnknownTicketError,
+)
+
+from ..api.certificates import contexts  # noqa: TID252
+from ..api.running import running  # noqa: TID252
+from ..api.stand_in import StandIn  # noqa: TID252
+
+Make = Callable[..., Any]
+KEY = "secret"
+
+
+class Driven:
+    """An `AsyncClient` whose calls block."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self.runner = asyncio.Runner()
+        self.client = AsyncClient(*arguments, **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: self.runner.run(getattr(self.client, name)(*arguments))
+
+    def __enter__(self) -> Driven:
+        self.runner.run(self.client.__aenter__())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.runner.run(self.client.__aexit__(*error))
+        self.runner.close()
+
+
+@pytest.fixture(params=[Client, Driven], ids=["blocking", "asynchronous"])
+def make(request: pytest.FixtureRequest) -> Make:
+    made: Make = request.param
+    return made
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    with running(StandIn()) as server:
+        yield server
+
+
+def test_choose_then_observe(server: ApiServer, make: Make) -> None:
+    with make(server.address) as client:
+        choice = client.choose(["green"])
+        assert choice.arm == "green"
+        receipt = client.observe(choice.ticket, 1)
+        assert receipt == (choice.ticket, "green", 1.0, False)
+        assert client.observe(choice.ticket, 1) == (choice.ticket, "green", 1.0, True)
+        assert client.choose().arm in {"blue", "green", "red"}
+
+
+def test_looks_at_the_agent(make: Make) -> None:
+    agent = StandIn(["left", "right"])
+    agent.observe(agent.choose(["right"]).ticket, 0.5)
+    with running(agent) as server, make(server.address) as client:
+        assert client.arms() == agent.arms()
+        assert client.health() == agent.health()
+        assert client.ready() is None
+        agent.unready = "the journal is being read"
+        assert client.ready() == agent.unready
+
+
+def test_refusals_are_raised_as_the_agent_raises_them(make: Make) -> None:
+    now = [0.0]
+    agent = StandIn(max_open=1, lifetime=30, clock=lambda: now[0])
+    with running(agent) as server, make(server.address) as client:
+        with pytest.raises(UnknownTicketError, match="no ticket 'x'"):
+            client.observe("x", 1)
+        with pytest.raises(InputError, match="did you mean 'blue'"):
+            client.choose(["bleu"])
+        ticket = client.choose().ticket
+        with pytest.raises(TooManyTicketsError, match="tickets are open") as caught:
+            client.choose()
+        assert caught.value.retry_after == 30
+        client.observe(ticket, 1)
+        with pytest.raises(OtherRewardError):
+            client.observe(ticket, 0)
+        ticket = client.choose().ticket
+        now[0] = 31
+        with pytest.raises(ExpiredTicketError):
+            client.observe(ticket, 1)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_a_reward_is_finite(server: ApiServer, make: Make, reward: float) -> None:
+    with make(server.address) as client, pytest.raises(InputError, match="finite number, got"):
+        client.observe("x", reward)
+
+
+def test_one_connection_serves_many_calls(server: ApiServer, make: Make) -> None:
+    with make(server.address) as client:
+        client.health()
+        assert server._server is not None
+        before = set(server._server.server_state.connections)
+        for _ in range(5):
+            client.choose()
+        assert set(server._server.server_state.connections) == before
+
+
+def test_a_token_is_shown(make: Make) -> None:
+    with running(StandIn(), token=KEY) as server:
+        with make(server.address, KEY) as client:
+            assert client.ready() is None
+        with make(server.address) as client, pytest.raises(InputError, match="token is needed"):
+            client.health()
+
+
+def test_over_a_unix_socket(tmp_path: Path, make: Make) -> None:
+    address = f"unix:{tmp_path}/api.sock"
+    with running(StandIn(), address), make(address) as client:
+        assert client.choose(["red"]).arm == "red"
+
+
+def test_over_tls(tmp_path: Path, make: Make) -> None:
+    wanting, holding = contexts(tmp_path)
+    with running(StandIn(), tls=wanting) as server:
+        with make(server.address, tls=holding) as client:
+            assert client.choose(["red"]).arm == "red"
+        with make(server.address, timeout=0.2) as client, pytest.raises(UnreachableError):
+            client.choose()
+
+
+def test_a_restarted_agent_is_found_again(tmp_path: Path, make: Make) -> None:
+    """A reward handed in while the agent is away arrives, once."""
+    agent, address = StandIn(), f"unix:{tmp_path}/api.sock"
+    with make(address, timeout=20) as client:
+        with running(agent, address):
+            ticket = client.choose().ticket
+        back = threading.Event()
+
+        def restart() -> None:
+            time.sleep(0.2)
+            with running(agent, address):
+                back.wait(20)
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        try:
+            assert not client.observe(ticket, 1).duplicate
+        finally:
+            back.set()
+            thread.join()
+    assert sum(map(len, agent.rewards.values())) == 1
+
+
+def test_nobody_there_is_a_sentence_in_time(tmp_path: Path, make: Make) -> None:
+    began = time.monotonic()
+    with make(f"unix:{tmp_path}/api.sock", timeout=0.2) as client:
+        with pytest.raises(UnreachableError, match=r"no agent answered at .* within 0\.2 s \("):
+            client.choose()
+        assert "is it running there?" in client.ready()
+    assert time.monotonic() - began < 5
+
+
+def scripted(*replies: bytes) -> tuple[socket.socket, threading.Thread]:
+    """Listen, and answer one connection after the other with these bytes, then hang up."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for reply in replies:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(reply)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return listening, thread
+
+
+def answer(status: str, body: bytes) -> bytes:
+    return b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status.encode(), len(body), body)
+
+
+HEALTHY = answer("200 OK", b'{"id": "x"}')
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "words"),
+    [
+        (answer("200 OK", b"<html>"), UnreachableError, "is no agent: its answer, status 200"),
+        (answer("404 Not Found", b"[]"), UnreachableError, "is no agent"),
+        (answer("500 No", b'{"error": "the disk is full"}'), UnavailableError, "disk is full"),
+        (answer("418 Teapot", b"{}"), InputError, "the agent answered 418"),
+    ],
+)
+def test_odd_answers(make: Make, reply: bytes, error: type[Exception], words: str) -> None:
+    listening, thread = scripted(reply)
+    host, port = listening.getsockname()
+    with listening, make(f"{host}:{port}") as client:
+        with pytest.raises(error, match=words):
+            client.health()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", HEALTHY[:-3], b"220 mail.example ESMTP\r\n\r\n"], ids=["end", "half", "other"]
+)
+def test_a_broken_answer_is_asked_for_again(make: Make, broken: bytes) -> None:
+    listening, thread = scripted(broken, HEALTHY)
+    host, port = listening.getsockname()
+    with listening, make(f"{host}:{port}", timeout=10) as client:
+        assert client.health() == {"id": "x"}
+        thread.join()
+
+
+def test_an_answer_may_come_in_pieces_and_end_the_connection(make: Make) -> None:
+    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    listening, thread = scripted(*[head + b'5\r\n{"id"\r\n6\r\n: "x"}\r\n0\r\n\r\n'] * 2)
+    host, port = listening.getsockname()
+    with listening, make(f"{host}:{port}", timeout=10) as client:
+        assert client.health() == {"id": "x"}
+        assert client.health() == {"id": "x"}
+        thread.join()
+
+
+def test_threads_take_turns(server: ApiServer) -> None:
+    tickets: list[str] = []
+
+    def choose(client: Client) -> None:
+        tickets.extend(client.choose().ticket for _ in range(20))
+
+    with Client(server.address) as client:
+        threads = [threading.Thread(target=choose, args=[client]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(set(tickets)) == 80
+
+
+def test_tasks_take_turns_and_may_be_cancelled(server: ApiServer) -> None:
+    async def choose() -> set[str]:
+        async with AsyncClient(server.address) as client:
+            tasks = [asyncio.create_task(client.choose()) for _ in range(20)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            await asyncio.wait(tasks)
+            assert tasks[0].cancelled()
+            return {task.result().ticket for task in tasks[1:]}
+
+    assert len(asyncio.run(choose())) == 19
