@@ -6,13 +6,15 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.secrets import read_token
+from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.disk import FileDisk
 from coopbandits.fleet.runtime import Runtime
-from coopbandits.fleet.tls import api_context
+from coopbandits.fleet.tls import Credentials, service_context
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -22,13 +24,25 @@ log = logging.getLogger(__name__)
 
 def make_runtime(config: NodeConfig) -> Runtime:
     """Return an agent with its journal on disk and its neighbours on the network."""
-    transport = TcpTransport(config.id, config.listen, config.neighbors, config.tls)
+    credentials = Credentials(config.id, *config.tls) if config.tls else None
+    transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
     disk = FileDisk(config.journal, config.durability)
     try:
         return Runtime(config, disk, transport)
     except BaseException:
         disk.close()
         raise
+
+
+def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
+    """Return what answers the application."""
+    path = isinstance(config.api, Path)
+    return ApiServer(
+        runtime.desk,
+        f"unix:{config.api}" if path else str(config.api),
+        token=read_token(config.token_file) if config.token_file else None,
+        tls=service_context(*config.api_tls) if config.api_tls else None,
+    )
 
 
 def run_agent(config: NodeConfig) -> int:
@@ -41,7 +55,7 @@ def run_agent(config: NodeConfig) -> int:
     return 0
 
 
-def loop_factory(config: NodeConfig):  # type: ignore[no-untyped-def]
+def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return what makes the event loop, None for the standard one."""
     if not config.uvloop:
         return None
@@ -57,21 +71,13 @@ async def serve(config: NodeConfig) -> None:
     for number in SIGNALS:
         loop.add_signal_handler(number, stopping.set)
     runtime = make_runtime(config)
-    api = ApiServer(
-        runtime.desk,
-        str(config.api),
-        token=read_token(config),
-        tls=api_context(config),
-    )
+    api = make_api(config, runtime)
     await runtime.start()
     try:
         await api.start()
-        log.info(
-            "agent %s listens at %s, serves at %s, has ended %d rounds",
-            config.id, runtime.transport.address, api.address, runtime.node.books.rounds,
-        )  # fmt: skip
+        log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
         await stopping.wait()
     finally:
         await api.stop()
         await runtime.stop()
-    log.info("agent %s stopped after %d rounds", config.id, runtime.node.books.rounds)
+    log.info("agent %s stopped after %d rounds", config.id, runtime.rounds)

@@ -75,6 +75,11 @@ class Runtime:
         self._timer: asyncio.TimerHandle | None = None
         self._armed = math.inf
 
+    @property
+    def rounds(self) -> int:
+        """Rounds that have ended."""
+        return self.node.books.rounds
+
     async def start(self) -> None:
         """Begin to gossip."""
         self._loop = asyncio.get_running_loop()
