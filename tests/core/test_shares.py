@@ -119,3 +119,15 @@ def test_those_that_mix_in_step_keep_their_neighbours(policy: Policy) -> None:
         InputError, match=r"cannot go on with other neighbours, \[1\] instead of \[1, 2\]"
     ):
         moved(agent, policy, [1])
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+def test_weights_that_become_known_late_are_as_if_known_from_the_start(estimate: bool) -> None:
+    policy = DDUCB(num_agents="estimate", lambda_bound="estimate") if estimate else DDUCB()
+    view = one_view()
+    early = make_agent(policy, replace(view, own_weight=0.9, neighbor_weights={1: 0.05, 2: 0.05}))
+    late, known = make_agent(policy, view), make_agent(policy, view)
+    for agent in (early, known):
+        agent.observe(agent.choose(1), 0.5)
+    late.restore_state(late.reweighted(early.export_state()))
+    assert late.export_state() == known.export_state()

@@ -202,6 +202,10 @@ class Aggregation(Stateful, ABC):
         """
         raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
 
+    def reweighted(self, state: State) -> State:
+        """Return the state of an agent with other weights, before its first round, for this one."""
+        return state
+
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Return the state of an agent that had other neighbours as one that fits this one.
 
@@ -312,6 +316,10 @@ class CooperativeAgent(Agent):
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         self.aggregation.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
+
+    def reweighted(self, state: State) -> State:
+        """Return a state from before the first round as this agent, with its weights, begins."""
+        return state | {"aggregation": self.aggregation.reweighted(state["aggregation"])}
 
     def relinked(self, state: State, neighbors: Iterable[int]) -> State:
         """Return an exported state as this agent, which has other neighbours, can restore it."""

@@ -134,7 +134,7 @@ class Books:
 
     def outgoing(self) -> dict[int, Vector | None]:
         """Return what the agent has to say now, by neighbour."""
-        return {j: self.agent.outgoing(j) for j in self.neighbors}
+        return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return those whose messages the agent would refuse; all where none is alone to blame."""
@@ -168,8 +168,7 @@ class Books:
             case Expired(number):
                 self.agent.abandon(self.tickets.open.pop(number).arm)
             case Met(degrees):
-                self.degrees = degrees
-                self._replace_agent(self.agent.export_state())
+                self._meet(degrees)
             case Spoke():
                 self._speak()
             case Ended(messages):
@@ -178,6 +177,11 @@ class Books:
                 except InputError:
                     if not again:
                         raise
+
+    def _meet(self, degrees: dict[int, int]) -> None:
+        fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)
+        fresh.restore_state(fresh.reweighted(self.agent.export_state()))
+        self.agent, self.degrees = fresh, degrees
 
     def _observe(self, arm: int, reward: float) -> None:
         self.own_counts[arm] += 1
@@ -220,11 +224,6 @@ class Books:
         self.agent.open_pulls = open_pulls
 
     # Snapshots
-
-    def _replace_agent(self, state: State) -> None:
-        fresh = self.make_agent(sorted(self.agent.view.neighbor_weights), self.degrees)
-        fresh.restore_state(state)
-        self.agent = fresh
 
     def _relink(self) -> None:
         """Go on with other neighbours than those that the journal knows."""

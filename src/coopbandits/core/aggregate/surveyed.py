@@ -100,6 +100,10 @@ class SurveyedMixing(Aggregation):
         mixing.continue_from(self.own, rounds)
         return mixing
 
+    def reweighted(self, state: State) -> State:
+        """Keep the own pulls; the survey asks for the weights."""
+        return state | {"survey": self.survey.export_state()}
+
     def export_state(self) -> State:
         """Return the own pulls, and the state of every part that there is."""
         parts = {name: getattr(self, name) for name in PARTS}
