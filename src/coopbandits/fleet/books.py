@@ -57,8 +57,6 @@ class Books:
         Whether the messages of the next round have been made.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
-    shares : dict of int to array
-        The agent's share of everybody's rewards and pulls after each of the last rounds.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class Books:
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
-        self.shares: dict[int, Vector] = {}
+        self._shares: dict[int, Vector] = {}
         self._before: State | None = None  # the agent's state when it spoke, once it has changed
         self._since: list[tuple[int, float]] = []  # what it has observed from then on
         self._open()
@@ -135,6 +133,13 @@ class Books:
     def outgoing(self) -> dict[int, Vector | None]:
         """Return what the agent has to say now, by neighbour."""
         return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
+
+    def shares(self) -> dict[int, Vector]:
+        """Return the agent's share of all rewards and pulls, by round.
+
+        After each of the last rounds where agents end them together, otherwise now.
+        """
+        return self._shares or {self.rounds: self.agent.aggregation.held()}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return those whose messages the agent would refuse; all where none is alone to blame."""
@@ -203,9 +208,10 @@ class Books:
         else:
             self._receive_late(self._before, messages)
         self.rounds += 1
-        self.spoken, self._before, self._since = False, None, []
-        self.shares[self.rounds] = self.agent.aggregation.held()
-        self.shares.pop(self.rounds - 2 * KEPT, None)
+        if self.spoken:
+            self.spoken, self._before, self._since = False, None, []
+            self._shares[self.rounds] = self.agent.aggregation.held()
+            self._shares.pop(self.rounds - 2 * KEPT, None)
 
     def _receive_late(self, before: State, messages: Mapping[int, Vector]) -> None:
         """End the round of the agent as it was when it spoke, then observe what came since.

@@ -106,7 +106,7 @@ class Desk:
             "refused_strangers": node.strangers,
             "journal_bytes": self.books.journal.size,
             "trouble": node.trouble,
-            "shares": {str(r): share.tolist() for r, share in self.books.shares.items()},
+            "shares": {str(r): share.tolist() for r, share in self.books.shares().items()},
         }
 
     def ready(self) -> str | None:
