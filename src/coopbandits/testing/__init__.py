@@ -2,5 +2,12 @@
 
 from coopbandits.testing.central import check_central_policy
 from coopbandits.testing.policy import PolicyCheckError, check_policy
+from coopbandits.testing.transport import TransportCheckError, check_transport
 
-__all__ = ["PolicyCheckError", "check_central_policy", "check_policy"]
+__all__ = [
+    "PolicyCheckError",
+    "TransportCheckError",
+    "check_central_policy",
+    "check_policy",
+    "check_transport",
+]

@@ -1,0 +1,116 @@
+"""Sockets and addresses, below anything that knows what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any
+
+from coopbandits.core.errors import InputError
+
+BACKLOG = 128
+
+Address = tuple[str, int]
+"""Host and port."""
+
+Found = tuple[Any, ...]
+"""Family, type, protocol, name, and what `bind` and `connect` take: see `socket.getaddrinfo`."""
+
+
+def text_of(address: Address) -> str:
+    """Return an address as it is written."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def require_loopback(addresses: Iterable[Address]) -> None:
+    """Refuse addresses that another machine could reach or be at."""
+    for address in addresses:
+        if not is_loopback(address[0]):
+            raise InputError(
+                f"the address {text_of(address)} is not on the loopback interface, and there is no "
+                "TLS; make certificates with `coopbandits certs`, or use 127.0.0.1"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host can be reached from its own machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def resolve(address: Address) -> list[Found]:
+    """Return all that an address may mean; a name is looked up in another thread."""
+    host, port = address[:2]
+    try:
+        numeric = socket.AI_NUMERICHOST
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric))
+    except socket.gaierror:
+        loop = asyncio.get_running_loop()
+        return list(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+
+
+async def connect(address: Address) -> socket.socket:
+    """Return a socket connected with the first of an address's meanings that answers."""
+    error = OSError(errno.EADDRNOTAVAIL, "the host has no address")
+    for family, kind, protocol, _, target in await resolve(address):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, target)
+            return sock
+        except OSError as found:
+            sock.close()
+            error = found
+        except BaseException:  # the time is up
+            sock.close()
+            raise
+    raise error
+
+
+def listen(found: Iterable[Found]) -> list[socket.socket]:
+    """Return listening sockets; meanings that this machine does not have are left out."""
+    sockets: list[socket.socket] = []
+    error = OSError(errno.EADDRNOTAVAIL, "the host has no address")
+    try:
+        for family, kind, protocol, _, target in found:
+            try:
+                sockets.append(_listen(family, kind, protocol, target))
+            except OSError as problem:
+                if problem.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    raise
+                error = problem
+        if not sockets:
+            raise error
+    except OSError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _listen(family: int, kind: int, protocol: int, target: Any) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(target)
+        sock.listen(BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def tune(sock: socket.socket, user_timeout: float) -> None:
+    """Send small messages at once, and break soon where nobody acknowledges them."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * user_timeout))

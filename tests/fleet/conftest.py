@@ -1,0 +1,29 @@
+"""Certificates, made once for all tests of a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coopbandits.fleet.certs import init_authority, issue
+
+from .transport.nodes import NODES
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority and a certificate for each of NODES."""
+    folder = tmp_path_factory.mktemp("certificates")
+    init_authority(folder)
+    issue(folder, NODES)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other_certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same names by another authority."""
+    folder = tmp_path_factory.mktemp("other-certificates")
+    init_authority(folder)
+    issue(folder, NODES)
+    return folder

@@ -1,0 +1,44 @@
+"""Transports of real sockets, for tests: addresses that stay free, and certificates."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from coopbandits.fleet.tls import Credentials
+from coopbandits.fleet.transport.sockets import Address
+from coopbandits.fleet.transport.tcp import TcpTransport, Timing
+
+NODES = ("alpha", "beta", "gamma")
+QUICK = Timing(handshake=2.0, first_pause=0.01, longest_pause=0.1)
+
+
+@contextlib.contextmanager
+def places(*nodes: str) -> Iterator[dict[str, Address]]:
+    """Yield a loopback address per node, bound so that nobody gets it, but not listening."""
+    with contextlib.ExitStack() as stack:
+        found: dict[str, Address] = {}
+        for node in nodes:
+            holder = stack.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind(("127.0.0.1", 0))
+            found[node] = holder.getsockname()
+        yield found
+
+
+def credentials(folder: Path, node: str) -> Credentials:
+    return Credentials(node, folder / "ca.pem", folder / f"{node}.pem", folder / f"{node}-key.pem")
+
+
+class Factory:
+    """Makes transports of agents at known addresses."""
+
+    def __init__(self, at: Mapping[str, Address], folder: Path | None, timing: Timing = QUICK):
+        self.at, self.folder, self.timing = at, folder, timing
+
+    def __call__(self, node: str, neighbors: tuple[str, ...]) -> TcpTransport:
+        proof = credentials(self.folder, node) if self.folder else None
+        known = {peer: self.at[peer] for peer in neighbors}
+        return TcpTransport(node, self.at[node], known, proof, timing=self.timing)
