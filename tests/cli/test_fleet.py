@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coopbandits.cli import load
+from coopbandits.fleet import certs
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.config.explain import explain
 
@@ -104,3 +106,55 @@ def test_agent_check_of_several(call: Call, tmp_path: Path) -> None:
     arms, port = outcome.err.splitlines()
     assert f"error: {two}: [cluster] arms is ['red', 'green', 'blue'], but {one} has" in arms
     assert f"error: {one}: neighbour shop-2 is at 127.0.0.1:7402, but {two} listens on" in port
+
+
+def test_certs(call: Call, tmp_path: Path) -> None:
+    folder, out = tmp_path / "authority", tmp_path / "out"
+    outcome = call("certs", "init", str(folder))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out == f"written: {folder}/ca.pem\nwritten: {folder}/ca-key.pem\n"
+    assert "exists; choose another folder" in refused(call("certs", "init", str(folder)))
+    assert call("certs", "init", str(folder), "--force", "--days", "400").status == 0
+
+    assert call("certs", "issue", str(folder), "shop-1", "shop-2", "--out", str(out)).status == 0
+    names = ["ca.pem", "shop-1-key.pem", "shop-1.pem", "shop-2-key.pem", "shop-2.pem"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert "'Shop' is no agent's id" in refused(call("certs", "issue", str(folder), "Shop"))
+
+    files = {"ca": "ca.pem", "certificate": "shop-1.pem", "key": "shop-1-key.pem"}
+    path = out / "node.toml"
+    path.write_text(write_config(TABLES | {"tls": files}))
+    outcome = call("agent", "--check", str(path))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "mutual TLS" in outcome.out
+
+
+def test_certs_renew(call: Call, tmp_path: Path) -> None:
+    call("certs", "init", str(tmp_path))
+    call("certs", "issue", str(tmp_path), "shop-1", "--days", "40")
+    call("certs", "issue", str(tmp_path), "shop-2", "--days", "20")
+    renew = ("certs", "renew", str(tmp_path))
+    assert call(*renew, "--within-days", "10").out == "nothing had to be written\n"
+    assert call(*renew).out == f"written: {tmp_path}/shop-2.pem\n"
+    assert call(*renew).out == "nothing had to be written\n"
+    everything = call(*renew, "--all", "--days", "50").out
+    assert everything == f"written: {tmp_path}/shop-1.pem\nwritten: {tmp_path}/shop-2.pem\n"
+
+
+def test_options_have_the_defaults_of_what_they_set() -> None:
+    defaults = {
+        (name, parameter.name): parameter.default
+        for name, command in load("certs").commands.items()
+        for parameter in command.params
+    }
+    assert defaults["init", "days"] == certs.AUTHORITY_DAYS
+    assert defaults["issue", "days"] == defaults["renew", "days"] == certs.NODE_DAYS
+    assert defaults["renew", "within_days"] == certs.RENEW_WITHIN_DAYS
+
+
+def test_without_the_extra(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "coopbandits.fleet.certs")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    sentence = refused(call("certs", "init", str(tmp_path)))
+    assert sentence.startswith("error: cryptography is not installed; ")
+    assert sentence.endswith("pip install 'coopbandits[fleet]'")

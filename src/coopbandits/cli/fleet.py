@@ -14,7 +14,6 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.config.compare import compare_files
 from coopbandits.fleet.config.explain import explain
-from coopbandits.fleet.config.files import INSTALL
 
 app = typer.Typer()
 certs = typer.Typer(help="Make the certificates by which agents know each other.")
@@ -108,4 +107,7 @@ def _part(name: str) -> Any:
     except ModuleNotFoundError as error:
         if str(error.name).startswith("coopbandits"):
             raise
-        raise InputError(f"{INSTALL} ({error.name} is missing)") from error
+        raise InputError(
+            f"{error.name} is not installed; install what a fleet needs with: "
+            "pip install 'coopbandits[fleet]'"
+        ) from error
