@@ -97,7 +97,7 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
             f"{cluster.rounds_per_second:g} rounds per second leave each under 5 ms; slower links "
             "or busy machines will not keep up"
         )
-    if config.silence * cluster.rounds_per_second < 10:
+    if cluster.mode == "robust" and config.silence * cluster.rounds_per_second < 10:
         yield (
             f"a neighbour counts as gone after {config.silence:g} s, which is "
             f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
