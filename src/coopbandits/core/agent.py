@@ -194,7 +194,7 @@ class Aggregation(Stateful, ABC):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return this agent's share of all that was observed, K reward sums and K pull counts.
 
         Shares of all agents, after the same number of rounds, add up to everybody's rewards and

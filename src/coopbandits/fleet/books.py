@@ -139,7 +139,7 @@ class Books:
 
         After each of the last rounds where agents end them together, otherwise now.
         """
-        return self._shares or {self.rounds: self.agent.aggregation.held()}
+        return self._shares or {self.rounds: self.agent.aggregation.share()}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return those whose messages the agent would refuse; all where none is alone to blame."""
@@ -210,7 +210,7 @@ class Books:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._before, self._since = False, None, []
-            self._shares[self.rounds] = self.agent.aggregation.held()
+            self._shares[self.rounds] = self.agent.aggregation.share()
             self._shares.pop(self.rounds - 2 * KEPT, None)
 
     def _receive_late(self, before: State, messages: Mapping[int, Vector]) -> None:

@@ -115,7 +115,7 @@ class Guard:
     ) -> None:
         known = len(self._seen)
         for agent, total in zip(agents, pulls, strict=True):
-            if agent == flood.agent_id and total > flood.held()[flood.num_arms :].sum():
+            if agent == flood.agent_id and total > flood.share()[flood.num_arms :].sum():
                 raise InputError(f"a claim of {total:g} own pulls, more than this agent has made")
             before, when = self._seen.get(agent, (0.0, self.epoch))
             if not total <= before + self.most_pulls(now - when):

@@ -132,7 +132,7 @@ class FloodedTotals(Aggregation):
             if message.size > HEADER:
                 check_entries(message[HEADER:].reshape(-1, width), f"message from {sender}")
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the own totals."""
         at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
         return self.entries[at, HEADER : HEADER + 2 * self.num_arms].copy()

@@ -86,9 +86,9 @@ class SurveyedMixing(Aggregation):
         else:
             self.mixing = self._begin()
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the own pulls, and what the mixing holds once there is one."""
-        return self.own.copy() if self.mixing is None else self.mixing.held()
+        return self.own.copy() if self.mixing is None else self.mixing.share()
 
     def _begin(self) -> StagedMixing:
         """Return the mixing that follows from what was found."""
