@@ -11,18 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection
-from coopbandits.fleet.transport.sockets import (
-    Address,
-    connect,
-    listen,
-    require_loopback,
-    resolve,
-    text_of,
-    tune,
-)
+from coopbandits.fleet.transport.sockets import connect, listen, require_loopback, resolve, tune
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +73,7 @@ class TcpTransport(Transport):
     ----------
     node : str
         The agent's id.
-    listen : (host, port)
+    listen : Address
         Where to listen; port 0 lets the system choose, see `address`.
     neighbors : mapping
         From the neighbours' ids to where they listen. Names of hosts are looked up for every call.
@@ -140,11 +133,11 @@ class TcpTransport(Transport):
             self._sockets = listen(found)
         except OSError as error:
             raise InputError(
-                f"agent {self.node!r} cannot listen on {text_of(self.address)} "
+                f"agent {self.node!r} cannot listen on {self.address} "
                 f"({reason_of(error)}); choose another address, or stop who uses it"
             ) from None
         self.events = events
-        self.address = self._sockets[0].getsockname()[:2]
+        self.address = Address(*self._sockets[0].getsockname()[:2])
         for sock in self._sockets:
             self._spawn(self._accept(sock))
         for peer in self.neighbors:
@@ -226,7 +219,7 @@ class TcpTransport(Transport):
                 log.warning("agent %s cannot accept: %s", self.node, reason_of(error))
                 await asyncio.sleep(self.timing.connect)
                 continue
-            self._take(sock, address)
+            self._take(sock, Address(*address[:2]))
             await asyncio.sleep(0)  # or a burst of calls would keep everybody else waiting
 
     def _take(self, sock: socket.socket, address: Address) -> None:
@@ -234,7 +227,7 @@ class TcpTransport(Transport):
             task, oldest = next(iter(self._callers.items()))
             oldest.refuse("it made room for a newer caller")
             task.cancel()
-        connection = Connection(self, text_of(address), None)
+        connection = Connection(self, str(address), None)
         task = asyncio.create_task(self._establish(connection, sock))
         self._callers[task] = connection
         task.add_done_callback(self._callers.pop)
@@ -259,7 +252,7 @@ class TcpTransport(Transport):
         except OSError as error:
             log.debug("agent %s cannot reach %s: %s", self.node, peer, reason_of(error))
             return None
-        connection = Connection(self, text_of(address), peer)
+        connection = Connection(self, str(address), peer)
         await self._establish(connection, sock)
         return connection
 
