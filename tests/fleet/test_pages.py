@@ -8,6 +8,8 @@ import io
 import json
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -20,12 +22,15 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet import service
+from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.catalogue import CATALOGUE
+from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.client.exchange import ERRORS
-from coopbandits.fleet.config import parse_config
+from coopbandits.fleet.config import TlsFiles, parse_config
+from coopbandits.fleet.config.files import api_context
 
 from .api.running import ask, running
 from .api.stand_in import StandIn
@@ -101,6 +106,31 @@ def test_alerts_are_those_of_the_page() -> None:
     assert names == re.findall(r"^\| `(\w+)`", text, re.M)
     scrape = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())
     assert scrape["rule_files"] == ["alerts.yml"]
+
+
+def test_prometheus_gets_in_as_its_example_says(tmp_path: Path) -> None:
+    yaml: Any = importlib.import_module("yaml")
+    (job,) = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())["scrape_configs"]
+    init_authority(tmp_path)
+    issue(tmp_path, ["shop-1", "prometheus"])
+    ca, certificate, key = (
+        tmp_path / Path(job["tls_config"][file]).name
+        for file in ("ca_file", "cert_file", "key_file")
+    )
+    own = TlsFiles(tmp_path / "ca.pem", tmp_path / "shop-1.pem", tmp_path / "shop-1-key.pem")
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificate, key)
+    name = job["static_configs"][0]["targets"][0].partition(":")[0]
+    with running(StandIn(), "0.0.0.0:0", tls=api_context(own)) as server:
+        place = "127.0.0.1", parse_address(server.address).port
+        with (
+            socket.create_connection(place, timeout=5) as raw,
+            context.wrap_socket(raw, server_hostname=name) as link,
+        ):
+            link.sendall(b"GET /metrics HTTP/1.1\r\nhost: shop-1\r\nconnection: close\r\n\r\n")
+            with link.makefile("rb") as answer:
+                assert b"coopbandits_link_up" in answer.read()
+    assert job["scheme"] == "https"
 
 
 def test_the_table_of_paths_is_that_of_the_api() -> None:
