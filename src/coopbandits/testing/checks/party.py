@@ -15,7 +15,7 @@ MakeTransport = Callable[[str, tuple[str, ...]], Transport]
 STEP = 0.002
 """Seconds between two looks at whether something has happened."""
 
-CALM = 0.1
+CALM = 0.05
 """Seconds in which something that must not happen is given the chance to."""
 
 
