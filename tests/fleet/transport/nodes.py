@@ -9,7 +9,8 @@ from pathlib import Path
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import Credentials
-from coopbandits.fleet.transport.tcp import TcpTransport, Timing
+from coopbandits.fleet.transport.tcp import TcpTransport
+from coopbandits.fleet.transport.timing import Timing
 
 NODES = ("alpha", "beta", "gamma")
 QUICK = Timing(handshake=2.0, first_pause=0.01, longest_pause=0.1)
