@@ -76,8 +76,8 @@ class Runtime:
         books = open_books(config, disk, self.clock(), words() | 1)
         self.node = make_node(config, books, transport, self.clock)
         self.desk = Desk(config, self.node, words)
-        self._beat: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._beat: asyncio.TimerHandle | None = None
         self._armed = math.inf
 
     @property
@@ -93,7 +93,7 @@ class Runtime:
         self._on_tick()
 
     async def stop(self) -> None:
-        """Stop gossip, and close the journal; also where `start` failed."""
+        """Stop gossip, also one that could not begin, and close the journal."""
         for handle in (self._beat, self._timer):
             if handle:
                 handle.cancel()
