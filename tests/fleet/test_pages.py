@@ -10,18 +10,19 @@ import re
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet import service
+from coopbandits.fleet import events, frames, service
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
@@ -37,6 +38,7 @@ from .api.stand_in import StandIn
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
+FLEET = ROOT / "src" / "coopbandits" / "fleet"
 KEY = "secret"
 
 
@@ -45,6 +47,11 @@ def rows(page: Path, columns: int) -> list[list[str]]:
     lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if len(row) == columns]
+
+
+def text_after(page: str, start: str) -> str:
+    """Return a page from the first line that begins so."""
+    return (DOCS / page).read_text().partition(f"\n{start}")[2]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -149,6 +156,31 @@ def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
     raised |= {429: service.TooManyTicketsError, **ERRORS}
     raised |= {500: service.UnavailableError, 503: service.UnavailableError}
     assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
+
+
+def test_the_table_of_a_header_is_that_of_frames() -> None:
+    text = (DOCS / "fleet/protocol.md").read_text()
+    listed = re.findall(r"^\| (\d+) \| (\d) \| (\w+) \|", text, re.M)
+    codes = frames.HEADER.format.removeprefix("<")
+    assert [int(size) for _, size, _ in listed] == [struct.calcsize(f"<{code}") for code in codes]
+    starts = [struct.calcsize(f"<{codes[:at]}") for at in range(len(codes))]
+    assert [int(start) for start, _, _ in listed] == starts
+    assert f"a header of {frames.HEADER.size} bytes" in text
+    assert f"`{frames.MAGIC:#06X}`".replace("0X", "0x") in text
+    assert ", ".join(f"{kind.value} {kind.name}" for kind in frames.Kind) in text
+
+
+def test_the_table_of_events_is_that_of_the_journal() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", text_after("fleet/protocol.md", "| event | when"), re.M)
+    assert listed == [kind.__name__ for kind in get_args(events.Event)]
+
+
+def test_the_table_of_reasons_is_that_of_the_protocol() -> None:
+    table = text_after("fleet/protocol.md", "| reason | what was wrong").partition("\n\n")[0]
+    listed = re.findall(r"`([a-z ]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
+    code = "".join((FLEET / file).read_text() for file in ("node.py", "gossip.py", "frames.py"))
+    used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\()"([a-z ]+)"'
+    assert sorted(listed) == sorted(set(re.findall(used, code)))
 
 
 @pytest.fixture(scope="module")
