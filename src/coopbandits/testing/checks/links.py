@@ -178,7 +178,7 @@ async def strangers(meeting: Meeting) -> None:
     did = "a stranger came, but alpha was not told"
     await meeting.until(lambda: bool(alpha.witness.refusals), did, expected)
     await meeting.calm()
-    if gamma.witness.ups or alpha.witness.ups != ["beta"]:
+    if gamma.witness.ups or "gamma" in alpha.witness.ups:
         raise finding("a stranger got a link", expected)
     if gamma.transport.send("alpha", b"let me in") is not False:
         raise finding("a stranger could send", "False")
