@@ -90,7 +90,13 @@ class DropsTheUnknown(MemoryTransport):
 class DropsAtOneEnd(MemoryTransport):
     def drop(self, peer: str, reason: str) -> None:
         if peer in self.up:
-            self.events.link_down(peer, reason)
+            self.tell(self.events.link_down, peer, reason)
+
+
+class DropsAtOnce(MemoryTransport):
+    def drop(self, peer: str, reason: str) -> None:
+        if peer in self.up:
+            self.link_down(peer, self.up[peer], reason)
 
 
 class DropsForGood(MemoryTransport):

@@ -33,6 +33,7 @@ BROKEN: dict[str, tuple[MemoryNetwork, ...]] = {
     ),
     "drop and return": (
         Using(broken.DropsAtOneEnd),
+        Using(broken.DropsAtOnce),
         Using(broken.DropsForGood),
         Using(broken.DropsTwice),
         Using(broken.ForgetsTheReason),

@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
     address : str
         Where the other end is.
     peer : str or None
-        Whom was dialled; None for an end that dialled us.
+        Who was dialled; None for an end that dialled us.
 
     Attributes
     ----------
@@ -92,18 +92,17 @@ class Connection(asyncio.Protocol):
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != ALPN:
             return self.refuse(f"it does not speak {ALPN}")
         if not self.dialled:
-            return self._admit(name)
+            return self._admit(name, transport)
         if name != self.peer:
             return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
         return None
 
-    def _admit(self, name: str) -> None:
+    def _admit(self, name: str, transport: asyncio.Transport) -> None:
         objection = self.links.objection(name)
         if objection:
             return self.refuse(objection)
-        assert self.transport is not None  # noqa: S101  it has just been heard
         self.peer = name
-        self.transport.write(WELCOME)
+        transport.write(WELCOME)
         return self._begin()
 
     def _begin(self) -> None:
@@ -133,8 +132,8 @@ class Connection(asyncio.Protocol):
         length = self._heard[0]
         if len(self._heard) > length + 1 or length == 0:
             return self.refuse("it sent something else than its name")
-        if len(self._heard) == length + 1:
-            return self._admit(self._heard[1:].decode("ascii", "replace"))
+        if len(self._heard) == length + 1 and self.transport is not None:
+            return self._admit(self._heard[1:].decode("ascii", "replace"), self.transport)
         return None
 
     def refuse(self, reason: str) -> None:
