@@ -62,7 +62,7 @@ async def agent(
     timing: Timing = QUICK,
 ) -> AsyncIterator[tuple[TcpTransport, Witness]]:
     proof = credentials(folder, node) if folder else None
-    transport = TcpTransport(node, ("127.0.0.1", 0), neighbors, proof, timing=timing)
+    transport = TcpTransport(node, Address("127.0.0.1", 0), neighbors, proof, timing=timing)
     witness = Witness(node)
     await transport.start(witness)
     try:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import ALPN
 from coopbandits.fleet.transport import tcp
-from coopbandits.fleet.transport.sockets import Address
 from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.party import Witness
 
@@ -52,7 +52,7 @@ async def heard_by_caller(
             await writer.wait_closed()
 
 
-SOMEWHERE = {"beta": ("127.0.0.1", 1)}
+SOMEWHERE = {"beta": Address("127.0.0.1", 1)}
 """Where a neighbour is said to be that is never dialled."""
 
 
@@ -114,7 +114,10 @@ def test_the_right_caller_is_welcome(certificates: Path) -> None:
 
 def test_the_lower_id_must_wait_to_be_dialled(certificates: Path) -> None:
     async def scenario() -> None:
-        async with agent("beta", certificates, {"alpha": ("127.0.0.1", 1)}) as (beta, witness):
+        async with agent("beta", certificates, {"alpha": Address("127.0.0.1", 1)}) as (
+            beta,
+            witness,
+        ):
             assert await heard_by_caller(beta.address, client(certificates, "alpha")) == b""
             await until(lambda: ("alpha", "'alpha' has the lower id") in short(witness))
             assert witness.ups == []
@@ -171,7 +174,7 @@ def test_the_one_dialled_must_prove_who_it_is(
         folder = certificates if authority == "own" else other_certificates
         context = credentials(folder, node).contexts().server if node else None
         server = await asyncio.start_server(handler, "127.0.0.1", 0, ssl=context)
-        where = {"alpha": server.sockets[0].getsockname()}
+        where = {"alpha": Address(*server.sockets[0].getsockname())}
         async with server, agent("beta", certificates, where, HASTY) as (_, witness):
             await until(lambda: len(witness.refusals) > 1)
             assert witness.refusals[0][0].startswith(who)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from coopbandits.core import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.certs import renew
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
@@ -19,7 +20,7 @@ from coopbandits.testing.checks.party import Witness
 
 from .nodes import QUICK, agent, credentials, places, until
 
-HERE = ("127.0.0.1", 0)
+HERE = Address("127.0.0.1", 0)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ HERE = ("127.0.0.1", 0)
 )
 def test_without_tls_nobody_outside_may_be_involved(listen: str, neighbor: str) -> None:
     with pytest.raises(InputError, match="not on the loopback interface, and there is no TLS"):
-        TcpTransport("beta", (listen, 7400), {"alpha": (neighbor, 7400)}, None)
+        TcpTransport("beta", Address(listen, 7400), {"alpha": Address(neighbor, 7400)}, None)
 
 
 def test_an_agent_is_not_its_own_neighbour() -> None:
@@ -39,7 +40,7 @@ def test_an_agent_is_not_its_own_neighbour() -> None:
 def test_an_address_in_use_is_one_sentence() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            transport = TcpTransport("alpha", taken.getsockname(), {}, None)
+            transport = TcpTransport("alpha", Address(*taken.getsockname()), {}, None)
             with pytest.raises(
                 InputError, match=r"'alpha' cannot listen on 127\.0\.0\.1:\d+ \(Add"
             ):
@@ -51,10 +52,10 @@ def test_an_address_in_use_is_one_sentence() -> None:
 
 def test_names_of_hosts_are_looked_up() -> None:
     async def scenario() -> None:
-        alpha = TcpTransport("alpha", ("localhost", 0), {"beta": HERE}, None, timing=QUICK)
+        alpha = TcpTransport("alpha", Address("localhost", 0), {"beta": HERE}, None, timing=QUICK)
         witness = Witness("alpha")
         await alpha.start(witness)
-        where = {"alpha": ("localhost", alpha.address[1])}
+        where = {"alpha": Address("localhost", alpha.address[1])}
         async with agent("beta", None, where) as (_, at_beta):
             await until(lambda: at_beta.ups and witness.ups)
         await alpha.stop()
@@ -98,7 +99,7 @@ def test_an_unknown_host_is_no_refusal(certificates: Path, monkeypatch: pytest.M
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
     async def scenario() -> None:
-        where = {"alpha": ("alpha.invalid", 7400)}
+        where = {"alpha": Address("alpha.invalid", 7400)}
         async with agent("beta", certificates, where) as (_, witness):
             await asyncio.sleep(0.05)
             assert witness.events == 0
