@@ -30,7 +30,7 @@ from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.catalogue import CATALOGUE
 from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.client.exchange import ERRORS
-from coopbandits.fleet.config import TlsFiles, parse_config
+from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import api_context
 
 from .api.running import ask, running
@@ -227,6 +227,8 @@ def test_the_curl_of_the_page_works(server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(KEY)
     commands = blocks(DOCS / "fleet/api.md", "sh")
     assert len(commands) == 4
+    (both,) = (text for text in blocks(ROOT / "README.md", "sh") if "curl" in text)
+    commands += both.splitlines()
     for command in commands:
         ticket = ask(server, "POST", "/choose").json()["ticket"]
         command = command.replace("127.0.0.1:8400", server.address).replace("TICKET", ticket)
@@ -237,10 +239,18 @@ def test_the_curl_of_the_page_works(server: ApiServer, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_configuration_is_accepted() -> None:
-    data = tomllib.loads((EXAMPLES / "shop-1.toml").read_text())
+def accepted(text: str) -> NodeConfig:
     now = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
-    config = parse_config(data, "shop-1.toml", now=now)
+    return parse_config(tomllib.loads(text), "shop-1.toml", now=now)
+
+
+def test_the_configuration_of_the_readme_is_accepted() -> None:
+    (text,) = blocks(ROOT / "README.md", "toml")
+    assert accepted(text).cluster == accepted((EXAMPLES / "shop-1.toml").read_text()).cluster
+
+
+def test_the_configuration_is_accepted() -> None:
+    config = accepted((EXAMPLES / "shop-1.toml").read_text())
     assert (config.id, list(config.neighbors)) == ("shop-1", ["shop-2", "shop-3"])
     assert str(config.journal) == "/var/lib/coopbandits/shop-1"
 
