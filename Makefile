@@ -10,7 +10,7 @@ run: .venv/.base
 
 # Agents are measured by their own tests alone, and kernels compiled before: to count lines while
 # agents play, or while kernels are compiled, takes minutes.
-OTHERS = cli experiments network plots problems results sim testing theory
+OTHERS = cli experiments fleet network plots problems results sim testing theory
 ENGINES = tests/testing $(wildcard tests/sim/test_*engines.py) tests/sim/test_equalities.py \
           tests/sim/test_determinism.py tests/sim/test_shuffle.py tests/sim/test_oracles.py
 

@@ -1,15 +1,10 @@
-"""A configuration that is right, to be spoiled; and certificates for it."""
+"""A configuration that is right, to be spoiled."""
 
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from coopbandits.fleet.config import NodeConfig, parse_config
 
@@ -50,52 +45,3 @@ def spoiled(*changes: tuple[str, Any]) -> dict[str, Any]:
 
 def made(*changes: tuple[str, Any], insecure: bool = False) -> NodeConfig:
     return parse_config(spoiled(*changes), "here/node.toml", now=NOW, insecure=insecure)
-
-
-class Authority:
-    """A certificate authority that makes certificates of any kind."""
-
-    def __init__(self, name: str = "authority", start: float = NOW, days: float = 1000) -> None:
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        self.certificate = self._sign(self.name, self.key.public_key(), (), start, days)
-
-    def issue(
-        self, folder: Path, name: str, *, names: tuple[str, ...] = (), days: float = 90
-    ) -> None:
-        """Write NAME.pem and NAME-key.pem, and the authority's ca.pem."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        certificate = self._sign(subject, key.public_key(), names or (name,), NOW, days)
-        (folder / "ca.pem").write_bytes(pem(self.certificate))
-        (folder / f"{name}.pem").write_bytes(pem(certificate))
-        (folder / f"{name}-key.pem").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        (folder / f"{name}-key.pem").chmod(0o600)
-
-    def _sign(
-        self, subject: x509.Name, key: Any, names: tuple[str, ...], start: float, days: float
-    ) -> x509.Certificate:
-        begin = datetime.fromtimestamp(start, UTC) - timedelta(days=1)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self.name)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(begin)
-            .not_valid_after(begin + timedelta(days=1 + days))
-        )
-        if names and names != ("nobody",):
-            sans = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
-            builder = builder.add_extension(sans, critical=False)
-        return builder.sign(self.key, hashes.SHA256())
-
-
-def pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -132,3 +132,9 @@ def test_an_api_for_others() -> None:
     made(api, ("api_tls", {"ca": "a", "certificate": "b", "key": "c"}))
     for private in ("127.0.0.1:0", "[::1]:8400", "unix:/run/agent.sock"):
         made(("node.api", private))
+
+
+def test_the_path_of_a_socket_is_short() -> None:
+    made(("node.api", "unix:/run/" + "x" * 98))
+    (found,) = problems(("node.api", "unix:/run/" + "x" * 99))
+    assert found.endswith("is longer than 103 bytes; shorten the path")

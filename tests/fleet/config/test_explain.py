@@ -1,32 +1,38 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import NodeConfig, parse_config
 from coopbandits.fleet.config.explain import explain, find_warnings
 
-from .sample import NOW, REMOVED, Authority, made, spoiled
+from .sample import NOW, REMOVED, made, spoiled
 
 DAY = 86400.0
+START = float(int(time.time()))  # of certificates, which the clock decides about
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> NodeConfig:
     """A node with certificates."""
-    Authority().issue(tmp_path, "shop-1")
+    init_authority(tmp_path)
+    issue(tmp_path, ["shop-1"], now=datetime.fromtimestamp(START, UTC))
     return parse_config(spoiled(), tmp_path / "node.toml", now=NOW)
 
 
 def rows(config: NodeConfig) -> dict[str, str]:
-    lines = [line.split("  ", 1) for line in explain(config, NOW).splitlines()]
+    lines = [line.split("  ", 1) for line in explain(config, START).splitlines()]
     return {line[0]: line[1].strip() for line in lines if len(line) == 2}
 
 
 def test_explain(config: NodeConfig, tmp_path: Path) -> None:
+    end = datetime.fromtimestamp(START + 90 * DAY, UTC)
     assert rows(config) == {
         "node": f"shop-1 of cluster shop, configuration {config.cluster.hash[:12]}",
         "learning": "since 2026-01-31 12:00:00 UTC, 3 arms",
@@ -41,9 +47,9 @@ def test_explain(config: NodeConfig, tmp_path: Path) -> None:
         "neighbours": "2: shop-2 at 10.0.0.2:7400, shop-3 at [fd00::3]:7401",
         "journal": f"{tmp_path}/memory/shop-1, survives the death of the process",
         "API": "127.0.0.1:8400",
-        "certificate": "valid until 2026-08-30 (90 days)",
+        "certificate": f"valid until {end:%Y-%m-%d} (90 days)",
     }
-    assert "warning" not in explain(config, NOW)
+    assert "warning" not in explain(config, START)
 
 
 def test_explain_other_settings(config: NodeConfig) -> None:
@@ -71,16 +77,16 @@ def test_explain_other_settings(config: NodeConfig) -> None:
 )
 def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sentence: str) -> None:
     changed = replace(config, cluster=replace(config.cluster, **{key: value}))
-    (found,) = find_warnings(changed, NOW)
+    (found,) = find_warnings(changed, START)
     assert sentence in found
-    assert explain(changed, NOW).endswith(f"\nwarning: {found}")
+    assert explain(changed, START).endswith(f"\nwarning: {found}")
 
 
 def test_warnings_of_the_node(config: NodeConfig) -> None:
-    assert list(find_warnings(config, NOW + 76 * DAY)) == []
-    (found,) = find_warnings(config, NOW + 76.5 * DAY)
-    assert found == "the certificate expires in 13 days; renew it with: coopbandits certs renew"
+    assert list(find_warnings(config, START + 76 * DAY)) == []
+    (found,) = find_warnings(config, START + 76.5 * DAY)
+    assert found == "the certificate expires in 13 days; renew it: coopbandits certs renew"
     changes = (("tls", REMOVED), ("neighbors", REMOVED), ("node.listen", "127.0.0.1:0"))
-    alone, without = find_warnings(made(*changes, insecure=True), NOW)
+    alone, without = find_warnings(made(*changes, insecure=True), START)
     assert alone.startswith("shop-1 has no neighbours and learns alone")
     assert without.startswith("without TLS every process on this machine can take part")

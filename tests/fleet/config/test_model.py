@@ -8,8 +8,9 @@ import pytest
 from coopbandits import DDUCB, FloodTS
 from coopbandits.core.agent import LocalView
 from coopbandits.core.registry import EXAMPLES, POLICIES
+from coopbandits.fleet import frames
 from coopbandits.fleet.config import Address, ClusterConfig, agent_number
-from coopbandits.fleet.config.model import MODES
+from coopbandits.fleet.config.model import MODES, PROTOCOL_VERSION
 
 from .sample import made
 
@@ -99,6 +100,7 @@ def test_every_setting_of_the_cluster_changes_the_hash(key: str) -> None:
 
 
 def test_another_protocol_is_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PROTOCOL_VERSION == frames.VERSION
     before = made().cluster.hash
     monkeypatch.setattr("coopbandits.fleet.config.model.PROTOCOL_VERSION", 2)
     assert made().cluster.hash != before

@@ -9,6 +9,7 @@ import pytest
 
 from coopbandits import InputError
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import (
     Address,
     ClusterConfig,
@@ -21,7 +22,7 @@ from coopbandits.fleet.config import (
 )
 from coopbandits.fleet.config.model import MODES
 
-from .sample import GOOD, NOW, REMOVED, Authority, made, spoiled
+from .sample import GOOD, NOW, REMOVED, made
 
 
 def problems(*changes: tuple[str, Any], insecure: bool = False) -> list[str]:
@@ -178,19 +179,24 @@ def test_time_zones() -> None:
     assert made(("cluster.epoch", elsewhere)) == made()
 
 
-def write(folder: Path, **more: Any) -> Path:
+def certify(folder: Path) -> None:
+    init_authority(folder)
+    issue(folder, ["shop-1"])
+
+
+def write(folder: Path) -> Path:
     path = folder / "node.toml"
-    path.write_text(write_config(spoiled() | more))
+    path.write_text(write_config(GOOD))
     return path
 
 
 def test_a_file(tmp_path: Path) -> None:
-    Authority().issue(tmp_path, "shop-1")
+    certify(tmp_path)
     config = read_config(write(tmp_path), now=NOW)
     assert config == parse_config(GOOD, tmp_path / "node.toml", now=NOW)
     assert config.journal == tmp_path / "memory" / "shop-1"
-    (tmp_path / "shop-1.pem").unlink()
-    with pytest.raises(ConfigError, match=r"node.toml: cannot read .*shop-1.pem: No such file"):
+    (tmp_path / "shop-1-key.pem").unlink()
+    with pytest.raises(ConfigError, match=r"node.toml: cannot read .*shop-1-key.pem: No such file"):
         read_config(write(tmp_path), now=NOW)
 
 
@@ -208,5 +214,5 @@ def test_the_example_in_the_documentation(tmp_path: Path) -> None:
 
     text = str(read.__doc__).split("::\n\n")[1].split("`ClusterConfig`")[0]
     (tmp_path / "node.toml").write_text(re.sub("^    ", "", text, flags=re.MULTILINE))
-    Authority().issue(tmp_path, "shop-1")
+    certify(tmp_path)
     assert read_config(tmp_path / "node.toml", now=NOW).id == "shop-1"

@@ -9,6 +9,9 @@ from typing import Any
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config.model import Address, ClusterConfig, NodeConfig, agent_number
 
+LONGEST_SOCKET = 103
+"""Bytes of a Unix socket's path that every system takes."""
+
 
 def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> Iterator[str]:
     """Yield a sentence for everything that does not fit together."""
@@ -107,7 +110,11 @@ def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
 def _api(config: NodeConfig) -> Iterator[str]:
     """Refuse to serve everybody: the API is off this machine only with a token or with TLS."""
     place = config.api
-    if not isinstance(place, Address) or place.is_loopback:
+    if not isinstance(place, Address):
+        if len(bytes(place)) > LONGEST_SOCKET:
+            yield f"[node] api unix:{place} is longer than {LONGEST_SOCKET} bytes; shorten the path"
+        return
+    if place.is_loopback:
         return
     if config.tls is None:
         yield (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from coopbandits.fleet.config.files import read_certificates
+from coopbandits.fleet.config.files import read_credentials
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
 
@@ -47,8 +47,9 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
     yield "API", _api(config)
     if config.tls:
-        end = _valid_until(config.tls.certificate)
-        yield "certificate", f"valid until {end:%Y-%m-%d} ({_days_left(end, now)} days)"
+        end = read_credentials(config.id, config.tls).expires
+        day = datetime.fromtimestamp(end, UTC)
+        yield "certificate", f"valid until {day:%Y-%m-%d} ({(end - now) // DAY:.0f} days)"
 
 
 def _rewards(config: NodeConfig) -> str:
@@ -79,14 +80,6 @@ def _api(config: NodeConfig) -> str:
     return ", ".join(filter(None, (place, token, tls)))
 
 
-def _valid_until(certificate: Path) -> datetime:
-    return read_certificates(certificate)[0].not_valid_after_utc
-
-
-def _days_left(end: datetime, now: float) -> int:
-    return int((end.timestamp() - now) // DAY)
-
-
 def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
     """Yield a sentence for everything that works, and may not be what was wanted."""
     cluster = config.cluster
@@ -104,13 +97,13 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
             f"{cluster.rounds_per_second:g} rounds per second leave each under 5 ms; slower links "
             "or busy machines will not keep up"
         )
-    if config.silence * cluster.rounds_per_second < 10:
+    if cluster.mode == "robust" and config.silence * cluster.rounds_per_second < 10:
         yield (
             f"a neighbour counts as gone after {config.silence:g} s, which is "
             f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
             "gone"
         )
     if config.tls:
-        left = _days_left(_valid_until(config.tls.certificate), now)
+        left = (read_credentials(config.id, config.tls).expires - now) // DAY
         if left < 14:
-            yield f"the certificate expires in {left} days; renew it with: coopbandits certs renew"
+            yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"

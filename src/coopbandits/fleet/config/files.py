@@ -1,36 +1,32 @@
-"""The files that a configuration names: certificates, keys and tokens, checked before the start."""
+"""The files that a configuration names: certificates, keys and tokens, tried before the start."""
 
 from __future__ import annotations
 
+import ssl
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
+from coopbandits.fleet.tls import Credentials, reason_of
 
 LEAST_TOKEN = 16
 """Characters of a token that nobody guesses."""
 
-INSTALL = "the fleet's libraries are not installed; install them: pip install 'coopbandits[fleet]'"
 
-
-def find_bad_files(config: NodeConfig, now: float) -> Iterator[str]:
+def find_bad_files(config: NodeConfig) -> Iterator[str]:
     """Yield a sentence for everything with which an agent could not start."""
     if config.uvloop and find_spec("uvloop") is None:
         yield "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
     if config.token_file is not None:
         yield from _problem(read_token, config.token_file)
     if config.tls is not None:
-        yield from _problem(check_identity, config.tls, config.id, now)
+        yield from _problem(read_credentials, config.id, config.tls)
     if config.api_tls is not None:
-        yield from _problem(check_pair, config.api_tls, now)
+        yield from _problem(api_context, config.api_tls)
 
 
 def _problem(check: Callable[..., Any], *arguments: Any) -> Iterator[str]:
@@ -41,7 +37,7 @@ def _problem(check: Callable[..., Any], *arguments: Any) -> Iterator[str]:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file that nobody else may read."""
+    """Return the token in a file that not everybody may read."""
     token = _read_secret(path).decode("utf-8", errors="replace").strip()
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InputError(
@@ -51,96 +47,38 @@ def read_token(path: Path) -> str:
     return token
 
 
-def check_identity(files: TlsFiles, node_id: str, now: float) -> None:
-    """Refuse files with which the neighbours would not know this node."""
-    chain = check_pair(files, now)
-    names = dns_names(chain[0])
-    if node_id not in names:
+def read_credentials(node_id: str, files: TlsFiles) -> Credentials:
+    """Return what neighbours know a node by; refuse a key that everybody may read."""
+    _read_secret(files.key)
+    return Credentials(node_id, *files)
+
+
+def api_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return the TLS of an API that serves those with a certificate of the authority alone."""
+    _read_secret(files.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(files.ca)
+        # A password is asked for at the terminal unless one is given; none is right by accident.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except OSError as error:
+        names = ", ".join(map(str, files))
         raise InputError(
-            f"certificate {files.certificate} is that of {', '.join(names) or 'nobody'}, but this "
-            f"node is {node_id}; the two must be the same"
-        )
-    issuers_of = [*([other] for other in chain[1:]), read_certificates(files.ca)]
-    for certificate, issuers in zip(chain, issuers_of, strict=True):
-        if not any(_is_issued_by(certificate, issuer, now) for issuer in issuers):
-            raise InputError(
-                f"certificate {files.certificate} is not signed by {files.ca}, or the latter is "
-                "not valid now; take both from the same authority"
-            )
-
-
-def check_pair(files: TlsFiles, now: float) -> list[Certificate]:
-    """Return the certificates of a file, the own one first; refuse one without its key."""
-    chain = read_certificates(files.certificate)
-    own, time = chain[0], datetime.fromtimestamp(now, UTC)
-    if not own.not_valid_before_utc <= time <= own.not_valid_after_utc:
-        raise InputError(
-            f"certificate {files.certificate} is valid from {own.not_valid_before_utc:%Y-%m-%d} to "
-            f"{own.not_valid_after_utc:%Y-%m-%d}, and now it is {time:%Y-%m-%d %H:%M} UTC; "
-            "renew it, or look at the clock"
-        )
-    if _public_key(_read_secret(files.key), files.key) != own.public_key():
-        raise InputError(f"key {files.key} does not belong to certificate {files.certificate}")
-    read_certificates(files.ca)
-    return chain
-
-
-def read_certificates(path: Path) -> list[Certificate]:
-    """Return all certificates of a PEM file."""
-    try:
-        from cryptography.x509 import load_pem_x509_certificates
-    except ImportError as error:
-        raise InputError(INSTALL) from error
-    content = _read(path)
-    try:
-        return load_pem_x509_certificates(content)
-    except ValueError as error:
-        raise InputError(f"{path} holds no certificate in PEM format") from error
-
-
-def dns_names(certificate: Certificate) -> Sequence[str]:
-    """Return the DNS names that a certificate is for."""
-    from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName
-
-    try:
-        extension = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
-    except ExtensionNotFound:
-        return []
-    return extension.value.get_values_for_type(DNSName)
-
-
-def _is_issued_by(certificate: Certificate, issuer: Certificate, now: float) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
-    time = datetime.fromtimestamp(now, UTC)
-    try:
-        certificate.verify_directly_issued_by(issuer)
-    except (InvalidSignature, TypeError, ValueError):
-        return False
-    return issuer.not_valid_before_utc <= time <= issuer.not_valid_after_utc
-
-
-def _public_key(pem: bytes, path: Path) -> Any:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    try:
-        return load_pem_private_key(pem, password=None).public_key()
-    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(f"{path} holds no private key in PEM format without a password") from error
+            f"[api_tls] {names} cannot be used together: {reason_of(error)}; give an authority, "
+            "a certificate and its key in PEM format"
+        ) from error
+    return context
 
 
 def _read_secret(path: Path) -> bytes:
-    content = _read(path)
-    if path.stat().st_mode & stat.S_IROTH:
-        raise InputError(f"everybody can read {path}; forbid it with: chmod o-r {path}")
-    return content
-
-
-def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        content, mode = path.read_bytes(), path.stat().st_mode
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}; give a file that this user can read"
         ) from error
+    if mode & stat.S_IROTH:
+        raise InputError(f"everybody can read {path}; forbid it with: chmod o-r {path}")
+    return content

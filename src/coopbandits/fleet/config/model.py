@@ -15,7 +15,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 PROTOCOL_VERSION = 1
-"""Agents of another version do not understand each other; part of the cluster's hash."""
+"""Version of frames and hashes: agents of another one do not understand each other."""
 
 MODES = {
     "flood-ts": "robust",

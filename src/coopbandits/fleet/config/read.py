@@ -107,7 +107,7 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
         Accept a file without [tls], where nobody on another machine can be reached.
     """
     config = parse_config(load(path), path, now=now, insecure=insecure)
-    problems = list(find_bad_files(config, now))
+    problems = list(find_bad_files(config))
     if problems:
         raise ConfigError(str(path), problems)
     return config

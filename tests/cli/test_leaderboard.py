@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from coopbandits import Cell, Result, Sweep
-from coopbandits.cli import main
 from coopbandits.experiments import leaderboard
 from coopbandits.experiments.suite import Plan, make_plan
 from coopbandits.sim.ledger import Ledger, run_cell
+
+from .calls import Call
 
 SMALL = (
     "leaderboard", "--scenario", "few-agents", "--scenario", "two-arms", "--policy", "dducb",
@@ -24,19 +24,9 @@ SMALL = (
 FILES = "leaderboard.csv, leaderboard.svg, leaderboard.png, leaderboard.html"
 
 
-class Outcome(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Outcome]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run the command line in this process, cells in a thread of it."""
-    monkeypatch.setenv("NO_COLOR", "1")
+@pytest.fixture(autouse=True)
+def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Play cells in a thread of this process."""
     play = leaderboard.play
 
     def in_a_thread(plan: Plan, folder: Path, **how: Any) -> Sweep:
@@ -44,15 +34,6 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
             return play(plan, folder, thread, **how)
 
     monkeypatch.setattr(leaderboard, "play", in_a_thread)
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["coopbandits", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert isinstance(stop.value.code, int | None)
-        return Outcome(stop.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 def test_leaderboard(call: Call, tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""The command line: argument parsing only.
+
+A command's module is imported when the command is called, so that an agent's process loads nothing
+that only simulations need, and `coopbandits --help` loads nothing at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from coopbandits.cli.screen import say
+from coopbandits.core.errors import InputError
+
+COMMANDS = {
+    "reproduce": (
+        "paper",
+        "Play the paper's figures, judge its claims, write a report; a second start does the rest.",
+    ),
+    "graph": (
+        "graphs",
+        "Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage.",
+    ),
+    "simulate": (
+        "simulations",
+        "Simulate policies on the same tapes; print the table, write result, figure and report.",
+    ),
+    "run": (
+        "simulations",
+        "Play an experiment file, through crashes and interruptions; a second start does the rest.",
+    ),
+    "leaderboard": (
+        "suites",
+        "Score every policy in every scenario of the suite; a second start does the rest.",
+    ),
+    "bounds": (
+        "graphs",
+        "Print the regret that theory promises, and where that promise is empty.",
+    ),
+    "bench": (
+        "suites",
+        "Print the cost of an agent-round over the cost of one random draw.",
+    ),
+    "gallery": (
+        "suites",
+        "Play one of the further experiments, through interruptions; without a name, list them.",
+    ),
+    "agent": (
+        "fleet",
+        "Run one agent beside an application; with --check, say what its configuration means.",
+    ),
+    "certs": (
+        "fleet",
+        "Make the certificates by which agents know each other.",
+    ),
+}
+"""Name → the module that has it, and what it does."""
+
+
+def load(name: str) -> Any:
+    """Import a command."""
+    module = import_module(f"coopbandits.cli.{COMMANDS[name][0]}")
+    return get_group(module.app).commands[name]
+
+
+class LazyGroup(TyperGroup):
+    """Commands that are listed as they are registered, and imported when they are called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the arguments begin with."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(str(name)), rest
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    help="Decentralised cooperative bandits: simulate, compare, reproduce.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def commands() -> None:
+    """Decentralised cooperative bandits: simulate, compare, reproduce."""
+
+
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, help=_help)(lambda: None)
+
+
+def main() -> None:
+    """Run the command line; bad input is a sentence, or one per line, and exit status 2."""
+    try:
+        app()
+    except InputError as error:
+        sys.exit(say("\n".join(f"error: {line}" for line in str(error).splitlines()), 2))

@@ -1,0 +1,113 @@
+"""`coopbandits agent` and `coopbandits certs`: what runs on the machines of a fleet."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coopbandits.cli.screen import say
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import read_config
+from coopbandits.fleet.config.compare import compare_files
+from coopbandits.fleet.config.explain import explain
+
+app = typer.Typer()
+certs = typer.Typer(help="Make the certificates by which agents know each other.")
+app.add_typer(certs, name="certs", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(help="folder of the authority")]
+Out = Annotated[
+    Path | None, typer.Option(help="folder of the certificates; beside the authority unless given")
+]
+Days = Annotated[int, typer.Option(help="how long a certificate is valid")]
+Force = Annotated[bool, typer.Option("--force", help="overwrite files")]
+
+
+@app.command("agent")
+def agent_command(
+    config: Annotated[list[Path], typer.Argument(help="a TOML file; several with --check")],
+    check: Annotated[
+        bool, typer.Option("--check", help="say what it means; start nothing")
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="accept a file without TLS, on one machine")
+    ] = False,
+) -> None:
+    """Run one agent beside an application; with --check, say what its configuration means."""
+    if check:
+        raise typer.Exit(_check(config, insecure=insecure))
+    if len(config) > 1:
+        raise InputError(f"an agent has one configuration file, but {len(config)} were given")
+    read = read_config(config[0], now=time.time(), insecure=insecure)
+    raise typer.Exit(_part("process").run_agent(read))
+
+
+def _check(paths: list[Path], *, insecure: bool) -> int:
+    """Print what one file means, or whether several fit together; return the exit status."""
+    now = time.time()
+    try:
+        if len(paths) == 1:
+            typer.echo(explain(read_config(paths[0], now=now, insecure=insecure), now))
+            return 0
+        text, problems = compare_files(paths, now=now, insecure=insecure)
+    except InputError as error:
+        text, problems = "", str(error).splitlines()
+    if text:
+        typer.echo(text)
+    return say("\n".join(f"error: {problem}" for problem in problems), 1) if problems else 0
+
+
+@certs.command("init")
+def init_command(
+    folder: Folder,
+    days: Annotated[int, typer.Option(help="how long the authority is valid")] = 3650,
+    force: Force = False,
+) -> None:
+    """Make an authority: ca.pem for all machines, ca-key.pem for none of them."""
+    _tell(_part("certs").init_authority(folder, days=days, force=force))
+
+
+@certs.command("issue")
+def issue_command(
+    folder: Folder,
+    ids: Annotated[list[str], typer.Argument(help="names of agents, as in their configuration")],
+    out: Out = None,
+    days: Days = 90,
+    force: Force = False,
+) -> None:
+    """Make a certificate and a key for every agent named."""
+    _tell(_part("certs").issue(folder, ids, out, days=days, force=force))
+
+
+@certs.command("renew")
+def renew_command(
+    folder: Folder,
+    out: Out = None,
+    within_days: Annotated[int, typer.Option(help="those that expire within so many days")] = 30,
+    everything: Annotated[bool, typer.Option("--all", help="all of them")] = False,
+    days: Days = 90,
+) -> None:
+    """Make new certificates for the keys whose certificates expire soon."""
+    settings: Any = {"within_days": within_days, "everything": everything, "days": days}
+    _tell(_part("certs").renew(folder, out, **settings))
+
+
+def _tell(paths: list[Path]) -> None:
+    typer.echo("\n".join(f"written: {path}" for path in paths) or "nothing had to be written")
+
+
+def _part(name: str) -> Any:
+    """Import a module of the fleet; where a library of the extra is missing, say so."""
+    try:
+        return import_module(f"coopbandits.fleet.{name}")
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("coopbandits"):
+            raise
+        raise InputError(
+            f"{error.name} is not installed; install what a fleet needs with: "
+            "pip install 'coopbandits[fleet]'"
+        ) from error

@@ -1,0 +1,106 @@
+"""`coopbandits simulate` and `coopbandits run`."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, say
+from coopbandits.core.registry import parse_policy
+from coopbandits.network import Network
+from coopbandits.problems import GaussianBandit, parse_means
+from coopbandits.results import Result
+from coopbandits.results.storage import check_folder
+from coopbandits.sim import (
+    SimulationInterrupted,
+    SweepInterrupted,
+    compare,
+    read_experiment,
+    simulate,
+    sweep,
+)
+from coopbandits.sim.cluster import dask_executor
+from coopbandits.sim.simulate import plan
+
+app = typer.Typer()
+
+
+@app.command("simulate")
+def simulate_command(
+    graph: GraphOption,
+    policy: Annotated[list[str], typer.Option(help="dducb, dducb:eta=3, …; repeat for more")],
+    out: Annotated[Path, typer.Option(help="folder for result, figure and report")],
+    means: Annotated[str, typer.Option(help="means of Gaussian arms")] = PAPER_MEANS,
+    sigma: Annotated[float, typer.Option(help="their standard deviation")] = 1.0,
+    horizon: Annotated[int, typer.Option(help="rounds T")] = 10_000,
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    engine: Annotated[str, typer.Option(help="auto, cpu or reference")] = "auto",
+    shuffle_arms: Annotated[
+        bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
+    ] = False,
+    faults: Annotated[
+        str, typer.Option(help="loss=0.3, churn=200..50, …; commas between several")
+    ] = "none",
+    clocks: Annotated[
+        str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
+    ] = "none",
+) -> None:
+    """Simulate policies on the same tapes; print the table, write result, figure and report."""
+    problem = GaussianBandit(parse_means(means), sigma)
+    network = Network.from_spec(graph, weights=weights)
+    policies = [parse_policy(text) for text in policy]
+    world = (problem, network, policies, horizon, runs, seed)
+    more: Any = {"shuffle_arms": shuffle_arms, "faults": faults, "clocks": clocks}
+    check_folder(out, plan(*world, **more))
+    try:
+        result = simulate(*world, engine, **more)
+    except SimulationInterrupted as stop:
+        part = out / f"partial-{stop.kept}-runs"
+        kept = _deliver(stop.result, part) if stop.result else "nothing was written"
+        raise typer.Exit(say(f"{stop}; {kept}", 130)) from None
+    typer.echo(_deliver(result, out))
+
+
+@app.command("run")
+def run_command(
+    experiment: Annotated[Path, typer.Argument(help="a TOML file; see the page on sweeps")],
+    out: Annotated[Path, typer.Option(help="folder of the ledger, figures and reports")],
+    override: Annotated[list[str] | None, typer.Option("--set", help="key=value")] = None,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
+    retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+) -> None:
+    """Play an experiment file, through crashes and interruptions; a second start does the rest."""
+    cells = read_experiment(experiment, override or [])
+    try:
+        with dask_executor(dask) if dask else nullcontext() as executor:
+            done = sweep(cells, out, executor, workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(say(str(stop), 130)) from None
+    for name, result in compare(done.results).items():
+        typer.echo(f"\n{name}")
+        folder = out / re.sub(r"[^\w.=-]+", "-", name)
+        typer.echo(result.summary())
+        typer.echo(f"written to {folder}: {_draw(result, folder)}")
+    name_failures(done)
+
+
+def _deliver(result: Result, out: Path) -> str:
+    """Show and save a result; return where it went."""
+    typer.echo(result.summary())
+    result.save(out)
+    return f"written to {out}: result.nc, meta.json, {_draw(result, out)}"
+
+
+def _draw(result: Result, out: Path) -> str:
+    """Write figures and report; return their names."""
+    for ending in ("svg", "png"):
+        result.plot(path=out / f"regret.{ending}")
+    result.report(out / "report.html")
+    return "regret.svg, regret.png, report.html"

@@ -1,0 +1,92 @@
+"""`coopbandits leaderboard`, `coopbandits bench` and `coopbandits gallery`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbandits.cli.screen import name_failures, say
+from coopbandits.core.errors import InputError
+from coopbandits.experiments import bench, gallery, leaderboard
+from coopbandits.experiments.suite import make_plan
+from coopbandits.results.statistics import columns
+from coopbandits.sim import SweepInterrupted
+from coopbandits.sim.progress import Progress
+
+app = typer.Typer()
+
+
+@app.command("leaderboard")
+def leaderboard_command(
+    out: Annotated[Path, typer.Option(help="folder of the ledger, table, figure and page")],
+    runs: Annotated[int, typer.Option(help="independent repetitions")] = 20,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    scenario: Annotated[
+        list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="dducb, …; repeat for more; all if left out")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="rounds T, instead of each scenario's own")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+) -> None:
+    """Score every policy in every scenario of the suite; a second start does the rest."""
+    chosen = make_plan(scenario or (), policy or (), runs, seed, horizon)
+    try:
+        done = leaderboard.play(chosen, out, workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(say(str(stop), 130)) from None
+    name_failures(done)
+    typer.echo(leaderboard.deliver(chosen, done, out))
+
+
+@app.command("bench")
+def bench_command(
+    as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
+) -> None:
+    """Print the cost of an agent-round over the cost of one random draw."""
+    timings = []
+    with Progress(len(bench.CASES) + 1, None, "timing") as bar:
+        for timing in bench.run_bench():
+            timings.append(timing)
+            bar.advance(1)
+        speed_up = bench.time_threads()
+    if as_json:
+        typer.echo(json.dumps(bench.as_json(timings, speed_up), indent=2))
+    else:
+        typer.echo(bench.table(timings, speed_up))
+
+
+@app.command("gallery")
+def gallery_command(
+    name: Annotated[
+        str | None, typer.Argument(help="which experiment; a list unless given")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="folder of the ledger, CSV and figure")] = None,
+    runs: Annotated[int, typer.Option(help="independent repetitions of every point")] = 10,
+    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
+) -> None:
+    """Play one of the further experiments, through interruptions; without a name, list them."""
+    if name is None:
+        rows: list[tuple[str, ...]] = [(key, e.question) for key, e in gallery.ENTRIES.items()]
+        typer.echo("\n".join(line.rstrip() for line in columns(rows, left=(0, 1))))
+        return
+    if name in gallery.ENTRIES and out is None:
+        raise InputError(f"gallery {name} has no folder to write to; add --out FOLDER")
+    try:
+        outcome = gallery.run_gallery(name, runs, seed, out or "", workers=workers, retry=retry)
+    except SweepInterrupted as stop:
+        raise typer.Exit(say(str(stop), 130)) from None
+    typer.echo(f"{outcome}\n\nwritten to {out}: {name}.csv, {name}.svg, {name}.png")
+    for text in outcome.failed:
+        say(f"set aside: {text}", 1)
+    if outcome.failed:
+        raise typer.Exit(1)

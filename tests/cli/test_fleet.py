@@ -1,0 +1,160 @@
+"""`coopbandits agent` and `coopbandits certs` as they are typed."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from coopbandits.cli import load
+from coopbandits.fleet import certs
+from coopbandits.fleet.config import NodeConfig, read_config, write_config
+from coopbandits.fleet.config.explain import explain
+
+from .calls import Call, refused
+
+TABLES: dict[str, Any] = {
+    "cluster": {
+        "name": "shop",
+        "epoch": datetime(2026, 1, 31, tzinfo=UTC),
+        "arms": ["red", "blue"],
+        "reward_range": [0.0, 1.0],
+    },
+    "node": {"id": "shop-1", "listen": "127.0.0.1:7401", "journal": "memory"},
+    "neighbors": [{"id": "shop-2", "address": "127.0.0.1:7402"}],
+}
+
+
+def write(path: Path, **more: dict[str, Any]) -> str:
+    """Write the configuration of a node without TLS; return its path."""
+    tables = {name: dict(table) | more.get(name, {}) if isinstance(table, dict) else table
+              for name, table in TABLES.items()}  # fmt: skip
+    path.write_text(write_config(tables))
+    return str(path)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeConfig]:
+    """Collect the configurations that agents are started with, which end with status 3."""
+    found: list[NodeConfig] = []
+    process = ModuleType("coopbandits.fleet.process")
+
+    def run_agent(config: NodeConfig) -> int:
+        found.append(config)
+        return 3
+
+    process.run_agent = run_agent  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "coopbandits.fleet.process", process)
+    return found
+
+
+def test_agent(call: Call, tmp_path: Path, started: list[NodeConfig]) -> None:
+    path = write(tmp_path / "node.toml")
+    assert call("agent", path, "--insecure").status == 3
+    assert started == [read_config(path, now=datetime.now(UTC).timestamp(), insecure=True)]
+
+
+def test_agent_refused(call: Call, tmp_path: Path, started: list[NodeConfig]) -> None:
+    path = write(tmp_path / "node.toml")
+    assert f"{path}: there is no [tls], so anybody could" in refused(call("agent", path))
+    sentence = "an agent has one configuration file, but 2 were given"
+    assert sentence in refused(call("agent", path, path, "--insecure"))
+    assert started == []
+
+
+def test_several_problems_are_several_lines(call: Call, tmp_path: Path) -> None:
+    path = write(tmp_path / "node.toml", cluster={"name": ""}, node={"id": "A"})
+    outcome = call("agent", path)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert [line.partition(";")[0] for line in outcome.err.splitlines()] == [
+        f"error: {path}: [cluster] name is ''",
+        f"error: {path}: [node] id is 'A'",
+    ]
+
+
+def test_agent_check(call: Call, tmp_path: Path, started: list[NodeConfig]) -> None:
+    path = write(tmp_path / "node.toml")
+    outcome = call("agent", path, "--check", "--insecure")
+    assert (outcome.status, outcome.err) == (0, "")
+    now = datetime.now(UTC).timestamp()
+    assert outcome.out == explain(read_config(path, now=now, insecure=True), now) + "\n"
+    refusal = call("agent", path, "--check")
+    assert (refusal.status, refusal.out) == (1, "")
+    assert refusal.err.startswith(f"error: {path}: there is no [tls]")
+    assert started == []
+
+
+def test_agent_check_of_several(call: Call, tmp_path: Path) -> None:
+    one, two = tmp_path / "1.toml", tmp_path / "2.toml"
+    write(one)
+    text = one.read_text().replace("shop-2", "shop-x").replace("7402", "x")
+    text = text.replace("shop-1", "shop-2").replace("7401", "7402")
+    two.write_text(text.replace("shop-x", "shop-1").replace(":x", ":7401"))
+    check = ("agent", "--check", "--insecure", str(one), str(two))
+    outcome = call(*check)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
+
+    two.write_text(two.read_text().replace("7402", "7403").replace('"red", ', '"red", "green", '))
+    outcome = call(*check)
+    assert outcome.status == 1
+    assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
+    arms, port = outcome.err.splitlines()
+    assert f"error: {two}: [cluster] arms is ['red', 'green', 'blue'], but {one} has" in arms
+    assert f"error: {one}: neighbour shop-2 is at 127.0.0.1:7402, but {two} listens on" in port
+
+
+def test_certs(call: Call, tmp_path: Path) -> None:
+    folder, out = tmp_path / "authority", tmp_path / "out"
+    outcome = call("certs", "init", str(folder))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out == f"written: {folder}/ca.pem\nwritten: {folder}/ca-key.pem\n"
+    assert "exists; choose another folder" in refused(call("certs", "init", str(folder)))
+    assert call("certs", "init", str(folder), "--force", "--days", "400").status == 0
+
+    assert call("certs", "issue", str(folder), "shop-1", "shop-2", "--out", str(out)).status == 0
+    names = ["ca.pem", "shop-1-key.pem", "shop-1.pem", "shop-2-key.pem", "shop-2.pem"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert "'Shop' is no agent's id" in refused(call("certs", "issue", str(folder), "Shop"))
+
+    files = {"ca": "ca.pem", "certificate": "shop-1.pem", "key": "shop-1-key.pem"}
+    path = out / "node.toml"
+    path.write_text(write_config(TABLES | {"tls": files}))
+    outcome = call("agent", "--check", str(path))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "mutual TLS" in outcome.out
+
+
+def test_certs_renew(call: Call, tmp_path: Path) -> None:
+    call("certs", "init", str(tmp_path))
+    call("certs", "issue", str(tmp_path), "shop-1", "--days", "40")
+    call("certs", "issue", str(tmp_path), "shop-2", "--days", "20")
+    renew = ("certs", "renew", str(tmp_path))
+    assert call(*renew, "--within-days", "10").out == "nothing had to be written\n"
+    assert call(*renew).out == f"written: {tmp_path}/shop-2.pem\n"
+    assert call(*renew).out == "nothing had to be written\n"
+    everything = call(*renew, "--all", "--days", "50").out
+    assert everything == f"written: {tmp_path}/shop-1.pem\nwritten: {tmp_path}/shop-2.pem\n"
+
+
+def test_options_have_the_defaults_of_what_they_set() -> None:
+    defaults = {
+        (name, parameter.name): parameter.default
+        for name, command in load("certs").commands.items()
+        for parameter in command.params
+    }
+    assert defaults["init", "days"] == certs.AUTHORITY_DAYS
+    assert defaults["issue", "days"] == defaults["renew", "days"] == certs.NODE_DAYS
+    assert defaults["renew", "within_days"] == certs.RENEW_WITHIN_DAYS
+
+
+def test_without_the_extra(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "coopbandits.fleet.certs")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    sentence = refused(call("certs", "init", str(tmp_path)))
+    assert sentence.startswith("error: cryptography is not installed; ")
+    assert sentence.endswith("pip install 'coopbandits[fleet]'")

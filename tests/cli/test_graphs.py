@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .calls import Call, refused
+
+
+def rows(text: str) -> dict[str, str]:
+    cells = [re.split(r"\s{2,}", line) for line in text.splitlines()]
+    return {row[0]: row[1] for row in cells if len(row) == 2}
+
+
+def test_graph(call: Call) -> None:
+    outcome = call("graph", "grid:10x10")
+    assert (outcome.status, outcome.err) == (0, "")
+    table = rows(outcome.out)
+    assert "grid:10x10" in outcome.out
+    assert table["agents N"] == "100"
+    assert table["edges"] == "180"
+    assert table["diameter"] == "18"
+    gap = float(table["gap 1 − λ"])
+    assert float(table["λ"]) == pytest.approx(1 - gap, abs=1e-7)
+    stage = int(table["C accelerated"].removesuffix(" rounds"))
+    assert stage < int(table["C unaccelerated"].removesuffix(" rounds"))
+    messages = int(table["messages per stage"].replace(",", ""))
+    assert messages == 2 * 180 * stage
+    assert int(table["values per stage"].replace(",", "")) == 2 * 17 * messages
+    assert "warning" not in outcome.out
+
+
+def test_graph_options_count(call: Call) -> None:
+    outcome = call("graph", "star:6", "--arms", "3", "--weights", "metropolis")
+    table = rows(outcome.out)
+    assert table["weights"] == "metropolis"
+    messages, values = (
+        int(table[f"{what} per stage"].replace(",", "")) for what in ("messages", "values")
+    )
+    assert values == 6 * messages
+
+
+def test_graph_warns_of_a_short_horizon(call: Call) -> None:
+    out = call("graph", "path:50", "--horizon", "100").out
+    assert re.search(r"warning: a stage takes C = \d+ rounds, more than the horizon of 100", out)
+    assert "warning" not in call("graph", "path:50", "--horizon", "100000").out
+
+
+def test_graph_warns_of_two_sides(call: Call, tmp_path: Path) -> None:
+    edges = "".join(f"{i} {200 + j}\n" for i in range(200) for j in range(200))
+    (tmp_path / "sides.txt").write_text(edges)
+    out = call("graph", str(tmp_path / "sides.txt")).out
+    assert "warning: the mixing matrix is nearly periodic" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("graph", "gird:3x3"), "unknown graph 'gird'; .* did you mean 'grid'?"),
+        (("graph", "grid:3"), "graph 'grid:3' is malformed; write grid:ROWSxCOLUMNS"),
+        (("graph", "cycle:4", "--weights", "metropols"), "'metropols'.* did you mean 'metropolis'"),
+        (("graph", "cycle:4", "--arms", "0"), "num_arms is 0; it must be at least 1"),
+        (("graph", "nowhere.graphml"), "nowhere.graphml"),
+        (("graph", "x[/b]"), r"graph file 'x\[/b\]' has an unknown ending"),
+    ],
+)
+def test_bad_graphs(call: Call, arguments: tuple[str, ...], message: str) -> None:
+    assert re.search(message, refused(call(*arguments)))
+
+
+def test_bounds(call: Call) -> None:
+    outcome = call("bounds", "--graph", "cycle:100")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "dducb:bonus_factor=4,own_pulls=false, T = 10000" in outcome.out
+    rows_by_name = {line.split("  ")[0]: line for line in outcome.out.splitlines()}
+    assert "353796" in rows_by_name["finite-time bound"]
+    assert rows_by_name["finite-time bound"].endswith("vacuous at this horizon")
+    assert not rows_by_name["sharper finite-time bound"].endswith("vacuous at this horizon")
+    assert "200000" in rows_by_name["always the worst arm"]
+
+
+def test_bounds_outside_their_assumptions(call: Call) -> None:
+    outcome = call("bounds", "--graph", "grid:10x10", "--policy", "dducb")
+    assert outcome.status == 0
+    assert "proven for bonus_factor=4; this policy has 2" in outcome.out
+    refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))

@@ -1,0 +1,123 @@
+"""The command line as a whole: help, wrong usage, and what is loaded."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coopbandits.cli import COMMANDS, load
+
+from .calls import Call
+
+
+def test_no_arguments_show_help(call: Call) -> None:
+    outcome = call()
+    text = outcome.out + outcome.err
+    assert re.search(r"Usage: .*coopbandits", text)
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_are_listed_as_they_explain_themselves(name: str) -> None:
+    assert load(name).help == COMMANDS[name][1]
+
+
+def leaves() -> list[tuple[str, ...]]:
+    """Return all commands as they are typed."""
+    groups = {name: getattr(load(name), "commands", None) for name in COMMANDS}
+    return [
+        (name, *below)
+        for name, commands in groups.items()
+        for below in ([(key,) for key in commands] if commands else [()])
+    ]
+
+
+@pytest.mark.parametrize("words", leaves(), ids=" ".join)
+def test_help_names_every_option(call: Call, words: tuple[str, ...]) -> None:
+    outcome = call(*words, "--help")
+    assert outcome.status == 0
+    command = load(words[0])
+    for word in words[1:]:
+        command = command.commands[word]
+    for parameter in command.params:
+        names = parameter.opts if parameter.param_type_name == "option" else [parameter.name]
+        assert all(name.lower() in outcome.out.lower() for name in names)
+        if parameter.param_type_name == "option" and "--help" not in names:
+            assert parameter.help, f"{names} has no explanation"
+
+
+@pytest.mark.parametrize("command", ["graph", "simulate", "run", "bench", "reproduce", "agent"])
+def test_documented_options_exist(command: str) -> None:
+    documented = {
+        "graph": {"--weights", "--arms", "--horizon"},
+        "simulate": {
+            *("--graph", "--policy", "--horizon", "--runs", "--seed", "--out"),
+            *("--means", "--sigma", "--weights", "--engine", "--shuffle-arms"),
+            *("--faults", "--clocks"),
+        },
+        "run": {"--out", "--set", "--workers", "--dask", "--retry"},
+        "bench": {"--json"},
+        "agent": {"--check", "--insecure"},
+        "reproduce": {
+            *("--figure", "--runs", "--seed", "--out", "--check", "--audit", "--threads"),
+        },
+    }
+    parameters = load(command).params
+    assert documented[command] <= {name for parameter in parameters for name in parameter.opts}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("frobnicate",), ("graph",), ("simulate", "--runs", "many"), ("certs", "isue")]
+)
+def test_usage_errors(call: Call, arguments: tuple[str, ...]) -> None:
+    outcome = call(*arguments)
+    assert outcome.status == 2
+    assert re.search(r"Usage: .*coopbandits", outcome.err)
+    assert "Traceback" not in outcome.err
+
+
+def test_the_installed_command() -> None:
+    script = Path(sys.executable).parent / "coopbandits"
+    done = subprocess.run(
+        [script, "graph", "gird:3x3"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean 'grid'?" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+HEAVY = {"scipy", "networkx", "numba", "xarray", "matplotlib"}
+
+LOADED = """
+import sys
+from coopbandits.cli import main
+try:
+    main()
+finally:
+    print("loaded", *{name.split(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("--help",), 0),
+        (("agent", "nowhere.toml", "--check"), 1),
+        (("agent", "--help"), 0),
+        (("certs", "init", "--help"), 0),
+    ],
+)
+def test_an_agent_loads_nothing_that_only_simulations_need(
+    words: tuple[str, ...], status: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stderr
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert {"loaded", "coopbandits", "typer"} <= loaded
+    assert not loaded & HEAVY
