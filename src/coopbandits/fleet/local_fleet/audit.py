@@ -54,9 +54,14 @@ class Verdict:
     answering: int
 
     @property
+    def accounts(self) -> dict[str, Vector]:
+        """Return what is compared with what was acknowledged, by whose it is."""
+        return {**self.held, "all agents' own rewards": self.own}
+
+    @property
     def differences(self) -> Vector:
         """Return the largest difference from what was acknowledged, entry by entry."""
-        accounts = [self.own, *self.held.values()]
+        accounts = self.accounts.values()
         found: Vector = np.max([abs(each - self.acknowledged) for each in accounts], axis=0)
         return found
 
@@ -67,10 +72,10 @@ class Verdict:
 
     @property
     def farthest(self) -> str:
-        """Return who holds what differs most."""
+        """Return whose account differs most."""
         errors = {
             who: float((abs(each - self.acknowledged) / self.scale).max())
-            for who, each in {"all agents' own rewards": self.own, **self.held}.items()
+            for who, each in self.accounts.items()
         }
         return max(errors, key=lambda who: errors[who])
 

@@ -27,13 +27,11 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import write_config
+from coopbandits.fleet.config.consistency import LONGEST_SOCKET
 from coopbandits.fleet.local_fleet.settings import MOST_PULLS, Settings
 from coopbandits.problems import BernoulliBandit
 
 HOST = "127.0.0.1"
-
-LONGEST_PATH = 100
-"""Bytes that the path of a Unix socket may have on every system."""
 
 
 class Place(NamedTuple):
@@ -96,7 +94,7 @@ def prepared(folder: Path, settings: Settings) -> Iterator[list[Place]]:
 def _place(folder: Path, node: str, held: ExitStack) -> Place:
     folder.mkdir()
     path = folder.absolute() / "api.sock"
-    short = len(str(path).encode()) <= LONGEST_PATH
+    short = len(str(path).encode()) <= LONGEST_SOCKET
     return Place(node, folder, hold(held), f"unix:{path}" if short else str(hold(held)))
 
 

@@ -67,7 +67,7 @@ class Member:
         """Start the process, in a group."""
         self._began = time.monotonic()
         with (self.place.folder / "log.txt").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603  our own program
                 [*COMMAND, str(self.place.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from rich.console import Console
 
+from coopbandits.fleet.config import read_config
 from coopbandits.fleet.local_fleet import summary
 from coopbandits.fleet.local_fleet.audit import Verdict, judge
 from coopbandits.fleet.local_fleet.cuts import Cuts
 from coopbandits.fleet.local_fleet.ending import Ending
 from coopbandits.fleet.local_fleet.layout import Place, prepared, require_empty, write_configs
-from coopbandits.fleet.local_fleet.members import FleetError, Members
+from coopbandits.fleet.local_fleet.members import Members
 from coopbandits.fleet.local_fleet.players import Player, Tape
 from coopbandits.fleet.local_fleet.screen import FRAMES_PER_SECOND, Screen, Stage
 from coopbandits.fleet.local_fleet.settings import Settings
@@ -42,6 +44,8 @@ class Outcome(NamedTuple):
     ----------
     text : str
         The summary.
+    sentence : str
+        What it says of conservation.
     holds : bool
         Whether every acknowledged reward was counted exactly once, and every agent answers.
     interrupted : bool
@@ -49,6 +53,7 @@ class Outcome(NamedTuple):
     """
 
     text: str
+    sentence: str
     holds: bool
     interrupted: bool
 
@@ -69,13 +74,16 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
     ------
     FleetError
         An agent cannot be started, ended by itself, or refused its application.
+    KeyboardInterrupt
+        A second signal came, before the first one had ended the play.
     """
-    console = console or Console(quiet=True)
     if out is not None:
         require_empty(out)
-        return asyncio.run(_play(settings, out, console))
-    with tempfile.TemporaryDirectory(prefix="coopbandits-") as folder:
-        return asyncio.run(_play(settings, Path(folder), console))
+    with nullcontext(out) if out else TemporaryDirectory(prefix="coopbandits-") as folder:
+        try:
+            return asyncio.run(_play(settings, Path(folder), console or Console(quiet=True)))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
@@ -83,6 +91,7 @@ async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
     with _interruptible(ending), prepared(folder, settings) as places:
         async with Cuts(_edges(settings, places)) as cuts:
             write_configs(places, settings, cuts.detours)
+            read_config(places[0].config, now=time.time())  # refuses what no agent would take
             async with Members(places) as members:
                 stage = _stage(settings, members, cuts)
                 await _perform(stage, members, ending, console)
@@ -90,7 +99,8 @@ async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
                 verdict = await _settle(stage, members)
     found = summary.as_json(stage, verdict, seconds)
     (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    return Outcome(summary.as_text(stage, verdict, seconds), verdict.holds, ending.interrupted)
+    text, sentence = summary.as_text(stage, verdict, seconds), summary.conservation(verdict)
+    return Outcome(text, sentence, verdict.holds, ending.interrupted)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a watcher sees: a table that is drawn anew, or now and then a line where there is no terminal."""
+"""What a watcher sees: a table drawn anew, or where there is no terminal a line now and then."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def share_of_best(settings: Settings, players: Sequence[Player]) -> float:
     """Return the share of best arms in what some players were acknowledged; 0 where it is none."""
     gaps = settings.problem.gaps
     hits = [gaps[each.arm] == 0.0 for player in players for each in player.rewards]
-    return sum(hits) / max(1, len(hits))
+    return float(sum(hits) / max(1, len(hits)))
 
 
 def status_line(stage: Stage) -> str:

@@ -95,8 +95,11 @@ def make_settings(
         raise InputError(
             f"pulls per second is {pulls:g}; agents believe of each other at most {MOST_PULLS:g}"
         )
+    network = _network(graph)
+    if trouble.get("partition") is not None and network.num_agents < 2:
+        raise InputError(f"graph {graph} is one agent, from which nobody can be cut off")
     return Settings(
-        _network(graph),
+        network,
         problem,
         _policy(policy, problem),
         rounds / pace if seconds is None else seconds,

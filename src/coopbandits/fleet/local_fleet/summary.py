@@ -20,18 +20,16 @@ def as_text(stage: Stage, verdict: Verdict, seconds: float) -> str:
     head = (
         f"{settings.network.description}, {settings.policy}, {seconds:.1f} s, seed {settings.seed}"
     )
-    return "\n".join(
-        [head, "", *columns(_arm_rows(verdict)), "", *columns(_rows(stage, verdict), left=(0, 1))]
-    )
+    lines = [*columns(_arm_rows(verdict)), "", *columns(_rows(stage, verdict), left=(0, 1))]
+    return "\n".join([head, "", *(line.rstrip() for line in lines)])
 
 
 def _arm_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """Return the accounts, arm by arm; of those who hold all, the one that is farthest off."""
+    """Return what was acknowledged and what is held, arm by arm; of all accounts the worst one."""
     arms = verdict.acknowledged.size // 2
-    held = verdict.held.get(verdict.farthest, next(iter(verdict.held.values()), None))
     rows: list[tuple[str, ...]] = [
-        ("", "acknowledged", "", "counted by agents", "", "in estimates", "", "largest"),
-        ("arm", "pulls", "reward", "pulls", "reward", "pulls", "reward", "difference"),
+        ("", "acknowledged:", "", "held by agents:", "", "largest"),
+        ("arm", "pulls", "reward", "pulls", "reward", "difference"),
     ]
     for arm, name in enumerate(arm_names(arms)):
         off = max(verdict.differences[arm], verdict.differences[arms + arm])
@@ -39,8 +37,7 @@ def _arm_rows(verdict: Verdict) -> list[tuple[str, ...]]:
             (
                 name,
                 *_pair(verdict.acknowledged, arm),
-                *_pair(verdict.own, arm),
-                *(("–", "–") if held is None else _pair(held, arm)),
+                *_pair(verdict.accounts[verdict.farthest], arm),
                 f"{off:.2g}",
             )
         )
@@ -53,7 +50,7 @@ def _pair(account: Any, arm: int) -> tuple[str, str]:
 
 def _rows(stage: Stage, verdict: Verdict) -> list[tuple[str, ...]]:
     agents, pulls = len(stage.members), stage.pulls
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("conservation", conservation(verdict)),
         ("best arm found by", f"{verdict.best_found} of {agents} agents"),
         ("regret", f"{stage.regret:,.1f}; {stage.best_share:.0%} of {pulls:,} pulls were best"),
