@@ -53,14 +53,14 @@ def test_shares_add_up_to_all_that_was_observed(policy: Policy, rounds: int) -> 
             agent.observe(arm, 0.25 * arm - 1.0)
             seen[[arm, 3 + arm]] += [0.25 * arm - 1.0, 1.0]
         exchange(agents)
-    shares = [agent.aggregation.held() for agent in agents]
+    shares = [agent.aggregation.share() for agent in agents]
     np.testing.assert_allclose(np.sum(shares, axis=0), seen, rtol=1e-9)
 
 
 def test_who_keeps_all_to_itself_tells_no_share() -> None:
     agent = make_agent(IndependentUCB(), one_view())
     with pytest.raises(InputError, match="does not tell its share"):
-        agent.aggregation.held()
+        agent.aggregation.share()
 
 
 @pytest.mark.parametrize("policy", [TreeTS(), DDUCB()], ids=lambda policy: policy.spelling)
@@ -91,7 +91,7 @@ def test_what_is_known_of_links_that_stay_is_kept(policy: Policy) -> None:
     for name in after.aggregation.links:
         assert state[name][0] == before[name][0]
         assert state[name][1] == fresh[name][1]
-    np.testing.assert_array_equal(after.aggregation.held(), agents[0].aggregation.held())
+    np.testing.assert_array_equal(after.aggregation.share(), agents[0].aggregation.share())
     assert moved(after, policy, []).view.neighbor_weights == {}
     after.receive({})
 
@@ -119,3 +119,15 @@ def test_those_that_mix_in_step_keep_their_neighbours(policy: Policy) -> None:
         InputError, match=r"cannot go on with other neighbours, \[1\] instead of \[1, 2\]"
     ):
         moved(agent, policy, [1])
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+def test_weights_that_become_known_late_are_as_if_known_from_the_start(estimate: bool) -> None:
+    policy = DDUCB(num_agents="estimate", lambda_bound="estimate") if estimate else DDUCB()
+    view = one_view()
+    early = make_agent(policy, replace(view, own_weight=0.9, neighbor_weights={1: 0.05, 2: 0.05}))
+    late, known = make_agent(policy, view), make_agent(policy, view)
+    for agent in (early, known):
+        agent.observe(agent.choose(1), 0.5)
+    late.restore_state(late.reweighted(early.export_state()))
+    assert late.export_state() == known.export_state()

@@ -64,7 +64,7 @@ def test_rewards_reach_the_agent_on_its_own_scale() -> None:
     made.pull(0, 1, 1.5)
     books = books_of(made)
     assert books.own_sums.sum() == 1.5
-    assert books.agent.aggregation.held()[:3].sum() == 0.75
+    assert books.agent.aggregation.share()[:3].sum() == 0.75
 
 
 @pytest.mark.parametrize("reward", [2.5, -0.1, float("nan"), float("inf")])

@@ -91,7 +91,7 @@ def test_old_news_do_not_shrink_what_is_known() -> None:
     ("entries", "match"),
     [
         ([entry(3, [0.0, 0.0], [MOST, 1.0])], "0 of them known"),
-        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls; this agent has made 0"),
+        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls, more than this agent has made"),
         ([entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(5)], "at most 4"),
         ([entry(3, [2.0, 0.0], [1.0, 0.0])], "lies in 0 to 1"),
         ([entry(3, [0.0, 0.0], [-1.0, 4.0])], "never negative"),

@@ -172,6 +172,6 @@ class World:
     def shares(self) -> Vector:
         """Return what all hold together after the last round that all have ended."""
         last = min(self.node(agent).books.rounds for agent in self.graph)
-        shares = [self.node(agent).books.shares[last] for agent in self.graph]
+        shares = [self.node(agent).books.shares()[last] for agent in self.graph]
         total: Vector = np.sum(shares, axis=0)
         return total

@@ -194,13 +194,17 @@ class Aggregation(Stateful, ABC):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return this agent's share of all that was observed, K reward sums and K pull counts.
 
         Shares of all agents, after the same number of rounds, add up to everybody's rewards and
         pulls: nothing is lost, and nothing counts twice.
         """
         raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
+
+    def reweighted(self, state: State) -> State:
+        """Return the state of an agent with other weights, before its first round, for this one."""
+        return state
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Return the state of an agent that had other neighbours as one that fits this one.
@@ -312,6 +316,10 @@ class CooperativeAgent(Agent):
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         self.aggregation.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
+
+    def reweighted(self, state: State) -> State:
+        """Return a state from before the first round as this agent, with its weights, begins."""
+        return state | {"aggregation": self.aggregation.reweighted(state["aggregation"])}
 
     def relinked(self, state: State, neighbors: Iterable[int]) -> State:
         """Return an exported state as this agent, which has other neighbours, can restore it."""

@@ -57,8 +57,6 @@ class Books:
         Whether the messages of the next round have been made.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
-    shares : dict of int to array
-        The agent's share of everybody's rewards and pulls after each of the last rounds.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class Books:
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
-        self.shares: dict[int, Vector] = {}
+        self._shares: dict[int, Vector] = {}
         self._before: State | None = None  # the agent's state when it spoke, once it has changed
         self._since: list[tuple[int, float]] = []  # what it has observed from then on
         self._open()
@@ -134,7 +132,14 @@ class Books:
 
     def outgoing(self) -> dict[int, Vector | None]:
         """Return what the agent has to say now, by neighbour."""
-        return {j: self.agent.outgoing(j) for j in self.neighbors}
+        return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
+
+    def shares(self) -> dict[int, Vector]:
+        """Return the agent's share of all rewards and pulls, by round.
+
+        After each of the last rounds where agents end them together, otherwise now.
+        """
+        return self._shares or {self.rounds: self.agent.aggregation.share()}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return those whose messages the agent would refuse; all where none is alone to blame."""
@@ -168,8 +173,7 @@ class Books:
             case Expired(number):
                 self.agent.abandon(self.tickets.open.pop(number).arm)
             case Met(degrees):
-                self.degrees = degrees
-                self._replace_agent(self.agent.export_state())
+                self._meet(degrees)
             case Spoke():
                 self._speak()
             case Ended(messages):
@@ -178,6 +182,11 @@ class Books:
                 except InputError:
                     if not again:
                         raise
+
+    def _meet(self, degrees: dict[int, int]) -> None:
+        fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)
+        fresh.restore_state(fresh.reweighted(self.agent.export_state()))
+        self.agent, self.degrees = fresh, degrees
 
     def _observe(self, arm: int, reward: float) -> None:
         self.own_counts[arm] += 1
@@ -199,9 +208,10 @@ class Books:
         else:
             self._receive_late(self._before, messages)
         self.rounds += 1
-        self.spoken, self._before, self._since = False, None, []
-        self.shares[self.rounds] = self.agent.aggregation.held()
-        self.shares.pop(self.rounds - 2 * KEPT, None)
+        if self.spoken:
+            self.spoken, self._before, self._since = False, None, []
+            self._shares[self.rounds] = self.agent.aggregation.share()
+            self._shares.pop(self.rounds - 2 * KEPT, None)
 
     def _receive_late(self, before: State, messages: Mapping[int, Vector]) -> None:
         """End the round of the agent as it was when it spoke, then observe what came since.
@@ -220,11 +230,6 @@ class Books:
         self.agent.open_pulls = open_pulls
 
     # Snapshots
-
-    def _replace_agent(self, state: State) -> None:
-        fresh = self.make_agent(sorted(self.agent.view.neighbor_weights), self.degrees)
-        fresh.restore_state(state)
-        self.agent = fresh
 
     def _relink(self) -> None:
         """Go on with other neighbours than those that the journal knows."""

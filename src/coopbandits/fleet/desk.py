@@ -106,7 +106,7 @@ class Desk:
             "refused_strangers": node.strangers,
             "journal_bytes": self.books.journal.size,
             "trouble": node.trouble,
-            "shares": {str(r): share.tolist() for r, share in self.books.shares.items()},
+            "shares": {str(r): share.tolist() for r, share in self.books.shares().items()},
         }
 
     def ready(self) -> str | None:
@@ -155,5 +155,5 @@ def residual(desk: Desk) -> float:
     aggregation = desk.books.agent.aggregation
     if desk.config.cluster.mode == "synchronous" or desk.config.cluster.policy.startswith("gossip"):
         return 0.0
-    counts = aggregation.held()[len(desk.names) :]
+    counts = aggregation.share()[len(desk.names) :]
     return float(abs(counts - desk.books.own_counts).sum() / max(1, desk.books.own_counts.sum()))

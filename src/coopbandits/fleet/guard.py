@@ -58,70 +58,73 @@ class Guard:
         elif isinstance(aggregation, TreeSums):
             self._check_tree(aggregation, message, now)
         elif isinstance(aggregation, PullMixing):
-            arms = aggregation.num_arms
-            self._check_totals(message[:arms], message[arms : 2 * arms], 1.0, now)
+            self._check_mixing(aggregation.num_arms, message, now)
 
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
 
-    def _check_totals(self, sums: Vector, counts: Vector, agents: float, now: float) -> None:
-        pulls, most = float(counts.sum()), agents * self.most_pulls(now - self.epoch)
-        if not pulls <= most or counts.min(initial=0.0) < 0.0:
+    def _check_totals(
+        self, sums: Vector, counts: Vector, pulls: float, agents: float, now: float
+    ) -> None:
+        most = agents * self.most_pulls(now - self.epoch)
+        if not pulls <= most or counts.min() < 0.0:
             raise InputError(
                 f"a claim of {pulls:g} pulls by {agents:g} agents; it is at most {most:g} since "
                 "the epoch began, and never negative"
             )
-        if self.bounded and not self._within(sums, counts):
+        room = -ROUNDING * (1.0 + pulls)
+        if self.bounded and (sums.min() < room or (counts - sums).min() < room):
             raise InputError(
                 f"a claim of rewards {sums.tolist()} for {counts.tolist()} pulls; each reward, "
                 "scaled by its range, lies in 0 to 1"
             )
 
-    def _within(self, sums: Vector, counts: Vector) -> bool:
-        room = ROUNDING * (1.0 + counts)
-        return bool((sums >= -room).all() and (sums <= counts + room).all())
+    def _check_mixing(self, arms: int, message: Vector, now: float) -> None:
+        if message.size >= 2 * arms:
+            counts = message[arms : 2 * arms]
+            self._check_totals(message[:arms], counts, float(counts.sum()), 1.0, now)
 
     def _check_tree(self, tree: TreeSums, message: Vector, now: float) -> None:
-        agents = float(message[tree.own.size - 2]) if message.size >= tree.own.size else 1.0
+        arms, size = tree.num_arms, tree.own.size
+        if message.size < size:
+            return
+        agents, counts = float(message[size - 2]), message[arms : 2 * arms]
         if not 1.0 <= agents <= self.max_agents:
             raise InputError(
                 f"a claim of {agents:g} agents; there is at least 1, and at most {self.max_agents}"
             )
-        arms = tree.num_arms
-        self._check_totals(message[:arms], message[arms : 2 * arms], agents, now)
+        self._check_totals(message[:arms], counts, float(counts.sum()), agents, now)
 
     def _check_flood(self, flood: FloodedTotals, message: Vector, now: float) -> None:
         width, arms = flood.entries.shape[1], flood.num_arms
         if message.size <= HEADER or message.size % width != HEADER % width:
             return
         entries = message[HEADER:].reshape(-1, width)
+        sums = entries[:, HEADER : HEADER + arms]
         counts = entries[:, HEADER + arms : HEADER + 2 * arms]
-        pulls = counts.sum(axis=1)
-        self._check_agents(flood, entries[:, 0], pulls, now)
-        self._check_totals(
-            entries[:, HEADER : HEADER + arms].ravel(), counts.ravel(), float(len(entries)), now
-        )
-        for agent, total in zip(entries[:, 0].tolist(), pulls.tolist(), strict=True):
-            self._seen[agent] = max((total, now), self._seen.get(agent, (0.0, now)))
+        agents, pulls = entries[:, 0].tolist(), counts.sum(axis=1).tolist()
+        self._check_agents(flood, agents, pulls, now)
+        self._check_totals(sums, counts, sum(pulls), float(len(agents)), now)
+        for agent, total in zip(agents, pulls, strict=True):
+            if total >= self._seen.get(agent, (0.0, now))[0]:
+                self._seen[agent] = total, now
 
     def _check_agents(
-        self, flood: FloodedTotals, agents: Vector, pulls: Vector, now: float
+        self, flood: FloodedTotals, agents: list[float], pulls: list[float], now: float
     ) -> None:
-        own = float(flood.held()[flood.num_arms :].sum())
-        for agent, total in zip(agents.tolist(), pulls.tolist(), strict=True):
-            if agent == flood.agent_id and total > own:
-                raise InputError(
-                    f"a claim of {total:g} own pulls; this agent has made {own:g} of them"
-                )
+        known = len(self._seen)
+        for agent, total in zip(agents, pulls, strict=True):
+            if agent == flood.agent_id and total > flood.share()[flood.num_arms :].sum():
+                raise InputError(f"a claim of {total:g} own pulls, more than this agent has made")
             before, when = self._seen.get(agent, (0.0, self.epoch))
             if not total <= before + self.most_pulls(now - when):
                 raise InputError(
                     f"a claim of {total:g} pulls by agent {agent:g}, {before:g} of them known; it "
                     f"makes at most {self.rate:g} a second"
                 )
-        strangers = len(self._seen.keys() | set(agents.tolist()))
-        if strangers > self.max_agents:
+            known += agent not in self._seen
+        if known > self.max_agents:
             raise InputError(
-                f"a claim that there are {strangers} agents; there are at most {self.max_agents}"
+                f"a claim that there are {known} agents; there are at most {self.max_agents}"
             )

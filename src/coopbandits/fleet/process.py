@@ -11,10 +11,9 @@ from pathlib import Path
 
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.config.files import api_context, read_credentials, read_token
 from coopbandits.fleet.disk import FileDisk
 from coopbandits.fleet.runtime import Runtime
-from coopbandits.fleet.tls import Credentials, service_context
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 
 def make_runtime(config: NodeConfig) -> Runtime:
     """Return an agent with its journal on disk and its neighbours on the network."""
-    credentials = Credentials(config.id, *config.tls) if config.tls else None
+    credentials = read_credentials(config.id, config.tls) if config.tls else None
     transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
     disk = FileDisk(config.journal, config.durability)
     try:
@@ -41,7 +40,7 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
         runtime.desk,
         f"unix:{config.api}" if path else str(config.api),
         token=read_token(config.token_file) if config.token_file else None,
-        tls=service_context(*config.api_tls) if config.api_tls else None,
+        tls=api_context(config.api_tls) if config.api_tls else None,
     )
 
 

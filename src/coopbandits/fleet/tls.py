@@ -114,19 +114,6 @@ class Credentials:
         return server.getpeercert() or {}
 
 
-def service_context(ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
-    """Return TLS for an API whose users must show a certificate of an authority."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    try:
-        context.load_verify_locations(ca)
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except (OSError, ValueError) as error:
-        raise _unusable("certificate", f"{certificate} of the API", error) from None
-    return context
-
-
 def peer_name(certificate: dict[str, Any] | None) -> str | None:
     """Return the one DNS name that a proven certificate carries; None where it is not one."""
     names = [

@@ -61,6 +61,6 @@ class RunningConsensus(Aggregation):
         missing = sum(weight for j, weight in weights.items() if j not in messages)
         self.mixed = weighted_sum(self.view.own_weight + missing, self.mixed, weights, messages)
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the averages, with the pulls of this round."""
         return self.mixed.copy()

@@ -93,41 +93,46 @@ class FloodedTotals(Aggregation):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take every entry that is newer than the one at hand."""
-        heard = {j: self._read(j, message) for j, message in messages.items()}
+        self._check(messages)
         self.rounds += 1
         for j, message in messages.items():
-            self.heard[self.places[j]], self.arrived[self.places[j]] = message[:HEADER]
+            self.heard[self.places[j]], self.arrived[self.places[j]] = message[:HEADER].tolist()
+        told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
+        if told:
+            self._merge(told)
+
+    def _merge(self, told: Mapping[int, Vector]) -> None:
+        width = self.entries.shape[1]
         # Of equals the last one stays, so the own entries come last.
-        entries = np.vstack([*heard.values(), self.entries])
-        fresh = len(entries) - len(self.entries)
-        changed = np.append(np.full(fresh, self.rounds + 1.0), self.changed)
-        senders = [np.full(len(found), float(j)) for j, found in heard.items()]
-        sources = np.concatenate([*senders, self.sources])
+        entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
         order = np.lexsort((self._versions(entries), entries[:, 0]))
         agents = entries[order, 0]
         newest = order[np.append(agents[1:] != agents[:-1], True)]
-        self.entries, self.changed, self.sources = entries[newest], changed[newest], sources[newest]
+        senders = np.repeat(list(told), [found.size // width for found in told.values()])
+        self.entries = entries[newest]
+        self.changed = np.append(np.full(len(senders), self.rounds + 1.0), self.changed)[newest]
+        self.sources = np.append(senders, self.sources)[newest]
 
     def _versions(self, entries: Vector) -> Vector:
         first = HEADER + self.num_arms
         versions: Vector = entries[:, first : first + self.num_arms].sum(axis=1)
         return versions
 
-    def _read(self, sender: int, message: Vector) -> Vector:
-        """Return a message's entries, or refuse it."""
+    def _check(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse all but vectors of numbers that tell of agents."""
         width = self.entries.shape[1]
-        if np.ndim(message) != 1 or np.size(message) % width != HEADER % width:
-            raise InputError(
-                f"message from {sender} has shape {np.shape(message)}; it must be one vector of "
-                f"{HEADER} values and {width} per agent"
-            )
-        if not np.isfinite(message).all():
-            raise InputError(f"message from {sender} has values that are not finite")
-        entries = np.reshape(message[HEADER:], (-1, width))
-        check_entries(entries, f"message from {sender}")
-        return entries
+        for sender, message in messages.items():
+            if np.ndim(message) != 1 or message.size % width != HEADER % width:
+                raise InputError(
+                    f"message from {sender} has shape {np.shape(message)}; it must be one vector "
+                    f"of {HEADER} values and {width} per agent"
+                )
+            if not np.isfinite(message).all():
+                raise InputError(f"message from {sender} has values that are not finite")
+            if message.size > HEADER:
+                check_entries(message[HEADER:].reshape(-1, width), f"message from {sender}")
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the own totals."""
         at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
         return self.entries[at, HEADER : HEADER + 2 * self.num_arms].copy()
@@ -147,9 +152,9 @@ class FloodedTotals(Aggregation):
 
 def check_entries(entries: Vector, source: str) -> None:
     """Refuse all but entries of agents, with rounds and without a negative number of either."""
-    strange = entries[(entries[:, :2] < 0).any(axis=1) | (entries[:, 0] != np.floor(entries[:, 0]))]
-    if strange.size:
-        raise InputError(
-            f"{source} tells of agent {strange[0, 0]:g} and {strange[0, 1]:g} rounds; agents are "
-            "whole numbers from 0, and rounds are never negative"
-        )
+    for agent, rounds in entries[:, :2].tolist():
+        if agent < 0.0 or rounds < 0.0 or agent != agent // 1.0:
+            raise InputError(
+                f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
+                "numbers from 0, and rounds are never negative"
+            )

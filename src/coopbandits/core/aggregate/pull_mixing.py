@@ -100,6 +100,6 @@ class PullMixing(Aggregation):
                 self.minima = np.minimum(self.minima, message[size + 2 :])
         self.mixed = moved
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the averages: they add up exactly as long as links fail both ways at once."""
         return self.mixed[: 2 * self.num_arms].copy()

@@ -192,7 +192,7 @@ class StagedMixing(Aggregation):
         elif not self.initial and self._round_of_stage() == 0:
             self._end_stage()
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return what was pulled, what is being mixed and what has been."""
         return self.fresh + self.in_flight + self.accumulated
 

@@ -86,9 +86,9 @@ class SurveyedMixing(Aggregation):
         else:
             self.mixing = self._begin()
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the own pulls, and what the mixing holds once there is one."""
-        return self.own.copy() if self.mixing is None else self.mixing.held()
+        return self.own.copy() if self.mixing is None else self.mixing.share()
 
     def _begin(self) -> StagedMixing:
         """Return the mixing that follows from what was found."""
@@ -99,6 +99,10 @@ class SurveyedMixing(Aggregation):
         mixing = self.make_mixing(self.survey.num_agents, bound)
         mixing.continue_from(self.own, rounds)
         return mixing
+
+    def reweighted(self, state: State) -> State:
+        """Keep the own pulls; the survey asks for the weights."""
+        return state | {"survey": self.survey.export_state()}
 
     def export_state(self) -> State:
         """Return the own pulls, and the state of every part that there is."""

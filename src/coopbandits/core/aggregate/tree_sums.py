@@ -231,7 +231,7 @@ class TreeSums(Aggregation):
             self._improve(float(root[at]), float(beat[at]))
             self.dist = float(dist[at]) + 1.0
 
-    def held(self) -> Vector:
+    def share(self) -> Vector:
         """Return the own totals."""
         return self.own[: 2 * self.num_arms].copy()
 

@@ -76,13 +76,13 @@ class ApiServer:
         """Answer what was asked, close, and return; within some seconds at most."""
         if self._server is None:
             return
+        release(self._bound)  # while it is ours: once closed, the next process may take its place
         self._ticking.cancel()
         await asyncio.wait([self._ticking])
         cutting = asyncio.get_running_loop().call_later(GRACE, _cut_off, self._server)
         await self._server.shutdown([self._socket])
         cutting.cancel()
         self._server = None
-        release(self._bound)
 
 
 def _embedded(api: Api, tls: ssl.SSLContext | None) -> uvicorn.Server:

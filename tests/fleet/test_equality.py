@@ -1,0 +1,124 @@
+"""A fleet on the in-memory transport, one pull per round: the simulation, to the last bit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from coopbandits.core import Policy, parse_policy
+from coopbandits.fleet.assemble import make_node, open_books
+from coopbandits.fleet.config import Address, ClusterConfig, NodeConfig
+from coopbandits.fleet.disk import MemoryDisk
+from coopbandits.fleet.node import Node
+from coopbandits.fleet.transport.memory import MemoryNetwork
+from coopbandits.network import Network
+from coopbandits.problems import GaussianBandit, reward_from_variate
+from coopbandits.sim import simulate
+from coopbandits.sim.record import Task
+from coopbandits.sim.reference import Agents
+from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, birth_words, tape_words, variates
+
+from .world import START, name, number
+
+SEED, HORIZON = 3, 80
+PROBLEM = GaussianBandit(means=[1.0, 0.8, 0.7, 0.5], sigma=1.0)
+Arms = NDArray[np.int64]
+GRAPHS: dict[str, nx.Graph[int]] = {
+    "cycle": nx.cycle_graph(6),
+    "star": nx.star_graph(4),
+    "path": nx.path_graph(5),
+}
+POLICIES = (
+    "dducb", "dducb:accelerated=false,own_pulls=false", "dducb:values_per_message=3",
+    "dducb:num_agents=estimate,lambda_bound=estimate", "coop-ucb2:gamma=1.01", "dec-ts",
+    "dec-ts:family=bernoulli",
+)  # fmt: skip
+
+
+def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[Node]:
+    needs = policy.needs
+    cluster = ClusterConfig(
+        "test", 0, tuple("abcd"), policy.spelling, sigma=1.0, rounds_per_second=1e9,
+        num_agents=network.num_agents if "num_agents" in needs else None,
+        lambda_bound=network.lambda2 if "lambda_bound" in needs else None,
+    )  # fmt: skip
+    wires, nodes = MemoryNetwork(), []
+    for i, birth in enumerate(birth_words(SEED, 0, network.num_agents)):
+        others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
+        config = NodeConfig(cluster, name(i), Path("unused"), others)
+        books = open_books(config, MemoryDisk(), 0.0, birth, number)
+        wire = wires.transport(name(i), others)
+        nodes.append(make_node(config, books, wire, lambda: START, number))
+    return nodes
+
+
+def tapes(size: int) -> tuple[NDArray[np.float64], list[list[int]]]:
+    """Return the simulation's variates of rewards and words of decisions, by agent and round."""
+    keys = [agent_keys(SEED, stream, 0, size) for stream in (REWARDS, DECISIONS)]
+    rewards = variates(PROBLEM.variate, tape_words(keys[0], 0, HORIZON))
+    return rewards, tape_words(keys[1], 0, HORIZON).tolist()
+
+
+async def play_fleet(nodes: list[Node]) -> Arms:
+    """Pull once in every agent and round; return the arms."""
+    size = len(nodes)
+    rewards, decisions = tapes(size)
+    form = PROBLEM.kernel_form()
+    arms = np.zeros((size, HORIZON), dtype=np.int64)
+    for node in nodes:
+        await node.transport.start(node)
+    while not all(peer.met for node in nodes for peer in node.peers.values()):
+        await asyncio.sleep(0)
+    for t in range(HORIZON):
+        for i, node in enumerate(nodes):
+            ticket, arms[i, t] = node.books.choose(decisions[i][t], None, START)
+            paid = reward_from_variate(form.kind, form.table, arms[i, t], rewards[i, t])
+            node.books.observe(ticket, float(paid))
+        for node in nodes:
+            node.tick()
+        while min(node.books.rounds for node in nodes) <= t:
+            await asyncio.sleep(0)
+    for node in nodes:
+        await node.transport.stop()
+    return arms
+
+
+def states_of_simulation(network: Network, policy: Policy, arms: Arms) -> list[object]:
+    """Play the arms by the reference engine's agents, on the same tapes; return their states."""
+    task = Task(PROBLEM, network, policy, HORIZON, SEED, np.array([HORIZON]))
+    players = Agents(task, policy, 0)
+    rewards, decisions = tapes(network.num_agents)
+    form = PROBLEM.kernel_form()
+    everybody = list(range(network.num_agents))
+    for t in range(HORIZON):
+
+        def reward(agent: int, arm: int, t: int = t) -> float:
+            return float(reward_from_variate(form.kind, form.table, arm, float(rewards[agent, t])))
+
+        played = players.pull(everybody, [row[t] for row in decisions], reward)
+        assert played == arms[:, t].tolist()
+        players.end_round([0] * network.adjacency.nnz)
+    return [agent.export_state()["aggregation"] for agent in players.agents]
+
+
+CASES = [(policy, "cycle") for policy in POLICIES]
+CASES += [(policy, graph) for policy in POLICIES[:4:3] for graph in ("star", "path")]
+
+
+@pytest.mark.parametrize(("policy", "graph"), CASES)
+def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
+    network, chosen = Network(GRAPHS[graph], weights="metropolis"), parse_policy(policy)
+    assert isinstance(chosen, Policy)
+    nodes = make_fleet(network, GRAPHS[graph], chosen)
+    arms = asyncio.run(play_fleet(nodes))
+    result = simulate(
+        PROBLEM, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
+    )
+    np.testing.assert_array_equal(arms, result.arms.values[0, 0])
+    states = [node.books.agent.export_state()["aggregation"] for node in nodes]
+    assert states == states_of_simulation(network, chosen, arms), "the same floats"

@@ -1,0 +1,202 @@
+"""What the pages and examples of the fleet say is so."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet import service
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
+from coopbandits.fleet.api.openapi import describe
+from coopbandits.fleet.catalogue import CATALOGUE
+from coopbandits.fleet.client.exchange import ERRORS
+from coopbandits.fleet.config import parse_config
+
+from .api.running import ask, running
+from .api.stand_in import StandIn
+
+ROOT = Path(__file__).parents[2]
+DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
+KEY = "secret"
+
+
+def rows(page: Path, columns: int) -> list[list[str]]:
+    """Return the cells of all tables with so many columns, heads left out."""
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if len(row) == columns]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.M | re.S)
+
+
+def own_metrics() -> dict[str, list[str]]:
+    """Return name, kind, labels and meaning of all metrics of agent and API."""
+    known: dict[str, tuple[str, str, tuple[str, ...]]] = dict(CATALOGUE.items())
+    known[REQUESTS[0]] = ("counter", *REQUESTS[1:])
+    known |= {name: ("histogram", text, ()) for name, text in DURATIONS.values()}
+    return {
+        f"coopbandits_{name}": [kind, ", ".join(f"`{label}`" for label in labels), text]
+        for name, (kind, text, labels) in known.items()
+    }
+
+
+def test_the_page_lists_all_metrics() -> None:
+    listed = {name.strip("`"): rest for name, *rest in rows(DOCS / "metrics.md", 4)}
+    assert listed == own_metrics()
+
+
+def exported() -> set[str]:
+    """Return the names under which Prometheus knows our metrics."""
+    names = set(own_metrics())
+    histograms = [name for name, row in own_metrics().items() if row[0] == "histogram"]
+    names |= {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
+    return names | set(re.findall(r"^(process_\w+) ", render([], Meter()).decode(), re.M))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [EXAMPLES / "dashboard.json", EXAMPLES / "alerts.yml", DOCS / "fleet/monitoring.md",
+     DOCS / "metrics.md"],
+    ids=lambda path: path.name,
+)  # fmt: skip
+def test_metrics_that_are_named_exist(path: Path) -> None:
+    named = set(re.findall(r"\b(?:coopbandits|process)_[a-z_]+", path.read_text()))
+    assert named
+    assert named <= exported()
+
+
+def test_the_dashboard_is_whole() -> None:
+    dashboard = json.loads((EXAMPLES / "dashboard.json").read_text())
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) >= 10
+    for panel in panels:
+        for target in panel["targets"]:
+            assert target["expr"].count("(") == target["expr"].count(")")
+            assert 'instance=~"$instance"' in target["expr"]
+
+
+def test_alerts_are_those_of_the_page() -> None:
+    yaml: Any = importlib.import_module("yaml")
+    (group,) = yaml.safe_load((EXAMPLES / "alerts.yml").read_text())["groups"]
+    names = [rule["alert"] for rule in group["rules"]]
+    assert all(rule["expr"] and rule["annotations"]["summary"] for rule in group["rules"])
+    text = (DOCS / "fleet/monitoring.md").read_text().split("## Alerts")[1]
+    assert names == re.findall(r"^\| `(\w+)`", text, re.M)
+    scrape = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())
+    assert scrape["rule_files"] == ["alerts.yml"]
+
+
+def test_the_table_of_paths_is_that_of_the_api() -> None:
+    paths = describe(["blue"])["paths"]
+    listed = {row[0].strip("`"): row[1].lower() for row in rows(DOCS / "fleet/api.md", 3)}
+    assert listed == {path: next(iter(methods)) for path, methods in paths.items()}
+
+
+def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
+    paths = describe(["blue"], protected=True)["paths"]
+    operations = [operation for methods in paths.values() for operation in methods.values()]
+    statuses = {int(status) for operation in operations for status in operation["responses"]}
+    text = (DOCS / "fleet/api.md").read_text()
+    listed = re.findall(r"^\| (\d+) \| `(\w+)`", text, re.M)
+    raised: dict[int, type[Exception]] = dict.fromkeys(statuses - {200}, InputError)
+    raised |= {429: service.TooManyTicketsError, **ERRORS}
+    raised |= {500: service.UnavailableError, 503: service.UnavailableError}
+    assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    with running(StandIn(), token=KEY, public=["/choose", "/observe", "/arms"]) as server:
+        yield server
+
+
+def test_the_python_of_the_page_runs(
+    server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "token").write_text(KEY)
+    shown, namespace = io.StringIO(), {"__name__": "page"}
+    for code in blocks(DOCS / "fleet/api.md", "python"):
+        code = code.replace("127.0.0.1:8400", server.address)
+        with contextlib.redirect_stdout(shown):
+            exec(code, namespace)  # noqa: S102  own pages
+    assert "blue" in shown.getvalue()
+    assert shown.getvalue().endswith("ready\n")
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_the_curl_of_the_page_works(server: ApiServer, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(KEY)
+    commands = blocks(DOCS / "fleet/api.md", "sh")
+    assert len(commands) == 4
+    for command in commands:
+        ticket = ask(server, "POST", "/choose").json()["ticket"]
+        command = command.replace("127.0.0.1:8400", server.address).replace("TICKET", ticket)
+        done = subprocess.run(
+            ["bash", "-c", f"{command.strip()} --silent --fail-with-body"],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_configuration_is_accepted() -> None:
+    data = tomllib.loads((EXAMPLES / "shop-1.toml").read_text())
+    now = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+    config = parse_config(data, "shop-1.toml", now=now)
+    assert (config.id, list(config.neighbors)) == ("shop-1", ["shop-2", "shop-3"])
+    assert str(config.journal) == "/var/lib/coopbandits/shop-1"
+
+
+UNIT = EXAMPLES / "coopbandits-agent@.service"
+
+
+def test_the_unit_keeps_the_agent_in_and_alive() -> None:
+    settings = re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.M)
+    for wanted in (
+        ("Restart", "always"),
+        ("User", "coopbandits"),
+        ("ProtectSystem", "strict"),
+        ("NoNewPrivileges", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("StateDirectory", "coopbandits/%i"),
+    ):
+        assert wanted in settings
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here"
+)
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "coopbandits-agent@shop-1.service"
+    # The program of this environment stands in for the installed one, which must exist.
+    unit.write_text(UNIT.read_text().replace("/opt/coopbandits/bin/coopbandits", sys.executable))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "coopbandits-agent" not in done.stderr, done.stderr
+
+
+def test_the_container_runs_without_privileges() -> None:
+    lines = (EXAMPLES / "Containerfile").read_text().splitlines()
+    last = lines[max(at for at, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert [line for line in last if line.startswith("USER")] == ["USER 10001"]
+    assert any(line.startswith("VOLUME /var/lib/coopbandits") for line in last)
