@@ -79,10 +79,7 @@ def conservation(verdict: Verdict) -> str:
         error = float((verdict.differences / verdict.scale).max())
         return f"broken: {verdict.farthest} differ by {error:.2g} from what was acknowledged"
     if not verdict.held:
-        return (
-            f"holds: {total:,} rewards acknowledged and counted; this policy's estimates conserve "
-            "them on average only"
-        )
+        return f"holds: {total:,} rewards acknowledged and counted; estimates conserve on average"
     return f"holds: {total:,} rewards acknowledged, each counted exactly once"
 
 
