@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,21 +80,28 @@ class Verdict:
         return max(errors, key=lambda who: errors[who])
 
 
-def add_up(rewards: Iterable[Reward], num_arms: int) -> tuple[Vector, Vector]:
-    """Return what was acknowledged, and the scale of it."""
+class Account(NamedTuple):
+    """What was acknowledged, and what differences from it are measured by."""
+
+    total: Vector
+    scale: Vector
+
+
+def add_up(rewards: Iterable[Reward], num_arms: int) -> Account:
+    """Return the account of some rewards; its scale is at least 1."""
     total, scale = np.zeros(2 * num_arms), np.ones(2 * num_arms)
     for reward in rewards:
         total[reward.arm] += reward.reward
         scale[reward.arm] += abs(reward.reward)
         total[num_arms + reward.arm] += 1.0
         scale[num_arms + reward.arm] += 1.0
-    return total, scale
+    return Account(total, scale)
 
 
 def judge(
     policy: str,
     best_arms: Sequence[bool],
-    rewards: Iterable[Reward],
+    acknowledged: Account,
     arms: Mapping[str, list[ArmEstimate] | None],
     health: Mapping[str, dict[str, Any] | None],
 ) -> Verdict:
@@ -106,12 +113,12 @@ def judge(
         Its spelling.
     best_arms : sequence of bool
         Which arms are best.
-    rewards : iterable of Reward
-        Those acknowledged, of all applications.
+    acknowledged : Account
+        What all applications were acknowledged.
     arms, health : mapping
         What each agent answered to these questions; None where it did not.
     """
-    acknowledged, scale = add_up(rewards, len(best_arms))
+    total, scale = acknowledged
     known = {who: answer for who, answer in arms.items() if answer is not None}
     silent = sorted(who for who in arms if arms[who] is None or health[who] is None)
     own = np.zeros_like(scale) + sum(own_account(answer) for answer in known.values())
@@ -120,7 +127,7 @@ def judge(
         problem = f"{', '.join(silent)} did not answer"
     found = sum(_is_best(answer, best_arms) for answer in known.values())
     answering = len(arms) - len(silent)
-    return Verdict(acknowledged, own, held, scale, problem, found, answering)
+    return Verdict(total, own, held, scale, problem, found, answering)
 
 
 def _held(

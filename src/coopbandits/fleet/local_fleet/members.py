@@ -24,6 +24,8 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 """An agent that does not stop within so long when told to is killed."""
 
+ANSWER_SECONDS = 1.0
+
 STEP = 0.02
 
 COMMAND = [sys.executable, "-m", "coopbandits", "agent"]
@@ -203,13 +205,14 @@ class Members:
         member.start(self._keeper.group)
         await member.wait_until_ready()
 
-    async def ask(self, question: str) -> list[Any]:
-        """Ask all agents at once for `health` or `arms`; None from those who do not answer."""
-        return await asyncio.gather(*(_ask(member, question) for member in self.all))
+    async def ask(self, question: Literal["arms", "health"]) -> dict[str, Any]:
+        """Ask all agents at once; None of those who do not answer."""
+        answers = await asyncio.gather(*(_ask(member, question) for member in self.all))
+        return {m.place.id: answer for m, answer in zip(self.all, answers, strict=True)}
 
 
 async def _ask(member: Member, question: str) -> Any:
-    async with AsyncClient(member.place.api, timeout=1.0) as client:
+    async with AsyncClient(member.place.api, timeout=ANSWER_SECONDS) as client:
         try:
             return await getattr(client, question)()
         except UnreachableError:

@@ -1,11 +1,10 @@
-"""Plays a fleet: starts agents, lets applications choose, makes trouble, looks, and judges."""
+"""Plays a fleet: applications choose, trouble is made, and in the end all accounts are compared."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,16 +13,13 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from coopbandits.fleet.config import read_config
 from coopbandits.fleet.local_fleet import summary
-from coopbandits.fleet.local_fleet.audit import Verdict, judge
-from coopbandits.fleet.local_fleet.cuts import Cuts
+from coopbandits.fleet.local_fleet.audit import Verdict, add_up, judge
 from coopbandits.fleet.local_fleet.ending import Ending
-from coopbandits.fleet.local_fleet.layout import Place, prepared, require_empty, write_configs
-from coopbandits.fleet.local_fleet.members import Members
-from coopbandits.fleet.local_fleet.players import Player, Tape
-from coopbandits.fleet.local_fleet.screen import FRAMES_PER_SECOND, Screen, Stage
+from coopbandits.fleet.local_fleet.layout import require_empty
+from coopbandits.fleet.local_fleet.screen import FRAMES_PER_SECOND, Screen
 from coopbandits.fleet.local_fleet.settings import Settings
+from coopbandits.fleet.local_fleet.stage import Stage, opened
 from coopbandits.fleet.local_fleet.trouble import troubles
 
 WATCH_SECONDS = 0.5
@@ -75,7 +71,7 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
     FleetError
         An agent cannot be started, ended by itself, or refused its application.
     KeyboardInterrupt
-        A second signal came, before the first one had ended the play.
+        A second signal came before the first one had ended the play.
     """
     if out is not None:
         require_empty(out)
@@ -88,15 +84,9 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
 
 async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
     ending = Ending()
-    with _interruptible(ending), prepared(folder, settings) as places:
-        async with Cuts(_edges(settings, places)) as cuts:
-            write_configs(places, settings, cuts.detours)
-            read_config(places[0].config, now=time.time())  # refuses what no agent would take
-            async with Members(places) as members:
-                stage = _stage(settings, members, cuts)
-                await _perform(stage, members, ending, console)
-                seconds = stage.seconds
-                verdict = await _settle(stage, members)
+    with _interruptible(ending):
+        async with opened(settings, folder) as stage:
+            seconds, verdict = await _watched(stage, ending, console)
     found = summary.as_json(stage, verdict, seconds)
     (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     text, sentence = summary.as_text(stage, verdict, seconds), summary.conservation(verdict)
@@ -123,56 +113,67 @@ def _interruptible(ending: Ending) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _edges(settings: Settings, places: list[Place]) -> list[tuple[Place, Place]]:
-    """Return the links that relays are needed for."""
-    if settings.partition is None:
-        return []
-    network = settings.network
-    return [
-        (places[i], places[j]) for i in range(len(places)) for j in network.neighbors(i) if i < j
-    ]
-
-
-def _stage(settings: Settings, members: Members, cuts: Cuts) -> Stage:
-    players = [
-        Player(
-            member.place,
-            Tape(settings.problem, settings.seed, agent),
-            settings.pulls_per_second,
-        )
-        for agent, member in enumerate(members.all)
-    ]
-    return Stage(settings, members.all, players, cuts)
-
-
-async def _perform(stage: Stage, members: Members, ending: Ending, console: Console) -> None:
-    """Let everybody do their part until the time is over."""
+async def _watched(stage: Stage, ending: Ending, console: Console) -> tuple[float, Verdict]:
+    """Perform and settle while somebody looks; return how long it was played, and the verdict."""
     try:
         async with asyncio.TaskGroup() as group:
             helpers = [
-                group.create_task(_watch(stage, members)),
+                group.create_task(_watch(stage)),
                 group.create_task(_show(stage, console)),
             ]
-            parts = [player.play(ending) for player in stage.players]
-            parts += troubles(stage.settings, members, stage.cuts, ending)
-            tasks = [group.create_task(part) for part in parts]
-            await ending.within(stage.settings.seconds)
-            ending.set()
-            _, late = await asyncio.wait(tasks, timeout=FINISH_SECONDS)
-            for task in [*late, *helpers]:
-                task.cancel()
-    except ExceptionGroup as group_error:
-        raise group_error.exceptions[0] from None
+            await perform(stage, ending)
+            seconds = stage.seconds
+            verdict = await settle(stage)
+            for helper in helpers:
+                helper.cancel()
+    except ExceptionGroup as errors:
+        raise _first(errors) from None
+    return seconds, verdict
 
 
-async def _watch(stage: Stage, members: Members) -> None:
+def _first(error: Exception) -> Exception:
+    """Return the error that ended all else."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+
+
+async def perform(stage: Stage, ending: Ending) -> None:
+    """Let applications choose, and make trouble, until the time is over and all is handed in."""
+    async with asyncio.TaskGroup() as group:
+        parts = [player.play(ending) for player in stage.players]
+        parts += troubles(stage.settings, stage.members, stage.cuts, ending)
+        tasks = [group.create_task(part) for part in parts]
+        await ending.within(stage.settings.seconds)
+        ending.set()
+        _, late = await asyncio.wait(tasks, timeout=FINISH_SECONDS)
+        for task in late:
+            task.cancel()
+
+
+async def settle(stage: Stage) -> Verdict:
+    """Let news travel until all accounts agree, or for as long as they may take."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SETTLE_SECONDS
+    rewards = (each for player in stage.players for each in player.rewards)
+    acknowledged = add_up(rewards, stage.settings.problem.num_arms)
     while True:
-        for member in members.all:
+        verdict = judge(
+            stage.settings.policy,
+            (stage.settings.problem.gaps == 0.0).tolist(),
+            acknowledged,
+            await stage.members.ask("arms"),
+            await stage.members.ask("health"),
+        )
+        if verdict.holds or loop.time() > deadline:
+            return verdict
+        await asyncio.sleep(WATCH_SECONDS / 5)
+
+
+async def _watch(stage: Stage) -> None:
+    while True:
+        for member in stage.members.all:
             member.require_alive()
-        answers = await members.ask("health")
-        for member, answer in zip(members.all, answers, strict=True):
-            if answer is not None:
-                stage.health[member.place.id] = answer
+        answers = await stage.members.ask("health")
+        stage.health |= {who: answer for who, answer in answers.items() if answer is not None}
         await asyncio.sleep(WATCH_SECONDS)
 
 
@@ -181,26 +182,3 @@ async def _show(stage: Stage, console: Console) -> None:
         while True:
             screen.show()
             await asyncio.sleep(1 / FRAMES_PER_SECOND)
-
-
-async def _settle(stage: Stage, members: Members) -> Verdict:
-    """Let news travel until all accounts agree, or for as long as they may take."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + SETTLE_SECONDS
-    while True:
-        verdict = await _judge(stage, members)
-        if verdict.holds or loop.time() > deadline:
-            return verdict
-        await asyncio.sleep(WATCH_SECONDS / 5)
-
-
-async def _judge(stage: Stage, members: Members) -> Verdict:
-    ids = [member.place.id for member in members.all]
-    problem = stage.settings.problem
-    return judge(
-        stage.settings.policy,
-        (problem.gaps == 0.0).tolist(),
-        [each for player in stage.players for each in player.rewards],
-        dict(zip(ids, await members.ask("arms"), strict=True)),
-        dict(zip(ids, await members.ask("health"), strict=True)),
-    )

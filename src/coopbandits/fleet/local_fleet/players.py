@@ -92,6 +92,8 @@ class Player:
     ----------
     rewards : list of Reward
         Those acknowledged.
+    pulls : array of int
+        How many they are, by arm.
     retries : int
         Calls that were made again.
     """
@@ -100,6 +102,7 @@ class Player:
         self.place, self.tape, self.period = place, tape, 1.0 / pace
         self.numbers = {name: arm for arm, name in enumerate(arm_names(tape.problem.num_arms))}
         self.rewards: list[Reward] = []
+        self.pulls = np.zeros(tape.problem.num_arms, dtype=np.int64)
         self.retries = 0
 
     async def play(self, ending: Ending) -> None:
@@ -134,6 +137,7 @@ class Player:
 
     def _note(self, reward: Reward) -> None:
         self.rewards.append(reward)
+        self.pulls[reward.arm] += 1
         with self.log.open("a", encoding="utf-8") as log:
             log.write(json.dumps(reward._asdict()) + "\n")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,10 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from coopbandits.fleet.local_fleet.cuts import Cuts
-from coopbandits.fleet.local_fleet.members import Member
-from coopbandits.fleet.local_fleet.players import Player
-from coopbandits.fleet.local_fleet.settings import Settings
+from coopbandits.fleet.local_fleet.stage import Stage
 
 FRAMES_PER_SECOND = 4
 LINE_SECONDS = 5.0
@@ -25,92 +19,35 @@ LINE_SECONDS = 5.0
 STYLES = {"up": "green", "starting": "yellow", "paused": "yellow", "dead": "bold red"}
 
 
-@dataclass
-class Stage:
-    """Everybody who takes part in a play.
-
-    Attributes
-    ----------
-    settings : Settings
-        What is played.
-    members : list of Member
-        The agents.
-    players : list of Player
-        Their applications.
-    cuts : Cuts
-        The links that can be cut.
-    health : dict of str to dict
-        What each agent said of itself last.
-    began : float
-        When choosing began.
-    """
-
-    settings: Settings
-    members: Sequence[Member]
-    players: Sequence[Player]
-    cuts: Cuts
-    health: dict[str, dict[str, Any]] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def seconds(self) -> float:
-        """Return how long it has been played."""
-        return time.monotonic() - self.began
-
-    @property
-    def pulls(self) -> int:
-        """Return the number of rewards acknowledged."""
-        return sum(len(player.rewards) for player in self.players)
-
-    @property
-    def regret(self) -> float:
-        """Return the network's pseudo-regret of what was acknowledged."""
-        gaps = self.settings.problem.gaps
-        return float(sum(gaps[each.arm] for player in self.players for each in player.rewards))
-
-    @property
-    def best_share(self) -> float:
-        """Return the share of best arms in all that was acknowledged."""
-        return share_of_best(self.settings, self.players)
-
-
-def share_of_best(settings: Settings, players: Sequence[Player]) -> float:
-    """Return the share of best arms in what some players were acknowledged; 0 where it is none."""
-    gaps = settings.problem.gaps
-    hits = [gaps[each.arm] == 0.0 for player in players for each in player.rewards]
-    return float(sum(hits) / max(1, len(hits)))
-
-
 def status_line(stage: Stage) -> str:
-    """Return what is known of the whole fleet, in up to 80 characters."""
-    left = max(0.0, stage.settings.seconds - stage.seconds)
+    """Return what is known of the whole fleet."""
+    left = stage.settings.seconds - stage.seconds
     parts = [
         f"regret {stage.regret:,.1f}",
-        f"best arm {stage.best_share:.0%}",
+        f"best arm {stage.best_share(stage.players):.0%}",
         *trouble_parts(stage),
-        f"{left:.0f} s left",
+        f"{left:.0f} s left" if left > 0.0 else "waiting until all agents know all",
     ]
     return " · ".join(parts)
 
 
 def trouble_parts(stage: Stage) -> list[str]:
     """Return what was done to the fleet, as far as it was asked for."""
-    settings = stage.settings
+    settings, members = stage.settings, stage.members.all
     counts = [
-        (settings.kill_every, sum(member.kills for member in stage.members), "kills"),
-        (settings.pause, sum(member.pauses for member in stage.members), "pauses"),
-        (settings.partition, stage.cuts.count, "partitions"),
+        (settings.kill_every, "kills", sum(member.kills for member in members)),
+        (settings.pause, "pauses", sum(member.pauses for member in members)),
+        (settings.partition, "partitions", stage.cuts.count),
     ]
-    return [f"{count} {word}" for asked, count, word in counts if asked is not None]
+    return [f"{word} {count}" for asked, word, count in counts if asked is not None]
 
 
 def plain_line(stage: Stage) -> str:
     """Return a line for those without a terminal."""
-    up = sum(member.state == "up" for member in stage.members)
     last = min((health["round"] for health in stage.health.values()), default=0)
     return (
-        f"{stage.seconds:5.1f} s · {up} of {len(stage.members)} up · round {last} · "
-        f"{stage.pulls:,} pulls · {status_line(stage)}"
+        f"{stage.seconds:5.1f} s · {len(stage.members.up())} of {len(stage.players)} up · "
+        f"round {last:,} · pulls {stage.pulls.sum():,} · {status_line(stage)}"
     )
 
 
@@ -121,24 +58,22 @@ def draw(stage: Stage) -> Group:
         table.add_column(name)
     for name in ("round", "links", "pulls", "best arm", "open tickets"):
         table.add_column(name, justify="right")
-    for member, player in zip(stage.members, stage.players, strict=True):
-        health = stage.health.get(member.place.id)
-        table.add_row(
-            member.place.id,
-            Text(member.state, STYLES[member.state]),
-            f"{health['round']:,}" if health else "–",
-            links(health) if health else "–",
-            f"{len(player.rewards):,}",
-            f"{share_of_best(stage.settings, [player]):.0%}",
-            f"{health['open_tickets']:,}" if health else "–",
-        )
+    for member, player in zip(stage.members.all, stage.players, strict=True):
+        round_, links, tickets = _own_words(stage.health.get(member.place.id))
+        best = f"{stage.best_share([player]):.0%}"
+        state = Text(member.state, STYLES[member.state])
+        pulls = f"{player.pulls.sum():,}"
+        table.add_row(member.place.id, state, round_, links, pulls, best, tickets)
     return Group(Text(status_line(stage), overflow="ellipsis", no_wrap=True), table)
 
 
-def links(health: dict[str, Any]) -> str:
-    """Return how many links are up, of how many."""
-    states = list(health["links"].values())
-    return f"{states.count('up')}/{len(states)}"
+def _own_words(health: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Return what an agent said of itself: its round, links up of all, and open tickets."""
+    if health is None:
+        return "–", "–", "–"
+    links = list(health["links"].values())
+    up = f"{links.count('up')}/{len(links)}"
+    return f"{health['round']:,}", up, f"{health['open_tickets']:,}"
 
 
 class Screen:

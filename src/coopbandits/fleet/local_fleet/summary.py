@@ -10,7 +10,8 @@ import numpy as np
 
 from coopbandits.fleet.local_fleet.audit import Verdict
 from coopbandits.fleet.local_fleet.layout import arm_names
-from coopbandits.fleet.local_fleet.screen import Stage, trouble_parts
+from coopbandits.fleet.local_fleet.screen import trouble_parts
+from coopbandits.fleet.local_fleet.stage import Stage
 from coopbandits.results.statistics import columns
 
 
@@ -49,18 +50,18 @@ def _pair(account: Any, arm: int) -> tuple[str, str]:
 
 
 def _rows(stage: Stage, verdict: Verdict) -> list[tuple[str, ...]]:
-    agents, pulls = len(stage.members), stage.pulls
+    share, pulls = stage.best_share(stage.players), stage.pulls.sum()
     rows: list[tuple[str, ...]] = [
         ("conservation", conservation(verdict)),
-        ("best arm found by", f"{verdict.best_found} of {agents} agents"),
-        ("regret", f"{stage.regret:,.1f}; {stage.best_share:.0%} of {pulls:,} pulls were best"),
+        ("best arm found by", f"{verdict.best_found} of {len(stage.players)} agents"),
+        ("regret", f"{stage.regret:,.1f}; {share:.0%} of {pulls:,} pulls were best"),
     ]
     trouble = trouble_parts(stage)
     if trouble:
         rows.append(("trouble", ", ".join(trouble)))
         rows.append(("calls made again", f"{sum(each.retries for each in stage.players):,}"))
         rows.append(("counted before a lost answer", f"{_duplicates(stage):,}"))
-    restarts = [seconds for member in stage.members for seconds in member.readiness[1:]]
+    restarts = [seconds for member in stage.members.all for seconds in member.readiness[1:]]
     if restarts:
         rows.append(("longest restart until ready", f"{max(restarts):.2f} s"))
     return rows
@@ -111,6 +112,6 @@ def as_json(stage: Stage, verdict: Verdict, seconds: float) -> dict[str, Any]:
                 "pauses": member.pauses,
                 "seconds_until_ready": member.readiness,
             }
-            for member, player in zip(stage.members, stage.players, strict=True)
+            for member, player in zip(stage.members.all, stage.players, strict=True)
         },
     }
