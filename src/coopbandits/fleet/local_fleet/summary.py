@@ -60,10 +60,10 @@ def _rows(stage: Stage, verdict: Verdict) -> list[tuple[str, ...]]:
     if trouble:
         rows.append(("trouble", ", ".join(trouble)))
         rows.append(("calls made again", f"{sum(each.retries for each in stage.players):,}"))
-        rows.append(("counted before a lost answer", f"{_duplicates(stage):,}"))
+        rows.append(("answers lost", f"{_duplicates(stage):,}"))
     restarts = [seconds for member in stage.members.all for seconds in member.readiness[1:]]
     if restarts:
-        rows.append(("longest restart until ready", f"{max(restarts):.2f} s"))
+        rows.append(("longest restart", f"{max(restarts):.2f} s until ready"))
     return rows
 
 
@@ -80,7 +80,7 @@ def conservation(verdict: Verdict) -> str:
         error = float((verdict.differences / verdict.scale).max())
         return f"broken: {verdict.farthest} differ by {error:.2g} from what was acknowledged"
     if not verdict.held:
-        return f"holds: {total:,} rewards acknowledged and counted; estimates conserve on average"
+        return f"holds: {total:,} rewards counted once; estimates conserve on average"
     return f"holds: {total:,} rewards acknowledged, each counted exactly once"
 
 
