@@ -31,7 +31,7 @@ async def ask(address: Address, text: bytes) -> bytes:
 async def through_a_cut() -> None:
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     there = Address(*server.sockets[0].getsockname()[:2])
-    one, other = Place("a00", Path(), there, ""), Place("a01", Path(), Address(), "")
+    one, other = Place("a00", Path(), there, ""), Place("a01", Path(), Address("127.0.0.1", 0), "")
     async with server, asyncio.timeout(10), Cuts([(one, other)]) as cuts:
         assert list(cuts.detours) == [("a01", "a00")]  # the higher id dials
         relay = cuts.detours["a01", "a00"]
@@ -61,7 +61,7 @@ def test_a_link_is_cut_and_mended() -> None:
 
 async def nobody_there() -> None:
     nowhere = Place("a00", Path(), Address("127.0.0.1", 1), "")
-    async with Cuts([(nowhere, Place("a01", Path(), Address(), ""))]) as cuts:
+    async with Cuts([(nowhere, Place("a01", Path(), Address("127.0.0.1", 0), ""))]) as cuts:
         address = cuts.detours["a01", "a00"]
         reader, writer = await asyncio.open_connection(address.host, address.port)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):

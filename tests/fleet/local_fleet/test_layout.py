@@ -8,7 +8,6 @@ import pytest
 
 from coopbandits import InputError, Network
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import Address as Listen
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.local_fleet import make_settings
 from coopbandits.fleet.local_fleet.layout import prepared, require_empty, write_configs
@@ -40,7 +39,7 @@ def test_gaussian_arms_and_detours(tmp_path: Path) -> None:
         None,
         None,
     )
-    assert other.neighbors == {"a00": Listen("127.0.0.1", 9)}
+    assert other.neighbors == {"a00": Address("127.0.0.1", 9)}
     assert one.neighbors == {"a01": other.listen}
 
 

@@ -43,7 +43,7 @@ class Forgetful(StandIn):
 
 
 def make_player(folder: Path, address: str) -> Player:
-    place = Place("a00", folder, Address(), address)
+    place = Place("a00", folder, Address("127.0.0.1", 0), address)
     return Player(place, Tape(BernoulliBandit([0.6, 0.3]), 0, 0), pace=100.0)
 
 

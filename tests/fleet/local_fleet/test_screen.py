@@ -26,7 +26,7 @@ from coopbandits.fleet.local_fleet.stage import Stage
 def stage(tmp_path: Path) -> Stage:
     """Return a stage on which nothing runs, as if two of three agents had been played."""
     settings = make_settings("path:3", "0.6,0.5", kill_every=1.0, pause=1.0, partition=1.0)
-    places = [Place(name, tmp_path, Address(), "unix:none") for name in names(3)]
+    places = [Place(name, tmp_path, Address("127.0.0.1", 0), "unix:none") for name in names(3)]
     players = [Player(place, Tape(settings.problem, 0, 0), 1.0) for place in places]
     for player, arm in [(0, 0), (0, 0), (0, 1), (1, 1)]:
         players[player]._note(Reward("1", arm, 0.5, arm == 1))
