@@ -109,7 +109,7 @@ def fleet_command(
         raise typer.Exit(say("interrupted: all agents were killed", 130)) from None
     typer.echo(outcome.text)
     if not outcome.holds:
-        say(f"conservation is {outcome.sentence}", 1)
+        say(f"conservation: {outcome.sentence}", 1)
     raise typer.Exit(130 if outcome.interrupted else int(not outcome.holds))
 
 

@@ -20,7 +20,7 @@ from coopbandits import InputError
 from coopbandits.fleet.local_fleet import FleetError, make_settings, members, play
 from coopbandits.fleet.local_fleet.audit import Verdict
 from coopbandits.fleet.local_fleet.ending import Ending
-from coopbandits.fleet.local_fleet.play import perform, settle
+from coopbandits.fleet.local_fleet.playing import perform, settle
 from coopbandits.fleet.local_fleet.settings import Settings
 from coopbandits.fleet.local_fleet.stage import Stage, opened
 
