@@ -100,11 +100,13 @@ def test_agent_check_of_several(call: Call, tmp_path: Path) -> None:
     outcome = call(*check)
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
+    assert outcome.out.endswith("\nthese nodes fit together\n")
 
     two.write_text(two.read_text().replace("7402", "7403").replace('"red", ', '"red", "green", '))
     outcome = call(*check)
     assert outcome.status == 1
     assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
+    assert "fit together" not in outcome.out
     arms, port = outcome.err.splitlines()
     assert f"error: {two}: [cluster] arms is ['red', 'green', 'blue'], but {one} has" in arms
     assert f"error: {one}: neighbour shop-2 is at 127.0.0.1:7402, but {two} listens on" in port

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -101,7 +99,13 @@ def test_every_cut_in_two_yields_the_same_frames() -> None:
         assert list(map(encode, read)) == whole
 
 
-@pytest.mark.parametrize("step", [1, 7, HEADER.size, 40_000, MAX_BODY, 10**6])
+def test_single_bytes_yield_the_same_frames() -> None:
+    decoder = Decoder(CAP)
+    read = [frame for byte in STREAM for frame in decoder.feed(bytes([byte]))]
+    assert list(map(encode, read)) == list(map(encode, Decoder(CAP).feed(STREAM)))
+
+
+@pytest.mark.parametrize("step", [29, HEADER.size, 40_000, MAX_BODY, 10**6])
 def test_a_long_vector_comes_whole_in_any_steps(step: int) -> None:
     stream = encode_data(STAMP, LONG) + encode_beat(STAMP)
     decoder = Decoder(CAP)
@@ -169,41 +173,29 @@ def test_a_reason_can_stand_in_a_log() -> None:
     assert frame == ByeFrame(STAMP, "a  b" + "c" * (frames.MAX_REASON - 4))
 
 
-@dataclass
-class Dice:
-    """Whole numbers from a counter."""
-
-    counter: int = 0
-
-    def __post_init__(self) -> None:
-        self.drawn: Iterator[int] = iter(())
-
-    def __call__(self, below: int) -> int:
-        word = next(self.drawn, None)
-        if word is None:
-            counters = np.arange(self.counter, self.counter + 4096, dtype=np.uint64)
-            self.counter += 4096
-            self.drawn = iter(words(11, counters).tolist())
-            word = next(self.drawn)
-        return word % below
+PIECES = (
+    encode_hello(STAMP, WHO),
+    encode_data(STAMP, np.array([1.5, np.nan])),
+    encode_beat(STAMP),
+    encode_data(STAMP, None) + encode_data(STAMP, np.zeros(0)),
+    encode_bye(STAMP, "another cluster"),
+)
+SEEDS = (*PIECES * 8, FULL + PIECES[1])
+"""What is spoilt; few are long, which takes long."""
 
 
-SHORT = [encode_data(STAMP, np.arange(float(size))) for size in range(4)]
-SEEDS = (STREAM, b"".join(SHORT), encode_hello(STAMP, WHO) + SHORT[2], FULL + SHORT[3], b"")
-
-
-def mutated(dice: Dice) -> bytes:
+def spoilt(row: list[int]) -> bytes:
     """Return a stream with some bytes changed, removed or inserted, mostly in a header."""
-    stream = bytearray(SEEDS[dice(len(SEEDS))])
-    for _ in range(dice(4)):
-        place = dice(min(len(stream), 400) + 1)
-        how = dice(4)
+    stream = bytearray(SEEDS[row[0] % len(SEEDS)])
+    for word in row[1 : 2 + row[0] // 97 % 3]:
+        place = word % (min(len(stream), 400) + 1)
+        how, what = word >> 16 & 3, word >> 32
         if how == 0:
-            del stream[place : place + dice(40)]
+            del stream[place : place + what % 40]
         elif how == 1:
-            stream[place:place] = bytes(dice(256) for _ in range(dice(40)))
+            stream[place:place] = (what.to_bytes(4, "little") * 10)[: what % 40]
         elif place < len(stream):
-            stream[place] = dice(256) if how == 2 else stream[place] ^ (1 << dice(8))
+            stream[place] = what & 255 if how == 2 else stream[place] ^ (1 << what % 8)
     return bytes(stream)
 
 
@@ -213,10 +205,10 @@ def kept(decoder: Decoder) -> int:
 
 def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
     """Either frames come out that can be written again, or `FrameError`; memory stays bounded."""
-    dice, refused, read = Dice(), 0, 0
-    for _ in range(100_000):
-        stream, decoder = mutated(dice), Decoder(MAX_BODY + 64)
-        cut = dice(len(stream) + 1)
+    refused, read = 0, 0
+    for row in words(11, np.arange(500_000, dtype=np.uint64)).reshape(-1, 5).tolist():
+        stream, decoder = spoilt(row), Decoder(MAX_BODY + 64)
+        cut = row[4] % (len(stream) + 1)
         try:
             found = decoder.feed(stream[:cut]) + decoder.feed(stream[cut:])
         except FrameError as error:
@@ -231,4 +223,4 @@ def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
             again = b"".join(map(encode, found))
             assert list(map(encode, Decoder(CAP).feed(again))) == list(map(encode, found))
     assert refused > 20_000
-    assert read > 20_000
+    assert read > 5_000

@@ -74,10 +74,26 @@ def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
     flood, here = aggregation(FloodTS()), guard()
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), NOW)
     later = NOW + 10.0
-    with pytest.raises(InputError, match="10 of them known; it makes at most 2 a second"):
+    with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
         here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later)
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), later)
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later + 10.0)
+
+
+def test_many_messages_do_not_have_the_slack_many_times() -> None:
+    flood, here = aggregation(FloodTS()), guard()
+    here.check(flood, flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), NOW)
+    pulls, refused = 10.0, 0
+    for step in range(1, 201):
+        try:
+            claim = flood_message(entry(3, [0.0, 0.0], [pulls + 5.0, 0.0]))
+            here.check(flood, claim, NOW + 0.05 * step)
+            pulls += 5.0
+        except InputError:
+            refused += 1
+    assert 10.0 + RATE * SLACK <= pulls <= 10.0 + RATE * (10.0 + SLACK)
+    assert refused > 150
+    here.check(flood, flood_message(entry(3, [0.0, 0.0], [pulls + 190.0, 0.0])), NOW + 105.0)
 
 
 def test_old_news_do_not_shrink_what_is_known() -> None:
@@ -90,7 +106,7 @@ def test_old_news_do_not_shrink_what_is_known() -> None:
 @pytest.mark.parametrize(
     ("entries", "match"),
     [
-        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "0 of them known"),
+        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "agent 3, 0 known"),
         ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls, more than this agent has made"),
         ([entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(5)], "at most 4"),
         ([entry(3, [2.0, 0.0], [1.0, 0.0])], "lies in 0 to 1"),

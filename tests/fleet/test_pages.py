@@ -8,30 +8,37 @@ import io
 import json
 import re
 import shutil
+import socket
+import ssl
+import struct
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet import service
+from coopbandits.fleet import events, frames, service
+from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.catalogue import CATALOGUE
+from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.client.exchange import ERRORS
-from coopbandits.fleet.config import parse_config
+from coopbandits.fleet.config import TlsFiles, parse_config
+from coopbandits.fleet.config.files import api_context
 
 from .api.running import ask, running
 from .api.stand_in import StandIn
 
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
+FLEET = ROOT / "src" / "coopbandits" / "fleet"
 KEY = "secret"
 
 
@@ -40,6 +47,11 @@ def rows(page: Path, columns: int) -> list[list[str]]:
     lines = [line for line in page.read_text().splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if len(row) == columns]
+
+
+def text_after(page: str, start: str) -> str:
+    """Return a page from the first line that begins so."""
+    return (DOCS / page).read_text().partition(f"\n{start}")[2]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -103,6 +115,31 @@ def test_alerts_are_those_of_the_page() -> None:
     assert scrape["rule_files"] == ["alerts.yml"]
 
 
+def test_prometheus_gets_in_as_its_example_says(tmp_path: Path) -> None:
+    yaml: Any = importlib.import_module("yaml")
+    (job,) = yaml.safe_load((EXAMPLES / "prometheus.yml").read_text())["scrape_configs"]
+    init_authority(tmp_path)
+    issue(tmp_path, ["shop-1", "prometheus"])
+    ca, certificate, key = (
+        tmp_path / Path(job["tls_config"][file]).name
+        for file in ("ca_file", "cert_file", "key_file")
+    )
+    own = TlsFiles(tmp_path / "ca.pem", tmp_path / "shop-1.pem", tmp_path / "shop-1-key.pem")
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificate, key)
+    name = job["static_configs"][0]["targets"][0].partition(":")[0]
+    with running(StandIn(), "0.0.0.0:0", tls=api_context(own)) as server:
+        place = "127.0.0.1", parse_address(server.address).port
+        with (
+            socket.create_connection(place, timeout=5) as raw,
+            context.wrap_socket(raw, server_hostname=name) as link,
+        ):
+            link.sendall(b"GET /metrics HTTP/1.1\r\nhost: shop-1\r\nconnection: close\r\n\r\n")
+            with link.makefile("rb") as answer:
+                assert b"coopbandits_link_up" in answer.read()
+    assert job["scheme"] == "https"
+
+
 def test_the_table_of_paths_is_that_of_the_api() -> None:
     paths = describe(["blue"])["paths"]
     listed = {row[0].strip("`"): row[1].lower() for row in rows(DOCS / "fleet/api.md", 3)}
@@ -119,6 +156,31 @@ def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
     raised |= {429: service.TooManyTicketsError, **ERRORS}
     raised |= {500: service.UnavailableError, 503: service.UnavailableError}
     assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
+
+
+def test_the_table_of_a_header_is_that_of_frames() -> None:
+    text = (DOCS / "fleet/protocol.md").read_text()
+    listed = re.findall(r"^\| (\d+) \| (\d) \| (\w+) \|", text, re.M)
+    codes = frames.HEADER.format.removeprefix("<")
+    assert [int(size) for _, size, _ in listed] == [struct.calcsize(f"<{code}") for code in codes]
+    starts = [struct.calcsize(f"<{codes[:at]}") for at in range(len(codes))]
+    assert [int(start) for start, _, _ in listed] == starts
+    assert f"a header of {frames.HEADER.size} bytes" in text
+    assert f"`{frames.MAGIC:#06X}`".replace("0X", "0x") in text
+    assert ", ".join(f"{kind.value} {kind.name}" for kind in frames.Kind) in text
+
+
+def test_the_table_of_events_is_that_of_the_journal() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", text_after("fleet/protocol.md", "| event | when"), re.M)
+    assert listed == [kind.__name__ for kind in get_args(events.Event)]
+
+
+def test_the_table_of_reasons_is_that_of_the_protocol() -> None:
+    table = text_after("fleet/protocol.md", "| reason | what was wrong").partition("\n\n")[0]
+    listed = re.findall(r"`([a-z ]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
+    code = "".join((FLEET / file).read_text() for file in ("node.py", "gossip.py", "frames.py"))
+    used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\()"([a-z ]+)"'
+    assert sorted(listed) == sorted(set(re.findall(used, code)))
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,16 @@ def test_tickets_expire_in_the_order_of_their_making() -> None:
         tickets.look_up(1, 0.5)
 
 
+def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
+    tickets = Tickets(limit=9, lifetime=10.0)
+    for now in (1e9, 2.0):
+        tickets.add(0, now)
+    assert tickets.due(50.0) == [], "the first holds up the second"
+    tickets.curb(5.0)
+    assert [ticket.expires for ticket in tickets.open.values()] == [15.0, 12.0]
+    assert tickets.due(15.0) == [1, 2]
+
+
 def test_no_more_than_so_many_are_open_or_remembered() -> None:
     tickets = Tickets(limit=2, lifetime=10.0)
     first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)

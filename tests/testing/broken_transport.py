@@ -73,6 +73,13 @@ class IsAlwaysOptimistic(MemoryTransport):
         return True
 
 
+class InventsLinks(MemoryTransport):
+    def send(self, peer: str, data: bytes) -> bool:
+        if peer == "gamma" and peer not in self.up:
+            self.events.link_up(peer)
+        return super().send(peer, data)
+
+
 class DropsTheUnknown(MemoryTransport):
     def drop(self, peer: str, reason: str) -> None:
         super().drop(peer, reason)
@@ -83,12 +90,24 @@ class DropsTheUnknown(MemoryTransport):
 class DropsAtOneEnd(MemoryTransport):
     def drop(self, peer: str, reason: str) -> None:
         if peer in self.up:
-            self.events.link_down(peer, reason)
+            self.tell(self.events.link_down, peer, reason)
+
+
+class DropsAtOnce(MemoryTransport):
+    def drop(self, peer: str, reason: str) -> None:
+        if peer in self.up:
+            self.link_down(peer, self.up[peer], reason)
 
 
 class DropsForGood(MemoryTransport):
     def drop(self, peer: str, reason: str) -> None:
         self.network.cut(self.node, peer)
+
+
+class DropsTwice(MemoryTransport):
+    def drop(self, peer: str, reason: str) -> None:
+        super().drop(peer, reason)
+        asyncio.get_running_loop().call_later(0.03, super().drop, peer, reason)
 
 
 class ForgetsTheReason(MemoryTransport):
@@ -163,6 +182,13 @@ class FullAndStillUp(MemoryTransport):
         return super().send(peer, data)
 
 
+class GarblesWhatIsTooMuch(MemoryTransport):
+    def send(self, peer: str, data: bytes) -> bool:
+        link = self.up.get(peer)
+        much = link is not None and link.waiting.get(peer, 0) > self.network.max_waiting // 2
+        return super().send(peer, data[::-1] if much else data)
+
+
 class AdmitsAnybody(MemoryTransport):
     def __init__(self, network: MemoryNetwork, node: str, neighbors: Iterable[str]) -> None:
         super().__init__(network, node, {*neighbors, "gamma"} - {node})
@@ -172,3 +198,28 @@ class RefusesSilently(MemoryTransport):
     def tell(self, event: Callable[..., None], *what: Any) -> None:
         if event != self.events.refused:
             super().tell(event, *what)
+
+
+class AdmitsAndComplains(AdmitsAnybody):
+    def link_up(self, peer: str, link: MemoryLink) -> None:
+        super().link_up(peer, link)
+        if "gamma" in (self.node, peer) and "beta" in self.up:
+            self.events.refused(peer, "'gamma' is no neighbour")
+
+
+class LetsStrangersSend(MemoryTransport):
+    refused = False
+
+    def tell(self, event: Callable[..., None], *what: Any) -> None:
+        self.refused = self.refused or event == self.events.refused
+        super().tell(event, *what)
+
+    def send(self, peer: str, data: bytes) -> bool:
+        return super().send(peer, data) or self.refused
+
+
+class IsEasilyShocked(MemoryTransport):
+    def tell(self, event: Callable[..., None], *what: Any) -> None:
+        super().tell(event, *what)
+        if event == self.events.refused and "beta" in self.up:
+            self.drop("beta", "a stranger")

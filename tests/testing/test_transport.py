@@ -26,10 +26,16 @@ BROKEN: dict[str, tuple[MemoryNetwork, ...]] = {
         Using(broken.RefusesLongMessages),
     ),
     "several neighbors": (Using(broken.SendsToTheFirst),),
-    "nobody there": (Using(broken.IsAlwaysOptimistic), Using(broken.DropsTheUnknown)),
+    "nobody there": (
+        Using(broken.IsAlwaysOptimistic),
+        Using(broken.InventsLinks),
+        Using(broken.DropsTheUnknown),
+    ),
     "drop and return": (
         Using(broken.DropsAtOneEnd),
+        Using(broken.DropsAtOnce),
         Using(broken.DropsForGood),
+        Using(broken.DropsTwice),
         Using(broken.ForgetsTheReason),
     ),
     "restart": (Using(broken.ForgivesNobody), Using(broken.StaysUpWithoutTheOther)),
@@ -41,9 +47,16 @@ BROKEN: dict[str, tuple[MemoryNetwork, ...]] = {
     ),
     "full buffer": (
         Using(broken.FullAndStillUp),
+        Using(broken.GarblesWhatIsTooMuch),
         Using(MemoryTransport, max_waiting=1 << 40),
     ),
-    "strangers": (Using(broken.AdmitsAnybody), Using(broken.RefusesSilently)),
+    "strangers": (
+        Using(broken.AdmitsAnybody),
+        Using(broken.RefusesSilently),
+        Using(broken.AdmitsAndComplains),
+        Using(broken.LetsStrangersSend),
+        Using(broken.IsEasilyShocked),
+    ),
 }
 
 

@@ -63,7 +63,10 @@ def _check(paths: list[Path], *, insecure: bool) -> int:
         text, problems = "", str(error).splitlines()
     if text:
         typer.echo(text)
-    return say("\n".join(f"error: {problem}" for problem in problems), 1) if problems else 0
+    if problems:
+        return say("\n".join(f"error: {problem}" for problem in problems), 1)
+    typer.echo("these nodes fit together")
+    return 0
 
 
 @app.command("fleet")

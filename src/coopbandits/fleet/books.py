@@ -81,15 +81,16 @@ class Books:
         self._shares: dict[int, Vector] = {}
         self._before: State | None = None  # the agent's state when it spoke, once it has changed
         self._since: list[tuple[int, float]] = []  # what it has observed from then on
-        self._open()
+        self._open(now)
 
-    def _open(self) -> None:
+    def _open(self, now: float) -> None:
         if self.journal.snapshot != NOTHING:
             self._restore(msgspec.msgpack.decode(self.journal.snapshot, strict=False))
         for event in self.journal.events:
             self._do(events.decode(event), again=True)
         if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
             self._relink()
+        self.tickets.curb(now)
         self.compact()
 
     # What happens

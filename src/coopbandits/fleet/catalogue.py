@@ -20,7 +20,12 @@ NEIGHBOR = ("neighbor",)
 CATALOGUE = {
     "round": Entry("gauge", "Round of gossip that the agent is in"),
     "link_up": Entry("gauge", "Whether the link to a neighbor is up (1) or down (0)", NEIGHBOR),
-    "wait_seconds": Entry("gauge", "Time since a neighbor's last message arrived", NEIGHBOR),
+    "wait_seconds": Entry("gauge", "Time since a neighbor was last heard", NEIGHBOR),
+    "round_wait_seconds": Entry(
+        "gauge",
+        "How long the last round waited for a neighbor; 0 where rounds wait for nobody",
+        NEIGHBOR,
+    ),
     "reconnects_total": Entry("counter", "Times that a link came up again", NEIGHBOR),
     "frames_total": Entry(
         "counter",

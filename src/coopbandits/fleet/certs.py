@@ -7,12 +7,15 @@ holds ``ca-key.pem`` can make agents, so it belongs on none of their machines: c
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -38,8 +41,11 @@ def init_authority(
     Raises
     ------
     InputError
-        One of them exists and `force` is not set, or the days are not a whole number from 1.
+        One of them exists and `force` is not set, the days are not a whole number from 1, or the
+        name is too long.
     """
+    if not 0 < len(name) <= 64:
+        raise InputError(f"an authority's name has 1 to 64 characters; this one has {len(name)}")
     now = now or datetime.now(UTC)
     until = now + _days("an authority's validity", days)
     paths = [folder / "ca.pem", folder / "ca-key.pem"]
@@ -143,9 +149,8 @@ def renew(
         )
     due = [path for path, old in found.items() if everything or old.not_valid_after_utc <= soon]
     for path in due:
-        public_key = found[path].public_key()
-        assert isinstance(public_key, ec.EllipticCurvePublicKey)  # noqa: S101  we made it
-        _write(path, pem(sign(authority, path.stem, public_key, now, span)))
+        public_key = cast("ec.EllipticCurvePublicKey", found[path].public_key())  # we made it
+        _write(path, pem(sign(authority, _name_of(found[path]), public_key, now, span)))
     return due
 
 
@@ -156,9 +161,15 @@ def _issued(authority: Authority, folder: Path) -> Iterable[tuple[Path, x509.Cer
         certificate = _read_certificate(path)
         try:
             certificate.verify_directly_issued_by(authority.certificate)
-        except Exception:  # noqa: S112  of another authority, whatever is wrong with it
+        except (InvalidSignature, ValueError, TypeError):  # of another authority
             continue
         yield path, certificate
+
+
+def _name_of(certificate: x509.Certificate) -> str:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    (name,) = names.get_values_for_type(x509.DNSName)
+    return str(name)
 
 
 def _require_id(node: str) -> None:
@@ -236,5 +247,6 @@ def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
         temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise InputError(f"cannot write {path}: {error.strerror}") from None

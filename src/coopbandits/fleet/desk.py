@@ -76,8 +76,7 @@ class Desk:
         if pulls <= NO_INFORMATION * num_agents:
             return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
         mean, half = total / pulls, QUANTILE * self.scale.sigma / math.sqrt(pulls)
-        interval = self.scale.reward(mean - half), self.scale.reward(mean + half)
-        mean = self.scale.reward(mean)
+        interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
         return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
 
     def health(self) -> dict[str, Any]:
@@ -130,6 +129,7 @@ class Desk:
             measured("round", ({}, books.rounds)),
             measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
             measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
+            measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
             measured(
                 "reconnects_total",
                 *((label, float(max(0, peer.links - 1))) for label, peer in peers),

@@ -9,7 +9,8 @@ claims are checked before the agent sees them, against what was declared for the
 - with flooding, where an agent's entry can be followed, its counts grow no faster than that either;
   and nobody knows of more own pulls than the agent itself.
 
-Clocks may differ, and news may be late: `SLACK` seconds are granted. What tree sums and flooding
+Clocks may differ, and news may be late: `SLACK` seconds are granted, and used up by growth that is
+faster than it should be. What tree sums and flooding
 carry is checked; with pull mixing averages are. A synchronous policy mixes values that may well be
 negative on the way, so nothing but finiteness can be asked of them.
 """
@@ -48,8 +49,8 @@ class Guard:
     rate: float
     epoch: float
     max_agents: int
-    _seen: dict[float, tuple[float, float]] = field(default_factory=dict)
-    """By agent: the pulls last accepted, and when."""
+    _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
+    """By agent: the pulls last accepted, when, and how many more could have been."""
 
     def check(self, aggregation: Aggregation, message: Vector, now: float) -> None:
         """Refuse a message whose claims are impossible; its form is the agent's business."""
@@ -107,8 +108,14 @@ class Guard:
         self._check_agents(flood, agents, pulls, now)
         self._check_totals(sums, counts, sum(pulls), float(len(agents)), now)
         for agent, total in zip(agents, pulls, strict=True):
-            if total >= self._seen.get(agent, (0.0, now))[0]:
-                self._seen[agent] = total, now
+            if total >= self._seen.get(agent, (0.0,))[0]:
+                spare = min(self.rate * SLACK, self._most_of(agent, now) - total)
+                self._seen[agent] = total, now, spare
+
+    def _most_of(self, agent: float, now: float) -> float:
+        """Return how many pulls an agent can have made, by what was accepted of it before."""
+        pulls, when, spare = self._seen.get(agent, (0.0, self.epoch, self.rate * SLACK))
+        return pulls + spare + self.rate * max(0.0, now - when)
 
     def _check_agents(
         self, flood: FloodedTotals, agents: list[float], pulls: list[float], now: float
@@ -117,10 +124,10 @@ class Guard:
         for agent, total in zip(agents, pulls, strict=True):
             if agent == flood.agent_id and total > flood.share()[flood.num_arms :].sum():
                 raise InputError(f"a claim of {total:g} own pulls, more than this agent has made")
-            before, when = self._seen.get(agent, (0.0, self.epoch))
-            if not total <= before + self.most_pulls(now - when):
+            if not total <= self._most_of(agent, now):
+                known_pulls = self._seen.get(agent, (0.0,))[0]
                 raise InputError(
-                    f"a claim of {total:g} pulls by agent {agent:g}, {before:g} of them known; it "
+                    f"a claim of {total:g} pulls by agent {agent:g}, {known_pulls:g} known; it "
                     f"makes at most {self.rate:g} a second"
                 )
             known += agent not in self._seen

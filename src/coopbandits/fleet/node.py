@@ -105,7 +105,10 @@ class Node:
         self, charter: Charter, books: Books, transport: Transport, clock: Callable[[], float]
     ) -> None:
         self.charter, self.books, self.transport, self.clock = charter, books, transport, clock
-        self.peers = {name: Peer(name, number) for name, number in charter.neighbors.items()}
+        self.peers = {
+            name: Peer(name, number, last_heard=clock())
+            for name, number in charter.neighbors.items()
+        }
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self.trouble = ""  # what keeps the disk from taking more

@@ -18,6 +18,8 @@ class Peer:
     ----------
     name, number : str and int
         Its id, and its number in the agent's view.
+    last_heard : float
+        When anything was heard; before that, when the agent or the link began.
     decoder : Decoder or None
         What reads its bytes while the link is up.
     met : bool
@@ -26,23 +28,25 @@ class Peer:
         Which start of the neighbour's process this is.
     heard_round : int
         The last round of which it told.
-    last_heard, last_sent : float
-        When anything was heard, or sent.
+    last_sent : float
+        When anything was sent.
     waited : float
         Seconds that the last round waited for it.
-    reconnects : int
-        Links that came up, but for the first.
+    links : int
+        How often a link came up.
     reason : str
         Why there is no link.
+    frames : dict of str to int
+        How many there were of each kind in `FRAMES`.
     """
 
     name: str
     number: int
+    last_heard: float
     decoder: Decoder | None = None
     met: bool = False
     incarnation: int = 0
     heard_round: int = 0
-    last_heard: float = 0.0
     last_sent: float = 0.0
     waited: float = 0.0
     links: int = 0

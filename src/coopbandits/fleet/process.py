@@ -69,8 +69,8 @@ async def serve(config: NodeConfig) -> None:
         loop.add_signal_handler(number, stopping.set)
     runtime = make_runtime(config)
     api = make_api(config, runtime)
-    await runtime.start()
     try:
+        await runtime.start()
         await api.start()
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
         await stopping.wait()

@@ -17,13 +17,17 @@ from coopbandits.fleet.node import BEAT_SECONDS
 from coopbandits.fleet.transport import Transport
 
 JUMP = 5.0
-"""A clock of the system that is off by more than so many seconds was set."""
+"""A clock of the system that is ahead by more than so many seconds was set."""
 
 log = logging.getLogger(__name__)
 
 
 class SteadyClock:
-    """Seconds since 1970 that pass evenly; only when the system's clock was set, they jump."""
+    """Seconds since 1970 that pass evenly and never go back.
+
+    A clock of the system that was set forward is followed, as after the machine slept. One that was
+    set back is not: nothing that was planned for later shall wait for it.
+    """
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
@@ -33,10 +37,10 @@ class SteadyClock:
         return self._offset + time.monotonic()
 
     def compare(self) -> None:
-        """Follow the system's clock if it was set."""
+        """Follow the system's clock if it was set forward."""
         offset = time.time() - time.monotonic()
-        if abs(offset - self._offset) > JUMP:
-            log.warning("the clock was set by %.0f s", offset - self._offset)
+        if offset - self._offset > JUMP:
+            log.warning("the clock was set forward by %.0f s", offset - self._offset)
             self._offset = offset
 
 

@@ -100,6 +100,12 @@ class Tickets:
             numbers.append(number)
         return numbers
 
+    def curb(self, now: float) -> None:
+        """Let none live longer than one made now; a clock or the lifetime may have been changed."""
+        latest = now + self.lifetime
+        for number, ticket in self.open.items():
+            self.open[number] = ticket._replace(expires=min(ticket.expires, latest))
+
     def export_state(self) -> dict[str, Any]:
         """Return everything remembered, as plain data."""
         return {

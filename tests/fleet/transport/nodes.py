@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import Credentials
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
+from coopbandits.testing.checks.party import Witness
 
 NODES = ("alpha", "beta", "gamma")
+PATIENCE = 10.0
 QUICK = Timing(handshake=2.0, first_pause=0.01, longest_pause=0.1)
 
 
@@ -43,3 +46,27 @@ class Factory:
         proof = credentials(self.folder, node) if self.folder else None
         known = {peer: self.at[peer] for peer in neighbors}
         return TcpTransport(node, self.at[node], known, proof, timing=self.timing)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def agent(
+    node: str,
+    folder: Path | None,
+    neighbors: dict[str, Address],
+    timing: Timing = QUICK,
+) -> AsyncIterator[tuple[TcpTransport, Witness]]:
+    proof = credentials(folder, node) if folder else None
+    transport = TcpTransport(node, Address("127.0.0.1", 0), neighbors, proof, timing=timing)
+    witness = Witness(node)
+    await transport.start(witness)
+    try:
+        yield transport, witness
+    finally:
+        await transport.stop()
+        assert not witness.wrong

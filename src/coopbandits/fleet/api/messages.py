@@ -7,7 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-Ticket = Annotated[str, Meta(description="Stands for one choice.", examples=["17-5f3a90c2"])]
+Ticket = Annotated[
+    str, Meta(description="Stands for one choice.", examples=["0b7c5f3a90c2e845-17"])
+]
 Arm = Annotated[str, Meta(description="The name of an option.")]
 Reward = Annotated[float, Meta(description="What the option brought.", examples=[1.0])]
 

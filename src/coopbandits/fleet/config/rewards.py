@@ -43,6 +43,11 @@ class RewardScale(NamedTuple):
         """Return what a value on the agent's scale is to the application."""
         return self.low + unit * (self.high - self.low)
 
+    def interval(self, middle: float, half: float) -> tuple[float, float]:
+        """Return an interval on the agent's scale as rewards, cut off where none can be."""
+        ends = self.reward(middle - half), self.reward(middle + half)
+        return (max(self.low, ends[0]), min(self.high, ends[1])) if self.bounded else ends
+
 
 def reward_scale(reward_range: tuple[float, float] | None, sigma: float | None) -> RewardScale:
     """Return the scale of what was declared, a range, σ or both.

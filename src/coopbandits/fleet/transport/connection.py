@@ -47,29 +47,28 @@ class Connection(asyncio.Protocol):
     address : str
         Where the other end is.
     peer : str or None
-        Whom was dialled; None for an end that dialled us.
+        Who was dialled; None for an end that dialled us.
 
     Attributes
     ----------
-    settled : Future
-        Done when the link is up or will never be.
-    ended : Future
-        Done when the link is down, or was never up.
-    lost : Future
-        Done when nothing is left of the connection.
+    settled : Event
+        The link is up or will never be.
+    ended : Event
+        The link is down, or was never up.
+    lost : Event
+        Nothing is left of the connection.
     """
 
     def __init__(self, links: Links, address: str, peer: str | None) -> None:
-        loop = asyncio.get_running_loop()
         self.links, self.address, self.dialled = links, address, peer is not None
         self.peer = peer or ""
         self.who = address
         self.transport: asyncio.Transport | None = None
         self.up = False
         self.closing = False
-        self.settled: asyncio.Future[None] = loop.create_future()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.lost: asyncio.Future[None] = loop.create_future()
+        self.settled = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.lost = asyncio.Event()
         self._heard = b""
         self._reason = ""
 
@@ -93,23 +92,22 @@ class Connection(asyncio.Protocol):
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != ALPN:
             return self.refuse(f"it does not speak {ALPN}")
         if not self.dialled:
-            return self._admit(name)
+            return self._admit(name, transport)
         if name != self.peer:
             return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
         return None
 
-    def _admit(self, name: str) -> None:
+    def _admit(self, name: str, transport: asyncio.Transport) -> None:
         objection = self.links.objection(name)
         if objection:
             return self.refuse(objection)
-        assert self.transport is not None  # noqa: S101  it has just been heard
         self.peer = name
-        self.transport.write(WELCOME)
+        transport.write(WELCOME)
         return self._begin()
 
     def _begin(self) -> None:
         self.up = True
-        self.settled.set_result(None)
+        self.settled.set()
         self.links.begin(self)
 
     def data_received(self, data: bytes) -> None:
@@ -134,8 +132,8 @@ class Connection(asyncio.Protocol):
         length = self._heard[0]
         if len(self._heard) > length + 1 or length == 0:
             return self.refuse("it sent something else than its name")
-        if len(self._heard) == length + 1:
-            return self._admit(self._heard[1:].decode("ascii", "replace"))
+        if len(self._heard) == length + 1 and self.transport is not None:
+            return self._admit(self._heard[1:].decode("ascii", "replace"), self.transport)
         return None
 
     def refuse(self, reason: str) -> None:
@@ -144,9 +142,9 @@ class Connection(asyncio.Protocol):
         A transport that is closed while a connection is being made is left half open by uvloop.
         """
         self.closing = True
-        if not self.settled.done():
-            self.settled.set_result(None)
-            self.ended.set_result(None)
+        if not self.settled.is_set():
+            self.settled.set()
+            self.ended.set()
             self.links.events.refused(self.who, reason)
 
     def close(self, reason: str) -> None:
@@ -169,9 +167,9 @@ class Connection(asyncio.Protocol):
 
     def finish(self, reason: str) -> None:
         """Take the link down now, unless it is; the reason it was closed for comes first."""
-        if self.up and not self.ended.done():
+        if self.up and not self.ended.is_set():
             self.closing = True
-            self.ended.set_result(None)
+            self.ended.set()
             self.links.end(self, self._reason or reason)
 
     def eof_received(self) -> None:
@@ -181,8 +179,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection broke; before it was up, that is how TLS 1.3 refuses."""
         reason = reason_of(exc) if isinstance(exc, OSError) else CLOSED
-        if not self.settled.done():
+        if not self.settled.is_set():
             self.refuse(f"it hung up before the link was up ({reason})")
         self.finish(reason)
         self.links.connections.discard(self)
-        self.lost.set_result(None)
+        self.lost.set()

@@ -22,7 +22,7 @@ async def establish(
     try:
         async with asyncio.timeout(timing.handshake):
             await asyncio.shield(opening)
-            await connection.settled
+            await connection.settled.wait()
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")
     finally:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
@@ -82,8 +84,8 @@ class TcpTransport(Transport):
         self._links: dict[str, Connection] = {}
         self.connections: set[Connection] = set()
         self._listener = Listener(self._take)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._callers: dict[asyncio.Task[None], Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._callers: dict[Connection, asyncio.Task[None]] = {}
 
     async def start(self, events: LinkEvents) -> None:
         """Listen, and dial until stopped.
@@ -103,7 +105,7 @@ class TcpTransport(Transport):
             ) from None
         for peer in self.neighbors:
             if peer < self.node:
-                self._tasks.append(asyncio.create_task(self._dial(peer)))
+                self._spawn(self._dial(peer))
 
     def send(self, peer: str, data: bytes) -> bool:
         """Hand bytes to a link that is up; close it if too much waits already."""
@@ -128,18 +130,18 @@ class TcpTransport(Transport):
         self.events = Nobody()
         self._listener.close()
         await asyncio.sleep(0)  # a task that never began could not close its socket
-        tasks = [*self._tasks, *self._callers]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         left = list(self.connections)
         for connection in left:
             connection.close(STOPPED)
-        if left:
-            await asyncio.wait([each.lost for each in left], timeout=self.timing.close)
+        lost = asyncio.gather(*(connection.lost.wait() for connection in left))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(lost), self.timing.close)
         for connection in left:
             connection.abort(STOPPED)
-        await asyncio.gather(*(each.lost for each in left))
+        await lost
 
     def objection(self, dialler: str) -> str | None:
         """Return why somebody who dials is not welcome; None where they are."""
@@ -163,15 +165,21 @@ class TcpTransport(Transport):
         del self._links[connection.peer]
         self.events.link_down(connection.peer, reason)
 
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def _take(self, sock: socket.socket, address: Address) -> None:
         if len(self._callers) >= MAX_CALLERS:
-            task, oldest = next(iter(self._callers.items()))
+            oldest = next(iter(self._callers))
             oldest.refuse("it made room for a newer caller")
-            task.cancel()
-        connection = Connection(self, str(address), None)
-        task = asyncio.create_task(establish(connection, sock, self.credentials, self.timing))
-        self._callers[task] = connection
-        task.add_done_callback(self._callers.pop)
+            self._callers.pop(oldest).cancel()
+        caller = Connection(self, str(address), None)
+        task = self._spawn(establish(caller, sock, self.credentials, self.timing))
+        self._callers[caller] = task
+        task.add_done_callback(lambda _: self._callers.pop(caller, None))
 
     async def _dial(self, peer: str) -> None:
         loop, failures = asyncio.get_running_loop(), 0
@@ -179,7 +187,7 @@ class TcpTransport(Transport):
             connection = await self._call(peer)
             if connection is not None:
                 since = loop.time()
-                await connection.ended
+                await connection.ended.wait()
                 if loop.time() - since >= self.timing.longest_pause:
                     failures = 0
             await asyncio.sleep(self.timing.pause(failures, self.uniform()))

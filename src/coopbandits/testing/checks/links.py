@@ -99,11 +99,16 @@ async def nobody_there(meeting: Meeting) -> None:
 
 
 async def drop_and_return(meeting: Meeting) -> None:
-    """`drop` at either end leads to one `link_down` at both; then the link comes up again."""
+    """`drop` at either end leads to one `link_down` at both; then the link comes up again.
+
+    No event comes out of `drop` itself: whoever calls it is in the middle of something.
+    """
     pair = await meeting.pair()
     for turn, party in enumerate(pair, start=1):
         other = pair[turn % 2]
         party.transport.drop(other.node, "for a reason")
+        if len(party.witness.downs) == turn:
+            raise finding("link_down came before drop had returned", "an event of its own")
         for end in pair:
             await meeting.down(end, turn, f"{party.node} dropped its link")
         if party.witness.downs[-1] != (other.node, "for a reason"):
@@ -178,7 +183,7 @@ async def strangers(meeting: Meeting) -> None:
     did = "a stranger came, but alpha was not told"
     await meeting.until(lambda: bool(alpha.witness.refusals), did, expected)
     await meeting.calm()
-    if gamma.witness.ups or alpha.witness.ups != ["beta"]:
+    if gamma.witness.ups or "gamma" in alpha.witness.ups:
         raise finding("a stranger got a link", expected)
     if gamma.transport.send("alpha", b"let me in") is not False:
         raise finding("a stranger could send", "False")

@@ -1,0 +1,167 @@
+"""What the contract leaves open: addresses, back-off, and files that change under way."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.core import InputError
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.certs import renew
+from coopbandits.fleet.transport.tcp import TcpTransport
+from coopbandits.fleet.transport.timing import Timing
+from coopbandits.testing.checks.party import Witness
+
+from .nodes import QUICK, agent, credentials, places, until
+
+HERE = Address("127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("listen", "neighbor"),
+    [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "10.0.0.1"), ("127.0.0.1", "example.org")],  # noqa: S104
+)
+def test_without_tls_nobody_outside_may_be_involved(listen: str, neighbor: str) -> None:
+    with pytest.raises(InputError, match="not on the loopback interface, and there is no TLS"):
+        TcpTransport("beta", Address(listen, 7400), {"alpha": Address(neighbor, 7400)}, None)
+
+
+def test_an_agent_is_not_its_own_neighbour() -> None:
+    with pytest.raises(InputError, match="own neighbour"):
+        TcpTransport("alpha", HERE, {"alpha": HERE}, None)
+
+
+def test_an_address_in_use_is_one_sentence() -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            transport = TcpTransport("alpha", Address(*taken.getsockname()), {}, None)
+            with pytest.raises(
+                InputError, match=r"'alpha' cannot listen on 127\.0\.0\.1:\d+ \(Add"
+            ):
+                await transport.start(Witness("alpha"))
+            await transport.stop()
+
+    asyncio.run(scenario())
+
+
+def test_names_of_hosts_are_looked_up() -> None:
+    async def scenario() -> None:
+        alpha = TcpTransport("alpha", Address("localhost", 0), {"beta": HERE}, None, timing=QUICK)
+        witness = Witness("alpha")
+        await alpha.start(witness)
+        where = {"alpha": Address("localhost", alpha.address[1])}
+        async with agent("beta", None, where) as (_, at_beta):
+            await until(lambda: at_beta.ups and witness.ups)
+        await alpha.stop()
+
+    asyncio.run(scenario())
+
+
+def test_silence_is_no_refusal_and_pauses_grow() -> None:
+    """Nobody listens: the transport tries again, less and less often, and says nothing."""
+
+    async def scenario() -> None:
+        drawn: list[float] = []
+
+        def uniform() -> float:
+            drawn.append(asyncio.get_running_loop().time())
+            return 1.0
+
+        with places("alpha") as at:
+            timing = Timing(first_pause=0.01, longest_pause=0.08)
+            beta = TcpTransport("beta", HERE, at, None, timing=timing, uniform=uniform)
+            witness = Witness("beta")
+            await beta.start(witness)
+            await until(lambda: len(drawn) >= 6)
+            await beta.stop()
+        assert witness.events == 0
+        gaps = [later - sooner for sooner, later in itertools.pairwise(drawn)]
+        for gap, least in zip(gaps, (0.01, 0.02, 0.04, 0.08, 0.08), strict=False):
+            assert gap >= 0.99 * least
+
+    asyncio.run(scenario())
+
+
+def test_an_unknown_host_is_no_refusal(certificates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+
+    def look_up(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "alpha.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def scenario() -> None:
+        where = {"alpha": Address("alpha.invalid", 7400)}
+        async with agent("beta", certificates, where) as (_, witness):
+            await asyncio.sleep(0.05)
+            assert witness.events == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_new_connection_uses_the_certificate_of_today(certificates: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(certificates, tmp_path / "copy"))
+
+    async def scenario() -> None:
+        async with (
+            agent("alpha", folder, {"beta": HERE}) as (alpha, _),
+            agent("beta", folder, {"alpha": alpha.address}) as (beta, at_beta),
+        ):
+            await until(lambda: at_beta.ups)
+            assert alpha.credentials is not None
+            before = alpha.credentials.expires
+            renew(folder, everything=True, days=300)
+            beta.drop("alpha", "to see the new one")
+            await until(lambda: len(at_beta.ups) == 2)
+            assert alpha.credentials.expires > before + 86400
+
+    asyncio.run(scenario())
+
+
+def test_what_was_sent_before_a_drop_arrives(certificates: Path) -> None:
+    """So that a refusal can say why."""
+
+    async def scenario() -> None:
+        async with (
+            agent("alpha", certificates, {"beta": HERE}) as (alpha, at_alpha),
+            agent("beta", certificates, {"alpha": alpha.address}) as (_, at_beta),
+        ):
+            await until(lambda: at_beta.ups and at_alpha.ups)
+            alpha.send("beta", b"another cluster" * 1000)
+            alpha.drop("beta", "another cluster")
+            assert not alpha.send("beta", b"too late")
+            heard = at_beta.heard["alpha"]
+            await until(lambda: at_beta.downs)
+            assert heard == b"another cluster" * 1000
+
+    asyncio.run(scenario())
+
+
+def test_stop_does_not_wait_for_a_neighbour_that_hangs(certificates: Path) -> None:
+    """Its system still acknowledges bytes, but nobody reads them."""
+
+    async def scenario() -> None:
+        async with agent("alpha", certificates, {"beta": HERE}) as (alpha, at_alpha):
+            timing = Timing(close=0.1)
+            proof = credentials(certificates, "beta")
+            beta = TcpTransport("beta", HERE, {"alpha": alpha.address}, proof, timing=timing)
+            await beta.start(at_beta := Witness("beta"))
+            await until(lambda: at_beta.ups and at_alpha.ups)
+            (hanging,) = alpha.connections
+            assert hanging.transport is not None
+            hanging.transport.pause_reading()
+            while beta.send("alpha", bytes(1 << 20)):
+                if next(iter(beta.connections)).transport.get_write_buffer_size():  # type: ignore[union-attr]
+                    break
+            await asyncio.wait_for(beta.stop(), 5.0)
+            assert not beta.connections
+
+    asyncio.run(scenario())
