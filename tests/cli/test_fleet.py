@@ -204,7 +204,7 @@ def test_fleet(call: Call, played: list[tuple[Settings, Path | None]], tmp_path:
     [
         ("1", 1, "the table\n", "conservation: what it says\n"),
         ("2", 1, "", "agent a00 ended\n"),
-        ("3", 130, "", "interrupted: all agents were killed\n"),
+        ("3", 130, "", "interrupted: all agents were stopped\n"),
         ("4", 130, "the table\n", ""),
     ],
 )

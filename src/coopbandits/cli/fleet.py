@@ -109,7 +109,7 @@ def fleet_command(
     except local.FleetError as error:
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
-        raise typer.Exit(say("interrupted: all agents were killed", 130)) from None
+        raise typer.Exit(say("interrupted: all agents were stopped", 130)) from None
     typer.echo(outcome.text)
     if not outcome.holds:
         say(f"conservation: {outcome.sentence}", 1)

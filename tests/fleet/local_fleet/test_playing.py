@@ -170,7 +170,7 @@ def test_command_is_interrupted(tmp_path: Path, signals: int) -> None:
         text, errors = running.communicate(timeout=60)
     assert running.returncode == 130
     assert ("conservation" in text) == (signals == 1)
-    assert ("interrupted: all agents were killed" in errors) == (signals == 2)
+    assert ("interrupted: all agents were stopped" in errors) == (signals == 2)
     assert agents_in(tmp_path) == []
 
 
