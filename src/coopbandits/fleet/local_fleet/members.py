@@ -113,7 +113,7 @@ class Member:
         return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
 
     async def kill(self) -> None:
-        """Kill it as a power failure does."""
+        """Kill it, so that it has no time for anything."""
         self.state = "dead"
         self.kills += 1
         self._running().kill()
