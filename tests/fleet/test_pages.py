@@ -85,7 +85,7 @@ def exported() -> set[str]:
 @pytest.mark.parametrize(
     "path",
     [EXAMPLES / "dashboard.json", EXAMPLES / "alerts.yml", DOCS / "fleet/monitoring.md",
-     DOCS / "metrics.md"],
+     DOCS / "metrics.md", DOCS / "fleet/protocol.md"],
     ids=lambda path: path.name,
 )  # fmt: skip
 def test_metrics_that_are_named_exist(path: Path) -> None:
@@ -156,6 +156,25 @@ def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
     raised |= {429: service.TooManyTicketsError, **ERRORS}
     raised |= {500: service.UnavailableError, 503: service.UnavailableError}
     assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
+
+
+@pytest.mark.parametrize("page", ["failures.md", "protocol.md"])
+def test_tests_that_are_named_exist(page: str) -> None:
+    code = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "fleet" / page).read_text()))
+    assert named
+    assert {name for name in named if f"def {name}(" not in code} == set()
+
+
+def test_metrics_and_alerts_of_the_failures_exist() -> None:
+    text = (DOCS / "fleet/failures.md").read_text()
+    metrics = re.findall(r"`(?!test_)([a-z_]+_(?:total|up|seconds))[`{]", text)
+    assert set(metrics) <= set(CATALOGUE)
+    alerts = set(re.findall(r"- alert: (\w+)", (EXAMPLES / "alerts.yml").read_text()))
+    named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", text)) - {"UnreachableError"}
+    assert len(metrics) > 5
+    assert len(named) > 5
+    assert named <= alerts
 
 
 def test_the_table_of_a_header_is_that_of_frames() -> None:

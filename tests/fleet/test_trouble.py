@@ -8,6 +8,7 @@ import pytest
 
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.disk import MemoryDisk
 
 from .world import World
 
@@ -125,3 +126,82 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
     settle(world, 20)
     assert min(world.node(agent).books.rounds for agent in world.graph) > max(stalled) + 10
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+def test_parts_of_a_partition_go_on_by_themselves_and_join_again(policy: str) -> None:
+    world = World(cluster(policy), nx.cycle_graph(6))
+    for _ in range(30):
+        world.step()
+    world.cut_link(0, 5)
+    world.cut_link(2, 3)
+    for word in dice(3, 60):
+        for agent in world.graph:
+            world.pull(agent, word + agent, 0.5)
+        world.step()
+    for _ in range(60):
+        world.step()
+    known = {round(world.totals(agent)[3:].sum()) for agent in world.graph}
+    assert known == {180}, "each part knows its own 3 × 60 pulls"
+    settle(world)
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
+
+
+def lose_memory(world: World, agent: int) -> None:
+    """Let an agent start with an empty disk."""
+    world.crash(agent)
+    world.disks[agent] = MemoryDisk()
+    world.births[agent] += 1 << 40
+    world.restart(agent)
+
+
+def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> None:
+    world = World(cluster("flood-ts"), nx.cycle_graph(6))
+    for _ in range(2):
+        for word in dice(4, 20):
+            world.pull(2, word, 0.5)
+            world.step()
+        settle(world, 20)
+        lose_memory(world, 2)
+    settle(world, 20)
+    assert world.node(2).books.own_counts.sum() == 0
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
+    estimate = world.node(0).books.agent.aggregation.estimate()
+    assert estimate.num_agents == 8, "six, and two that are no more"
+
+
+def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(cluster("dec-ts"), nx.cycle_graph(6))
+    settle(world, 20)
+    lose_memory(world, 2)
+    settle(world, 20)
+    assert "one of them has lost its memory; begin a new epoch" in caplog.text
+    assert max(world.node(agent).books.rounds for agent in world.graph) < 30
+    assert world.pull(3, 7, 0.5) is not None, "choices and rewards go on"
+
+
+def test_writes_that_did_not_survive_are_gone_once_their_agent_has_caught_up() -> None:
+    """As after a loss of power with durability "process", or with an older copy of a journal."""
+    world = World(cluster("flood-ts"), nx.cycle_graph(6))
+    settle(world, 20)
+    copy = bytes(world.disks[2].data)
+    for word in dice(6, 5):
+        world.pull(2, word, 1.0)
+        world.step()
+    settle(world, 20)
+    world.crash(2)
+    world.disks[2] = MemoryDisk(copy)
+    world.restart(2)
+    settle(world, 20)
+    assert world.totals(2)[3:].sum() == 0
+    assert world.totals(0)[3:].sum() == 5, "others go on with what they were told"
+    for word in dice(7, 6):
+        world.pull(2, word, 1.0)
+        world.step()
+    settle(world, 20)
+    for agent in world.graph:
+        assert world.totals(agent)[3:].sum() == 6, "what it has, without what was lost"

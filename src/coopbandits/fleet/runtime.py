@@ -74,6 +74,8 @@ class Runtime:
         self.clock = SteadyClock()
         self.disk, self.transport = disk, transport
         books = open_books(config, disk, self.clock(), words() | 1)
+        if books.journal.torn:
+            log.warning("cut off %d bytes of a record that was torn", books.journal.torn)
         self.node = make_node(config, books, transport, self.clock)
         self.desk = Desk(config, self.node, words)
         self._timer: asyncio.TimerHandle | None = None

@@ -1,0 +1,72 @@
+"""The page of the configuration lists every key, with the defaults and readers of the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.assemble import LEARNING
+from coopbandits.fleet.config import ClusterConfig, NodeConfig, read
+
+PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
+DEFAULTS = {
+    field.name: field.default for kind in (ClusterConfig, NodeConfig) for field in fields(kind)
+}
+SECTIONS = {
+    "[cluster]": read.CLUSTER,
+    "[node]": read.NODE,
+    "[tls] and [api_tls]": read.TLS,
+    "[[neighbors]]": read.NEIGHBOR,
+}
+
+
+def section(head: str) -> str:
+    return PAGE.read_text().partition(f"\n## {head}\n")[2].partition("\n## ")[0]
+
+
+def rows(head: str) -> dict[str, tuple[str, str]]:
+    """Return default and example by key."""
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section(head).splitlines()
+        if line.startswith("| `")
+    ]
+    assert {len(row) for row in cells} == {5}
+    return {row[0].strip("`"): (row[2], row[4]) for row in cells}
+
+
+def value(text: str) -> Any:
+    assert re.fullmatch("`.*`", text)
+    return tomllib.loads(f"value = {text.strip('`')}")["value"]
+
+
+@pytest.mark.parametrize("head", SECTIONS)
+def test_every_key_is_listed_with_its_default_and_an_example_that_is_accepted(head: str) -> None:
+    listed, readers = rows(head), SECTIONS[head]
+    assert list(listed) == list(readers)
+    for key, (default, example) in listed.items():
+        readers[key](key, value(example))
+        found = DEFAULTS.get(key, MISSING)
+        if found is MISSING:
+            assert default == "required", key
+        elif found is None:
+            assert default == "none", key
+        else:
+            assert readers[key](key, value(default)) == found, key
+
+
+def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
+    first, second = (
+        re.findall(r"`(\w+)`", line.split("|")[1])
+        for line in section("Changing settings").splitlines()
+        if line.startswith("| `") and "neighbors" not in line
+    )
+    assert sorted(first) == sorted({"name", "id", *LEARNING})
+    assert sorted(first + second) == sorted({"id", *read.CLUSTER})
+    failures = PAGE.with_name("failures.md").read_text().partition("The journal depends on ")[2]
+    assert sorted(re.findall(r"`(\w+)`", failures.partition(".")[0])) == sorted(first)
