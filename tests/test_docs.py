@@ -119,7 +119,8 @@ def test_shell_commands_parse(words: list[str]) -> None:
     context = group.make_context("coopbandits", ["--help"], resilient_parsing=True)
     name, command, rest = group.resolve_command(context, words)
     given = command.make_context(name, list(rest), parent=context).params
-    for policy in given.get("policy", ()):
+    policies = given.get("policy") or ()
+    for policy in [policies] if isinstance(policies, str) else policies:
         parse_policy(policy)
     for graph in filter(None, (given.get("graph"), given.get("spec"))):
         parse_graph(graph)

@@ -1,4 +1,4 @@
-"""`coopbandits agent` and `coopbandits certs` as they are typed."""
+"""`coopbandits agent`, `coopbandits certs` and `coopbandits fleet` as they are typed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from coopbandits.cli import load
-from coopbandits.fleet import certs
+from coopbandits.fleet import certs, local_fleet
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.local_fleet import Outcome, Settings
 
 from .calls import Call, refused
 
@@ -160,3 +162,71 @@ def test_without_the_extra(call: Call, tmp_path: Path, monkeypatch: pytest.Monke
     sentence = refused(call("certs", "init", str(tmp_path)))
     assert sentence.startswith("error: cryptography is not installed; ")
     assert sentence.endswith("pip install 'coopbandits[fleet]'")
+
+
+# Local fleets
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]]:
+    """Collect what would be played; how it ends follows from the seed."""
+    found: list[tuple[Settings, Path | None]] = []
+
+    def play(settings: Settings, out: Path | None, console: Console) -> Outcome:
+        found.append((settings, out))
+        if settings.seed == 2:
+            raise local_fleet.FleetError("agent a00 ended")
+        if settings.seed == 3:
+            raise KeyboardInterrupt
+        holds = settings.seed != 1
+        return Outcome("the table", "what it says", holds, interrupted=settings.seed == 4)
+
+    monkeypatch.setattr(local_fleet, "play", play)
+    return found
+
+
+def test_fleet(call: Call, played: list[tuple[Settings, Path | None]], tmp_path: Path) -> None:
+    outcome = call("fleet", "--graph", "cycle:4", "--out", str(tmp_path), "--kill-every", "500ms",
+                   "--pause", "2", "--partition", "3s", "--rounds", "100", "--uvloop")  # fmt: skip
+    assert outcome == (0, "the table\n", "")
+    ((settings, out),) = played
+    assert out == tmp_path
+    assert settings.network.description == "cycle:4"
+    assert (settings.seconds, settings.kill_every, settings.pause) == (5.0, 0.5, 2.0)
+    assert (settings.partition, settings.uvloop, settings.seed) == (3.0, True, 0)
+    assert call("fleet", "--graph", "path:2", "--seconds", "1.5").status == 0
+    assert played[1][0].seconds == 1.5
+    assert played[1][1] is None
+
+
+@pytest.mark.parametrize(
+    ("seed", "status", "out", "err"),
+    [
+        ("1", 1, "the table\n", "conservation: what it says\n"),
+        ("2", 1, "", "agent a00 ended\n"),
+        ("3", 130, "", "interrupted: all agents were stopped\n"),
+        ("4", 130, "the table\n", ""),
+    ],
+)
+@pytest.mark.usefixtures("played")
+def test_fleet_that_fails(call: Call, seed: str, status: int, out: str, err: str) -> None:
+    assert call("fleet", "--graph", "path:2", "--seed", seed) == (status, out, err)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--kill-every", "often"), "'often' is no duration"),
+        (("--graph", "cycle:100"), "at most 64"),
+        (("--policy", "central-ts"), "cannot run in a fleet"),
+        (("--means", "3,2"), "not all in [0, 1]"),
+    ],
+)
+def test_fleet_refused(
+    call: Call,
+    played: list[tuple[Settings, Path | None]],
+    options: tuple[str, ...],
+    sentence: str,
+) -> None:
+    assert sentence in refused(call("fleet", "--graph", "cycle:4", *options))
+    assert played == []

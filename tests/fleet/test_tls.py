@@ -12,7 +12,7 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.certs import init_authority, issue, renew
-from coopbandits.fleet.tls import Credentials, peer_name
+from coopbandits.fleet.tls import Credentials, peer_name, reason_of
 
 from .transport.nodes import credentials
 
@@ -116,3 +116,15 @@ def test_a_certificate_has_one_name_or_none() -> None:
     assert peer_name({"subjectAltName": (("DNS", "a"), ("DNS", "b"))}) is None
     assert peer_name({"subject": ((("commonName", "a"),),)}) is None
     assert peer_name(None) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer"),
+        (ConnectionResetError(), "the connection broke"),
+        (TimeoutError(), "it took too long"),
+    ],
+)
+def test_there_is_always_a_reason(error: OSError, reason: str) -> None:
+    assert reason_of(error) == reason
