@@ -16,6 +16,7 @@ ARMS = ("a", "b", "c")
 ROBUST = ("flood-ts", "tree-ts", "flood-ucb", "tree-ucb")
 SYNCHRONOUS = ("dducb", "dec-ts", "coop-ucb2:gamma=1.01")
 EXACT = 1e-9
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40))]
 
 
 def cluster(policy: str) -> ClusterConfig:
@@ -61,7 +62,7 @@ def settle(world: World, steps: int = 120) -> None:
         world.step()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", ROBUST)
 def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
     world = World(cluster(policy), nx.cycle_graph(6))
@@ -71,7 +72,7 @@ def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", SYNCHRONOUS)
 def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> None:
     world = World(cluster(policy), nx.cycle_graph(6))
