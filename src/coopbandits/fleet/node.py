@@ -292,15 +292,20 @@ def check_hello(charter: Charter, peer: Peer, frame: HelloFrame) -> None:
         ("id", hello.node, peer.name),
         ("cluster", hello.cluster, charter.cluster),
         ("epoch", stamp.epoch, charter.epoch),
-        ("configuration", hello.configuration[:12], charter.configuration[:12]),
+        ("configuration", hello.configuration, charter.configuration),
     ):
         if theirs != own:
             raise InputError(
-                f"{peer.name} has {what} {theirs!r}, but {charter.node} expects {own!r}; compare "
-                "both files with: coopbandits agent --check"
+                f"{peer.name} has {what} {short(theirs)}, but {charter.node} expects {short(own)}; "
+                "compare both files with: coopbandits agent --check"
             )
     if stamp.incarnation < peer.incarnation:
         raise InputError(
             f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
             "an older process still runs, or a clock went back"
         )
+
+
+def short(value: str | int) -> str:
+    """Return a value as it stands in a sentence; of a digest its first digits."""
+    return repr(value[:12]) if isinstance(value, str) and len(value) == 64 else repr(value)
