@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from coopbandits.core import Policy, parse_policy
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.assemble import make_node, open_books
-from coopbandits.fleet.config import Address, ClusterConfig, NodeConfig
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.disk import MemoryDisk
 from coopbandits.fleet.node import Node
 from coopbandits.fleet.transport.memory import MemoryNetwork

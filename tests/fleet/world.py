@@ -10,8 +10,9 @@ import networkx as nx
 import numpy as np
 
 from coopbandits.core.agent import Vector
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.assemble import make_node, open_books
-from coopbandits.fleet.config import Address, ClusterConfig, NodeConfig
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.disk import MemoryDisk
 from coopbandits.fleet.node import Node
 from coopbandits.fleet.transport import LinkEvents, Transport

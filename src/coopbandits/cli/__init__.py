@@ -54,6 +54,10 @@ COMMANDS = {
         "fleet",
         "Run one agent beside an application; with --check, say what its configuration means.",
     ),
+    "fleet": (
+        "fleet",
+        "Play a local fleet of real agents, through trouble, and prove that no reward is lost.",
+    ),
     "certs": (
         "fleet",
         "Make the certificates by which agents know each other.",

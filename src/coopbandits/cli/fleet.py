@@ -1,4 +1,4 @@
-"""`coopbandits agent` and `coopbandits certs`: what runs on the machines of a fleet."""
+"""`coopbandits agent`, `certs` and `fleet`: real agents, on many machines or on one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from coopbandits.cli.screen import say
+from coopbandits.cli.screen import GraphOption, say
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.config.compare import compare_files
@@ -24,6 +25,10 @@ Out = Annotated[
     Path | None, typer.Option(help="folder of the certificates; beside the authority unless given")
 ]
 Days = Annotated[int, typer.Option(help="how long a certificate is valid")]
+Duration = Annotated[str | None, typer.Option(help="how long it takes, instead of rounds")]
+KillEvery = Annotated[str | None, typer.Option(help="kill an agent so often: 2s, 500ms, …")]
+Pause = Annotated[str | None, typer.Option(help="again and again, stop one for so long")]
+Partition = Annotated[str | None, typer.Option(help="again and again, cut some off for so long")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files")]
 
 
@@ -59,6 +64,53 @@ def _check(paths: list[Path], *, insecure: bool) -> int:
     if text:
         typer.echo(text)
     return say("\n".join(f"error: {problem}" for problem in problems), 1) if problems else 0
+
+
+@app.command("fleet")
+def fleet_command(
+    graph: GraphOption,
+    means: Annotated[str, typer.Option(help="chances that arms pay 1")] = "0.6,0.5x4",
+    sigma: Annotated[
+        float | None, typer.Option(help="Gaussian arms with this standard deviation instead")
+    ] = None,
+    policy: Annotated[str, typer.Option(help="one that can run in a fleet")] = "flood-ts",
+    rounds: Annotated[int, typer.Option(help="rounds of gossip")] = 400,
+    seconds: Duration = None,
+    rounds_per_second: Annotated[float, typer.Option(help="pace of gossip")] = 20.0,
+    pulls_per_second: Annotated[float, typer.Option(help="pace of each application")] = 20.0,
+    seed: Annotated[int, typer.Option(help="seed of rewards and trouble")] = 0,
+    kill_every: KillEvery = None,
+    pause: Pause = None,
+    partition: Partition = None,
+    uvloop: Annotated[bool, typer.Option("--uvloop", help="agents use uvloop")] = False,
+    out: Annotated[Path | None, typer.Option(help="folder that keeps all files")] = None,
+) -> None:
+    """Play a local fleet of real agents, through trouble, and prove that no reward is lost."""
+    local = _part("local_fleet")
+    texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
+    durations = {key: local.parse_seconds(text) for key, text in texts.items() if text is not None}
+    settings = local.make_settings(
+        graph,
+        means,
+        sigma=sigma,
+        policy=policy,
+        rounds=rounds,
+        rounds_per_second=rounds_per_second,
+        pulls_per_second=pulls_per_second,
+        seed=seed,
+        uvloop=uvloop,
+        **durations,
+    )
+    try:
+        outcome = local.play(settings, out, Console())
+    except local.FleetError as error:
+        raise typer.Exit(say(str(error), 1)) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(say("interrupted: all agents were killed", 130)) from None
+    typer.echo(outcome.text)
+    if not outcome.holds:
+        say(f"conservation is {outcome.sentence}", 1)
+    raise typer.Exit(130 if outcome.interrupted else int(not outcome.holds))
 
 
 @certs.command("init")

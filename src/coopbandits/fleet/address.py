@@ -1,55 +1,76 @@
-"""Where a socket is: a host and port, or a Unix socket's path."""
+"""Where a socket is: a host and port, or the path of a Unix socket."""
 
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 from typing import NamedTuple
 
 from coopbandits.core.errors import InputError
 
 UNIX = "unix:"
 
-PLACE = re.compile(
-    rf"{UNIX}(?P<path>.+)|(?P<bare>/.+)"
-    r"|(\[(?P<six>[^\[\]]*:[^\[\]]*)\]|(?P<host>[^\[\]:/]+)):(?P<port>[0-9]{1,5})"
-)
+PLACE = re.compile(r"(\[(?P<six>[^\[\]]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 
 
 class Address(NamedTuple):
-    """Where to listen or connect; `path` is set for a Unix socket alone, `host` otherwise."""
+    """A place in the network; port 0 lets the system choose one to listen on."""
 
-    host: str = ""
-    port: int = 0
-    path: str = ""
+    host: str
+    port: int
 
     def __str__(self) -> str:
         """Return the text that `parse_address` reads."""
-        if self.path:
-            return f"{UNIX}{self.path}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it can be reached from its own machine alone."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def parse_address(text: str) -> Address:
-    """Read `host:port`, `[IPv6 address]:port`, `unix:path` or an absolute path of a Unix socket.
+    """Read `host:port` or `[IPv6 address]:port`.
 
     Raises
     ------
     InputError
-        It is none of these.
+        It is neither.
 
     Examples
     --------
     >>> parse_address("[::1]:8400")
-    Address(host='::1', port=8400, path='')
+    Address(host='::1', port=8400)
     """
     found = PLACE.fullmatch(text)
-    if found is None or int(found["port"] or 0) >= 2**16:
+    if found is None or int(found["port"]) >= 2**16 or not _is_host(found["host"], found["six"]):
         raise InputError(
             f"cannot read the address {text!r}; write host:port with a port up to 65535, "
-            "[IPv6 address]:port or unix:/path"
+            f"[IPv6 address]:port or, for an API, {UNIX}/path"
         )
-    path = found["path"] or found["bare"]
-    return (
-        Address(path=path) if path else Address(found["six"] or found["host"], int(found["port"]))
-    )
+    return Address(found["host"] or found["six"], int(found["port"]))
+
+
+def _is_host(name: str | None, six: str | None) -> bool:
+    if name is not None:
+        return name[0].isalnum() and name[-1].isalnum()
+    try:
+        IPv6Address(six or "")
+    except ValueError:
+        return False
+    return True
+
+
+def parse_place(text: str) -> Address | Path:
+    """Read what `parse_address` does, or the path of a Unix socket as `unix:path`."""
+    path = text.removeprefix(UNIX)
+    return Path(path) if path and path != text else parse_address(text)
+
+
+def show_place(place: Address | Path) -> str:
+    """Return the text that `parse_place` reads."""
+    return f"{UNIX}{place}" if isinstance(place, Path) else str(place)

@@ -8,10 +8,11 @@ from typing import Any
 
 from coopbandits.core.agent import CooperativeAgent, LocalView
 from coopbandits.fleet.books import Books
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, agent_number
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.disk import Disk
 from coopbandits.fleet.guard import Guard
 from coopbandits.fleet.journal import Journal
+from coopbandits.fleet.names import agent_number
 from coopbandits.fleet.node import Charter, Node
 from coopbandits.fleet.tickets import Tickets
 from coopbandits.fleet.transport import Transport

@@ -8,7 +8,6 @@ holds ``ca-key.pem`` can make agents, so it belongs on none of their machines: c
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,13 +17,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.names import NODE_ID
 from coopbandits.fleet.signing import Authority, make_authority, make_key, pem, pem_key, sign
 
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 90
 RENEW_WITHIN_DAYS = 30
-
-NODE_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def init_authority(

@@ -42,21 +42,23 @@ class LocalAgent:
         if not isinstance(config, NodeConfig):
             config = read_config(Path(config), now=time.time(), insecure=insecure)
         self.config = config
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # of an agent that runs
+        self._turn = threading.Lock()
 
     def start(self) -> None:
         """Open the journal and begin to gossip."""
-        if self._loop is not None:
-            raise InputError(f"agent {self.config.id} is running already; start it once")
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, name=f"agent {self.config.id}")
-        thread.start()
-        self._loop, self._thread = loop, thread
-        try:
-            self._runtime = asyncio.run_coroutine_threadsafe(self._begin(), loop).result()
-        except BaseException:
-            self._end_loop()
-            raise
+        with self._turn:
+            if self._loop is not None:
+                raise InputError(f"agent {self.config.id} is running already; start it once")
+            loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=loop.run_forever, name=f"agent {self.config.id}")
+            self._thread.start()
+            try:
+                self._runtime = asyncio.run_coroutine_threadsafe(self._begin(), loop).result()
+            except BaseException:
+                self._end(loop)
+                raise
+            self._loop = loop
 
     async def _begin(self) -> Runtime:
         runtime = make_runtime(self.config)
@@ -69,13 +71,13 @@ class LocalAgent:
 
     def stop(self) -> None:
         """Stop, with all acknowledged rewards on disk."""
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(self._runtime.stop(), self._loop).result()
-            self._end_loop()
+        with self._turn:  # who asks from here on is told that it does not run
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop).result()
+            self._end(loop)
 
-    def _end_loop(self) -> None:
-        loop, self._loop = self._loop, None
-        assert loop is not None  # noqa: S101  called by those who have one
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
         loop.close()
@@ -113,8 +115,6 @@ class LocalAgent:
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask in the agent's own thread."""
-        if self._loop is None:
-            raise InputError(f"agent {self.config.id} is not running; start it first")
         answer: Future[T] = Future()
 
         def work() -> None:
@@ -123,5 +123,8 @@ class LocalAgent:
             except BaseException as error:  # whatever it is, the caller gets it
                 answer.set_exception(error)
 
-        self._loop.call_soon_threadsafe(work)
+        with self._turn:
+            if self._loop is None:
+                raise InputError(f"agent {self.config.id} is not running; start it first")
+            self._loop.call_soon_threadsafe(work)
         return answer.result()

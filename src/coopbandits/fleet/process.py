@@ -7,7 +7,6 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
@@ -35,10 +34,9 @@ def make_runtime(config: NodeConfig) -> Runtime:
 
 def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
     """Return what answers the application."""
-    path = isinstance(config.api, Path)
     return ApiServer(
         runtime.desk,
-        f"unix:{config.api}" if path else str(config.api),
+        config.api,
         token=read_token(config.token_file) if config.token_file else None,
         tls=api_context(config.api_tls) if config.api_tls else None,
     )

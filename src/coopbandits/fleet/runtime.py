@@ -73,6 +73,7 @@ class Runtime:
         self.node = make_node(config, books, transport, self.clock)
         self.desk = Desk(config, self.node, words)
         self._timer: asyncio.TimerHandle | None = None
+        self._beat: asyncio.TimerHandle | None = None
         self._armed = math.inf
 
     @property
@@ -88,10 +89,10 @@ class Runtime:
         self._on_tick()
 
     async def stop(self) -> None:
-        """Stop gossip, and close the journal."""
-        self._beat.cancel()
-        if self._timer:
-            self._timer.cancel()
+        """Stop gossip, also one that could not begin, and close the journal."""
+        for handle in (self._beat, self._timer):
+            if handle:
+                handle.cancel()
         await self.transport.stop()
         self.disk.close()
 

@@ -146,4 +146,4 @@ def reason_of(error: OSError | ValueError) -> str:
         return (error.reason or "not in PEM format").lower().replace("_", " ")
     if isinstance(error, TimeoutError) and error.errno is None:
         return "it took too long"
-    return str(getattr(error, "strerror", None) or error)
+    return str(getattr(error, "strerror", None) or error) or "the connection broke"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.address import Address, parse_place
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.service import Service
 
@@ -29,7 +29,7 @@ class Response(NamedTuple):
 @contextmanager
 def running(service: Service, address: str = "127.0.0.1:0", **settings: Any) -> Iterator[ApiServer]:
     """Serve an API until the block ends."""
-    server = ApiServer(service, address, **settings)
+    server = ApiServer(service, parse_place(address), **settings)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -57,11 +57,13 @@ def ask(
     if isinstance(body, dict):
         body = json.dumps(body).encode()
         sent = {"content-type": "application/json", **sent}
-    place = parse_address(server.address)
-    connection = http.client.HTTPConnection(place.host or "localhost", place.port, timeout=5)
-    if place.path:
+    place = parse_place(server.address)
+    if isinstance(place, Address):
+        connection = http.client.HTTPConnection(place.host, place.port, timeout=5)
+    else:
+        connection = http.client.HTTPConnection("localhost", timeout=5)
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(place.path)
+        connection.sock.connect(str(place))
     try:
         connection.request(method, path, body, sent)
         answer = connection.getresponse()

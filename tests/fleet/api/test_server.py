@@ -14,16 +14,18 @@ import pytest
 import uvloop
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.api import ApiServer
 
 from .certificates import contexts
 from .running import ask, running
 from .stand_in import StandIn
 
+ANYWHERE = Address("127.0.0.1", 0)
+
 
 def test_the_address_has_the_port_that_it_got() -> None:
-    assert ApiServer(StandIn(), "127.0.0.1:0").address == "127.0.0.1:0"
+    assert ApiServer(StandIn(), ANYWHERE).address == "127.0.0.1:0"
     with running(StandIn()) as server:
         assert parse_address(server.address).port > 0
         assert ask(server, "GET", "/ready").status == 200
@@ -37,12 +39,10 @@ def test_over_ipv6() -> None:
 
 def test_answers_are_sent_without_delay() -> None:
     async def serve() -> int:
-        server = ApiServer(StandIn(), "127.0.0.1:0")
+        server = ApiServer(StandIn(), ANYWHERE)
         await server.start()
         await asyncio.to_thread(ask, server, "GET", "/ready")
-        caller = await asyncio.to_thread(
-            socket.create_connection, parse_address(server.address)[:2]
-        )
+        caller = await asyncio.to_thread(socket.create_connection, parse_address(server.address))
         await asyncio.sleep(0.05)
         assert server._server is not None
         (connection,) = server._server.server_state.connections
@@ -84,7 +84,7 @@ def test_the_socket_of_a_live_process_is_not(tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
     with running(StandIn(), f"unix:{path}") as server:
         with pytest.raises(InputError, match="another process listens"):
-            start_and_stop(ApiServer(StandIn(), f"unix:{path}"))
+            start_and_stop(ApiServer(StandIn(), path))
         assert ask(server, "GET", "/ready").status == 200
 
 
@@ -92,18 +92,18 @@ def test_another_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")
     with pytest.raises(InputError, match=r"notes\.txt exists and is no socket"):
-        start_and_stop(ApiServer(StandIn(), f"unix:{path}"))
+        start_and_stop(ApiServer(StandIn(), path))
     assert path.read_text() == "mine"
 
 
 def test_a_missing_folder_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot listen on unix:.*No such file"):
-        start_and_stop(ApiServer(StandIn(), f"unix:{tmp_path}/no/api.sock"))
+        start_and_stop(ApiServer(StandIn(), tmp_path / "no/api.sock"))
 
 
 def test_a_port_in_use_is_a_sentence() -> None:
     with running(StandIn()) as server, pytest.raises(InputError, match="Address already in use"):
-        start_and_stop(ApiServer(StandIn(), server.address))
+        start_and_stop(ApiServer(StandIn(), parse_address(server.address)))
 
 
 def test_without_token_only_this_machine_may_call(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_without_token_only_this_machine_may_call(tmp_path: Path) -> None:
     anonymous.verify_mode = anonymous.verify_mode.CERT_OPTIONAL
     for tls in (None, anonymous):
         with pytest.raises(InputError, match="open to everybody; set a token"):
-            start_and_stop(ApiServer(StandIn(), "0.0.0.0:0", tls=tls))
+            start_and_stop(ApiServer(StandIn(), Address("0.0.0.0", 0), tls=tls))  # noqa: S104
     with running(StandIn(), "0.0.0.0:0", token="x" * 32) as server:
         assert ask(server, "GET", "/ready").status == 401
 
@@ -132,7 +132,7 @@ def test_certificates_let_in_their_holders_alone(tmp_path: Path) -> None:
 
 
 def test_it_starts_again_after_a_stop(tmp_path: Path) -> None:
-    server = ApiServer(StandIn(), f"unix:{tmp_path}/api.sock")
+    server = ApiServer(StandIn(), tmp_path / "api.sock")
     for _ in range(2):
         start_and_stop(server)
     asyncio.run(server.stop())
@@ -142,7 +142,7 @@ def test_a_stop_waits_for_nobody_who_dawdles(caplog: pytest.LogCaptureFixture) -
     """One client is idle, one has sent half its request, one half its body."""
     with running(StandIn()) as server:
         place = parse_address(server.address)
-        idle, half, slow = (socket.create_connection(place[:2], timeout=5) for _ in range(3))
+        idle, half, slow = (socket.create_connection(place, timeout=5) for _ in range(3))
         half.sendall(b"POST /choose HT")
         slow.sendall(b"POST /choose HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
         ask(server, "GET", "/ready")  # by now all three have been accepted
@@ -168,7 +168,7 @@ def test_signals_and_logs_stay_as_they_are() -> None:
         return [handlers, [(log.level, list(log.handlers), log.propagate) for log in loggers]]
 
     async def serve() -> None:
-        server = ApiServer(StandIn(), "127.0.0.1:0")
+        server = ApiServer(StandIn(), ANYWHERE)
         before = state()
         await server.start()
         assert state() == before
@@ -180,7 +180,7 @@ def test_signals_and_logs_stay_as_they_are() -> None:
 
 def test_it_serves_on_uvloop(tmp_path: Path) -> None:
     async def serve() -> int:
-        server = ApiServer(StandIn(), f"unix:{tmp_path}/api.sock")
+        server = ApiServer(StandIn(), tmp_path / "api.sock")
         await server.start()
         answer = await asyncio.to_thread(ask, server, "POST", "/choose")
         await server.stop()

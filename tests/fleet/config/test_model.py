@@ -9,27 +9,10 @@ from coopbandits import DDUCB, FloodTS
 from coopbandits.core.agent import LocalView
 from coopbandits.core.registry import EXAMPLES, POLICIES
 from coopbandits.fleet import frames
-from coopbandits.fleet.config import Address, ClusterConfig, agent_number
+from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.model import MODES, PROTOCOL_VERSION
 
 from .sample import made
-
-
-def test_addresses() -> None:
-    assert str(Address("10.0.0.1", 7400)) == "10.0.0.1:7400"
-    assert str(Address("fd00::3", 7400)) == "[fd00::3]:7400"
-    inside = ("127.0.0.1", "127.9.9.9", "::1", "localhost")
-    outside = ("192.168.0.1", "::", "10.0.0.1", "shop.example", "localhost.example")
-    assert all(Address(host, 1).is_loopback for host in inside)
-    assert not any(Address(host, 1).is_loopback for host in outside)
-
-
-def test_agent_numbers_are_exact_in_a_float() -> None:
-    numbers = [agent_number(f"shop-{k}") for k in range(2000)]
-    assert len(set(numbers)) == 2000
-    assert max(numbers) > 2**47
-    assert all(0 <= number < 2**48 and int(float(number)) == number for number in numbers)
-    assert agent_number("shop-1") == 0xF3870F560C2E  # `printf shop-1 | b2sum -l 48`
 
 
 def test_every_mode_is_that_of_a_policy() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from coopbandits import InputError
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import (
-    Address,
     ClusterConfig,
     ConfigError,
     NodeConfig,

@@ -7,9 +7,10 @@ import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import Credentials
-from coopbandits.fleet.transport.sockets import Address
-from coopbandits.fleet.transport.tcp import TcpTransport, Timing
+from coopbandits.fleet.transport.tcp import TcpTransport
+from coopbandits.fleet.transport.timing import Timing
 
 NODES = ("alpha", "beta", "gamma")
 QUICK = Timing(handshake=2.0, first_pause=0.01, longest_pause=0.1)
@@ -24,7 +25,7 @@ def places(*nodes: str) -> Iterator[dict[str, Address]]:
             holder = stack.enter_context(socket.socket())
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             holder.bind(("127.0.0.1", 0))
-            found[node] = holder.getsockname()
+            found[node] = Address(*holder.getsockname())
         yield found
 
 

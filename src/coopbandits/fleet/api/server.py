@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from coopbandits.fleet.address import Address, parse_address
+from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.api.sockets import listen, release
 
@@ -27,8 +28,8 @@ class ApiServer:
     ----------
     service : Service
         The agent.
-    address : str
-        `host:port` or `unix:/path`; port 0 takes a free one.
+    place : Address or Path
+        Where to listen, a path being that of a Unix socket; port 0 takes a free one.
     token : str, optional
         What every request has to show.
     tls : ssl.SSLContext, optional
@@ -40,7 +41,7 @@ class ApiServer:
     def __init__(
         self,
         service: Service,
-        address: str,
+        place: Address | Path,
         *,
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
@@ -48,13 +49,13 @@ class ApiServer:
     ) -> None:
         self.api = Api(service, token, public)
         self.tls = tls
-        self._wanted = self._bound = parse_address(address)
+        self._wanted = self._bound = place
         self._server: uvicorn.Server | None = None
 
     @property
     def address(self) -> str:
         """Where it listens; once started, with the port that it got."""
-        return str(self._bound)
+        return show_place(self._bound)
 
     async def start(self) -> None:
         """Listen; returns once requests are answered.
@@ -66,7 +67,7 @@ class ApiServer:
         """
         certain = self.tls is not None and self.tls.verify_mode == ssl.CERT_REQUIRED
         made = await listen(self._wanted, protected=self.api.token is not None or certain)
-        if not self._wanted.path:
+        if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
         self._server, self._socket = _embedded(self.api, self.tls), made
         await self._server.startup([made])

@@ -7,22 +7,21 @@ import contextlib
 import socket
 import stat
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.address import Address
+from coopbandits.fleet.address import Address, show_place
 
 UNIX_MODE = 0o660
 
 
-async def listen(address: Address, *, protected: bool) -> socket.socket:
+async def listen(place: Address | Path, *, protected: bool) -> socket.socket:
     """Return a listening socket.
 
     Parameters
     ----------
-    address : Address
+    place : Address or Path
         Where; port 0 takes a free one.
     protected : bool
         Whether callers have to prove who they are. If not, only this machine may call.
@@ -33,34 +32,34 @@ async def listen(address: Address, *, protected: bool) -> socket.socket:
         The place is taken, cannot be had, or would be open to everybody.
     """
     try:
-        if address.path:
-            return _listen_unix(Path(address.path))
+        if isinstance(place, Path):
+            return _listen_unix(place)
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, _, _, _, place = found[0]
-        if not protected and not ip_address(place[0]).is_loopback:
+        found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        family, _, _, _, target = found[0]
+        if not protected and not Address(*target[:2]).is_loopback:
             raise InputError(
-                f"the API at {address} would be open to everybody; set a token, or listen on "
+                f"the API at {place} would be open to everybody; set a token, or listen on "
                 "127.0.0.1 or a Unix socket"
             )
-        return _listen_tcp(family, place)
+        return _listen_tcp(family, target)
     except OSError as error:
         raise InputError(
-            f"cannot listen on {address}: {error.strerror}; choose another address"
+            f"cannot listen on {show_place(place)}: {error.strerror}; choose another address"
         ) from error
 
 
-def release(address: Address) -> None:
+def release(place: Address | Path) -> None:
     """Remove the file of a Unix socket."""
-    if address.path:
-        Path(address.path).unlink(missing_ok=True)
+    if isinstance(place, Path):
+        place.unlink(missing_ok=True)
 
 
-def _listen_tcp(family: int, place: tuple[Any, ...]) -> socket.socket:
+def _listen_tcp(family: int, target: tuple[Any, ...]) -> socket.socket:
     # asyncio sends without delay only on sockets that name their protocol, and a delay is 40 ms.
     with _closed_on_failure(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(place)
+        made.bind(target)
         made.listen(socket.SOMAXCONN)
     return made
 

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client.exchange import (
     BROKEN,
     Reply,
@@ -48,7 +49,7 @@ class AsyncClient:
         timeout: float = 2.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.address = parse_address(address)
+        self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
         self._turn = asyncio.Lock()
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter, Wire] | None = None
@@ -99,7 +100,7 @@ class AsyncClient:
 
     async def _ask(self, request: Request) -> dict[str, Any]:
         async with self._turn:
-            return unpack(await self._exchange(request), self.address)
+            return unpack(await self._exchange(request), self.place)
 
     async def _exchange(self, request: Request) -> Reply:
         last: BaseException = TimeoutError("timed out")
@@ -112,12 +113,12 @@ class AsyncClient:
                         last = error
                     await asyncio.sleep(pause)
         except TimeoutError:
-            raise unreachable(self.address, self.timeout, last) from last
+            raise unreachable(self.place, self.timeout, last) from last
         raise AssertionError("there is always another pause")
 
     async def _attempt(self, request: Request) -> Reply:
         if self._connection is None:
-            self._connection = *await self._connect(), Wire(self.address, self.token)
+            self._connection = *await self._connect(), Wire(self.place, self.token)
         reader, writer, wire = self._connection
         reply = None
         try:
@@ -130,7 +131,7 @@ class AsyncClient:
         return reply
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self.address.path:
-            return await asyncio.open_unix_connection(self.address.path)
-        host, port = self.address[:2]
+        if isinstance(self.place, Path):
+            return await asyncio.open_unix_connection(self.place)
+        host, port = self.place
         return await asyncio.open_connection(host, port, ssl=self.tls)

@@ -7,10 +7,11 @@ import ssl
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from coopbandits.fleet.address import parse_address
+from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client.exchange import (
     BROKEN,
     Reply,
@@ -59,7 +60,7 @@ class Client:
         timeout: float = 2.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.address = parse_address(address)
+        self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
         self._turn = threading.Lock()
         self._connection: tuple[socket.socket, Wire] | None = None
@@ -107,7 +108,7 @@ class Client:
 
     def _ask(self, request: Request) -> dict[str, Any]:
         with self._turn:
-            return unpack(self._exchange(request), self.address)
+            return unpack(self._exchange(request), self.place)
 
     def _exchange(self, request: Request) -> Reply:
         deadline = time.monotonic() + self.timeout
@@ -116,13 +117,13 @@ class Client:
                 return self._attempt(request, deadline)
             except BROKEN as error:
                 if time.monotonic() + pause >= deadline:
-                    raise unreachable(self.address, self.timeout, error) from error
+                    raise unreachable(self.place, self.timeout, error) from error
             time.sleep(pause)
         raise AssertionError("there is always another pause")
 
     def _attempt(self, request: Request, deadline: float) -> Reply:
         if self._connection is None:
-            self._connection = self._connect(_left(deadline)), Wire(self.address, self.token)
+            self._connection = self._connect(_left(deadline)), Wire(self.place, self.token)
         connection, wire = self._connection
         reply = None
         try:
@@ -136,19 +137,19 @@ class Client:
         return reply
 
     def _connect(self, timeout: float) -> socket.socket:
-        if self.address.path:
+        if isinstance(self.place, Path):
             made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             made.settimeout(timeout)
             try:
-                made.connect(self.address.path)
+                made.connect(str(self.place))
             except OSError:
                 made.close()
                 raise
             return made
-        made = socket.create_connection(self.address[:2], timeout)
+        made = socket.create_connection(self.place, timeout)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.tls is not None:
-            return self.tls.wrap_socket(made, server_hostname=self.address.host)
+            return self.tls.wrap_socket(made, server_hostname=self.place.host)
         return made
 
 

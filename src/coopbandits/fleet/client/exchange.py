@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import h11
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.address import Address
+from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.service import (
     ArmEstimate,
     ExpiredTicketError,
@@ -61,15 +62,15 @@ class Wire:
 
     Parameters
     ----------
-    address : Address
-        Whom it leads to.
+    place : Address or Path
+        Where it leads to.
     token : str, optional
         What is shown with every request.
     """
 
-    def __init__(self, address: Address, token: str | None) -> None:
+    def __init__(self, place: Address | Path, token: str | None) -> None:
         self._http = h11.Connection(h11.CLIENT)
-        self._headers = [("host", "localhost" if address.path else str(address))]
+        self._headers = [("host", "localhost" if isinstance(place, Path) else str(place))]
         if token is not None:
             self._headers.append(("authorization", f"Bearer {token}"))
         self._head: h11.Response | None = None
@@ -136,9 +137,9 @@ def _with_interval(arm: dict[str, Any]) -> dict[str, Any]:
     return {**arm, "confidence": interval and tuple(interval)}
 
 
-def unpack(reply: Reply, address: Address) -> dict[str, Any]:
+def unpack(reply: Reply, place: Address | Path) -> dict[str, Any]:
     """Return what an agent answered, or raise what it refused with."""
-    content = _content(reply, address)
+    content = _content(reply, place)
     if reply.status == HTTPStatus.OK:
         return content
     sentence = str(content.get("error", f"the agent answered {reply.status}"))
@@ -149,11 +150,12 @@ def unpack(reply: Reply, address: Address) -> dict[str, Any]:
     raise ERRORS.get(reply.status, InputError)(sentence)
 
 
-def unreachable(address: Address, timeout: float, cause: BaseException) -> UnreachableError:
+def unreachable(place: Address | Path, timeout: float, cause: BaseException) -> UnreachableError:
     """Return the error for an agent that gave no answer in time."""
     reason = str(cause) or type(cause).__name__
     return UnreachableError(
-        f"no agent answered at {address} within {timeout:g} s ({reason}); is it running there?"
+        f"no agent answered at {show_place(place)} within {timeout:g} s ({reason}); is it running "
+        "there?"
     )
 
 
@@ -166,11 +168,11 @@ def pauses() -> Iterator[float]:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def _content(reply: Reply, address: Address) -> dict[str, Any]:
+def _content(reply: Reply, place: Address | Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(reply.body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise UnreachableError(
-            f"what answers at {address} is no agent: its answer, status {reply.status}, is not "
-            "a JSON object; check the address"
+            f"what answers at {show_place(place)} is no agent: its answer, status {reply.status}, "
+            "is not a JSON object; check the address"
         ) from None

@@ -1,24 +1,16 @@
 """The configuration of one agent: a TOML file, checked before anything is done."""
 
-from coopbandits.fleet.config.model import (
-    Address,
-    ClusterConfig,
-    NodeConfig,
-    TlsFiles,
-    agent_number,
-)
+from coopbandits.fleet.config.model import ClusterConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.read import ConfigError, parse_config, read_config
 from coopbandits.fleet.config.rewards import RewardScale
 from coopbandits.fleet.config.write import write_config
 
 __all__ = [
-    "Address",
     "ClusterConfig",
     "ConfigError",
     "NodeConfig",
     "RewardScale",
     "TlsFiles",
-    "agent_number",
     "parse_config",
     "read_config",
     "write_config",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
+from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.files import read_credentials
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
@@ -74,10 +74,9 @@ def _rate(number: float) -> str:
 
 
 def _api(config: NodeConfig) -> str:
-    place = f"unix:{config.api}" if isinstance(config.api, Path) else str(config.api)
     token = "with a token" if config.token_file else ""
     tls = "mutual TLS" if config.api_tls else ""
-    return ", ".join(filter(None, (place, token, tls)))
+    return ", ".join(filter(None, (show_place(config.api), token, tls)))
 
 
 def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:

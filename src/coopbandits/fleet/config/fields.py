@@ -6,10 +6,8 @@ A reader is given the words for what it reads (``[node] id``) and the value in t
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from datetime import datetime
-from ipaddress import IPv6Address
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -22,20 +20,18 @@ from coopbandits.core.checks import (
 )
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import POLICIES, parse_policy
-from coopbandits.fleet.config.model import MODES, Address
+from coopbandits.fleet.address import UNIX, Address, parse_address
+from coopbandits.fleet.config.model import MODES
+from coopbandits.fleet.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
 
 DURABILITIES = ("process", "power")
 
-LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-
 
 def node_id(what: str, value: Any) -> str:
     """Read an agent's name, which stands in its certificate."""
-    if not isinstance(value, str) or not LABEL.fullmatch(value):
+    if not isinstance(value, str) or not NODE_ID.fullmatch(value):
         raise InputError(
             f"{what} is {value!r}; it must be a name such as 'shop-1': 1 to 63 characters a-z, "
             "0-9 and '-', the first and the last no '-'"
@@ -171,27 +167,17 @@ def address(what: str, value: Any) -> Address:
 
 def listen_address(what: str, value: Any) -> Address:
     """Read where to listen; port 0 lets the system choose."""
-    host, _, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
-    if not re.fullmatch(r"\d{1,5}", port, re.ASCII) or int(port) > 65535 or not _is_host(host):
+    try:
+        return parse_address(value if isinstance(value, str) else "")
+    except InputError:
         raise InputError(
             f"{what} is {value!r}; it must be host:port, such as '10.0.0.1:7400' or '[::1]:7400', "
             "with a port up to 65535"
-        )
-    return Address(host.strip("[]"), int(port))
-
-
-def _is_host(text: str) -> bool:
-    if not (text.startswith("[") and text.endswith("]")):
-        return HOST.fullmatch(text) is not None
-    try:
-        IPv6Address(text[1:-1])
-    except ValueError:
-        return False
-    return True
+        ) from None
 
 
 def api_address(what: str, value: Any) -> Address | Path:
     """Read where the application reaches its agent: host:port, or unix:path."""
-    if isinstance(value, str) and value.startswith("unix:"):
-        return path(what, value.removeprefix("unix:"))
+    if isinstance(value, str) and value.startswith(UNIX):
+        return path(what, value.removeprefix(UNIX))
     return listen_address(what, value)

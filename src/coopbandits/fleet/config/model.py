@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b, sha256
-from ipaddress import ip_address
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 PROTOCOL_VERSION = 1
@@ -28,24 +28,6 @@ MODES = {
     "dec-ts": "synchronous",
 }
 """Policies that can run in a fleet; a synchronous one waits for all neighbours in every round."""
-
-
-class Address(NamedTuple):
-    """A place in the network; port 0 lets the system choose one to listen on."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether it can be reached from this machine alone."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
@@ -189,8 +171,3 @@ class NodeConfig:
     uvloop: bool = False
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
-
-
-def agent_number(name: str) -> int:
-    """Return the number by which agents know the one of this name: 48 bits, exact in a float."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")

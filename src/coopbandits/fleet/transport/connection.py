@@ -9,7 +9,7 @@ dialling end sends its id first, as one byte of length and the id.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, cast
 
 from coopbandits.fleet.tls import ALPN, peer_name, reason_of
 from coopbandits.fleet.transport import LinkEvents
@@ -71,17 +71,19 @@ class Connection(asyncio.Protocol):
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
         self._heard = b""
+        self._reason = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Look at the certificate, or say who dials."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  TCP has no other
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.links.connections.add(self)
+        if self.closing:
+            return
         if self.links.secure:
-            self._prove(transport)
+            self._prove(self.transport)
         elif self.dialled:
             name = self.links.node.encode()
-            transport.write(bytes([len(name)]) + name)
+            self.transport.write(bytes([len(name)]) + name)
 
     def _prove(self, transport: asyncio.Transport) -> None:
         name = peer_name(transport.get_extra_info("peercert"))
@@ -137,32 +139,40 @@ class Connection(asyncio.Protocol):
         return None
 
     def refuse(self, reason: str) -> None:
-        """Give up a connection that is not up."""
+        """Give up a connection that is not up; whoever waits until it is settled closes it.
+
+        A transport that is closed while a connection is being made is left half open by uvloop.
+        """
+        self.closing = True
         if not self.settled.done():
             self.settled.set_result(None)
             self.ended.set_result(None)
             self.links.events.refused(self.who, reason)
-        self.abort()
 
     def close(self, reason: str) -> None:
         """Take the link down soon, and let what was sent before still go out."""
-        if self.transport is not None and not self.closing:
-            self.closing = True
-            self.transport.close()
-            asyncio.get_running_loop().call_soon(self.finish, reason)
+        if not self.closing:
+            self._close(reason)
+            if self.transport is not None:
+                self.transport.close()
 
-    def abort(self) -> None:
-        """Close at once; what waits to be sent is lost."""
-        self.closing = True
+    def abort(self, reason: str) -> None:
+        """Take the link down soon; what waits to be sent is lost."""
+        self._close(reason)
         if self.transport is not None:
             self.transport.abort()
 
+    def _close(self, reason: str) -> None:
+        self.closing = True
+        self._reason = self._reason or reason
+        asyncio.get_running_loop().call_soon(self.finish, reason)
+
     def finish(self, reason: str) -> None:
-        """Take the link down now, unless it is."""
+        """Take the link down now, unless it is; the reason it was closed for comes first."""
         if self.up and not self.ended.done():
             self.closing = True
             self.ended.set_result(None)
-            self.links.end(self, reason)
+            self.links.end(self, self._reason or reason)
 
     def eof_received(self) -> None:
         """The other end will not send any more."""

@@ -6,47 +6,30 @@ import asyncio
 import errno
 import socket
 from collections.abc import Iterable
-from ipaddress import ip_address
 from typing import Any
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address
 
 BACKLOG = 128
-
-Address = tuple[str, int]
-"""Host and port."""
 
 Found = tuple[Any, ...]
 """Family, type, protocol, name, and what `bind` and `connect` take: see `socket.getaddrinfo`."""
 
 
-def text_of(address: Address) -> str:
-    """Return an address as it is written."""
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def require_loopback(addresses: Iterable[Address]) -> None:
     """Refuse addresses that another machine could reach or be at."""
     for address in addresses:
-        if not is_loopback(address[0]):
+        if not address.is_loopback:
             raise InputError(
-                f"the address {text_of(address)} is not on the loopback interface, and there is no "
+                f"the address {address} is not on the loopback interface, and there is no "
                 "TLS; make certificates with `coopbandits certs`, or use 127.0.0.1"
             )
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a host can be reached from its own machine alone."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def resolve(address: Address) -> list[Found]:
     """Return all that an address may mean; a name is looked up in another thread."""
-    host, port = address[:2]
+    host, port = address
     try:
         numeric = socket.AI_NUMERICHOST
         return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric))

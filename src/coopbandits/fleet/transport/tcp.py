@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import socket
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection
-from coopbandits.fleet.transport.sockets import (
-    Address,
-    connect,
-    listen,
-    require_loopback,
-    resolve,
-    text_of,
-    tune,
-)
+from coopbandits.fleet.transport.handshake import establish
+from coopbandits.fleet.transport.listener import Listener
+from coopbandits.fleet.transport.sockets import connect, require_loopback
+from coopbandits.fleet.transport.timing import Timing, chance
 
 log = logging.getLogger(__name__)
 
@@ -32,42 +25,8 @@ MAX_WAITING = 1 << 20
 MAX_CALLERS = 64
 """So many inbound connections may be unproven at once; the oldest makes room for a new one."""
 
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds that a transport waits.
-
-    Attributes
-    ----------
-    connect : float
-        For a TCP connection, the host's name looked up.
-    handshake : float
-        From then on, until it is proven who is there.
-    user_timeout : float
-        Until a connection breaks whose bytes nobody acknowledges (where the system can do that).
-    close : float
-        For bytes that were sent before a link was closed.
-    first_pause, longest_pause : float
-        Between two attempts to dial. Pauses double, and begin anew after a link that was up for
-        at least the longest pause.
-    """
-
-    connect: float = 1.0
-    handshake: float = 5.0
-    user_timeout: float = 2.0
-    close: float = 1.0
-    first_pause: float = 0.02
-    longest_pause: float = 5.0
-
-    def pause(self, failures: int, uniform: float) -> float:
-        """Return how long to wait after so many failures in a row: half of it is up to chance."""
-        whole = min(self.longest_pause, self.first_pause * 2.0 ** min(failures, 60))
-        return whole * (0.5 + 0.5 * uniform)
-
-
-def chance() -> float:
-    """Return a uniform from the system's source, so that no two agents retry in step."""
-    return secrets.randbits(53) * 2.0**-53
+REPLACED = "replaced by a new connection"
+STOPPED = "stopped"
 
 
 class TcpTransport(Transport):
@@ -80,7 +39,7 @@ class TcpTransport(Transport):
     ----------
     node : str
         The agent's id.
-    listen : (host, port)
+    listen : Address
         Where to listen; port 0 lets the system choose, see `address`.
     neighbors : mapping
         From the neighbours' ids to where they listen. Names of hosts are looked up for every call.
@@ -122,8 +81,8 @@ class TcpTransport(Transport):
         self.events: LinkEvents = Nobody()
         self._links: dict[str, Connection] = {}
         self.connections: set[Connection] = set()
-        self._sockets: list[socket.socket] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener = Listener(self._take)
+        self._tasks: list[asyncio.Task[None]] = []
         self._callers: dict[asyncio.Task[None], Connection] = {}
 
     async def start(self, events: LinkEvents) -> None:
@@ -134,22 +93,17 @@ class TcpTransport(Transport):
         InputError
             Nothing can listen at that address.
         """
+        self.events = events
         try:
-            async with asyncio.timeout(self.timing.connect):
-                found = await resolve(self.address)
-            self._sockets = listen(found)
+            self.address = await self._listener.open(self.address, self.timing.connect)
         except OSError as error:
             raise InputError(
-                f"agent {self.node!r} cannot listen on {text_of(self.address)} "
+                f"agent {self.node!r} cannot listen on {self.address} "
                 f"({reason_of(error)}); choose another address, or stop who uses it"
             ) from None
-        self.events = events
-        self.address = self._sockets[0].getsockname()[:2]
-        for sock in self._sockets:
-            self._spawn(self._accept(sock))
         for peer in self.neighbors:
             if peer < self.node:
-                self._spawn(self._dial(peer))
+                self._tasks.append(asyncio.create_task(self._dial(peer)))
 
     def send(self, peer: str, data: bytes) -> bool:
         """Hand bytes to a link that is up; close it if too much waits already."""
@@ -158,9 +112,7 @@ class TcpTransport(Transport):
             return False
         waiting = connection.transport.get_write_buffer_size()
         if waiting > self.max_waiting:
-            connection.abort()
-            reason = f"{waiting} bytes wait to be sent; allowed are {self.max_waiting}"
-            asyncio.get_running_loop().call_soon(connection.finish, reason)
+            connection.abort(f"{waiting} bytes wait to be sent; allowed are {self.max_waiting}")
             return False
         connection.transport.write(data)
         return True
@@ -174,20 +126,19 @@ class TcpTransport(Transport):
     async def stop(self) -> None:
         """Close all, and return once nothing is left running; no event comes from here on."""
         self.events = Nobody()
+        self._listener.close()
         await asyncio.sleep(0)  # a task that never began could not close its socket
         tasks = [*self._tasks, *self._callers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for sock in self._sockets:
-            sock.close()
         left = list(self.connections)
         for connection in left:
-            connection.close("stopped")
+            connection.close(STOPPED)
         if left:
             await asyncio.wait([each.lost for each in left], timeout=self.timing.close)
         for connection in left:
-            connection.abort()
+            connection.abort(STOPPED)
         await asyncio.gather(*(each.lost for each in left))
 
     def objection(self, dialler: str) -> str | None:
@@ -202,8 +153,8 @@ class TcpTransport(Transport):
         """Make a connection the link to its peer; one from before is replaced."""
         old = self._links.get(connection.peer)
         if old is not None:
-            old.finish("replaced by a new connection")
-            old.abort()
+            old.finish(REPLACED)
+            old.abort(REPLACED)
         self._links[connection.peer] = connection
         self.events.link_up(connection.peer)
 
@@ -212,30 +163,13 @@ class TcpTransport(Transport):
         del self._links[connection.peer]
         self.events.link_down(connection.peer, reason)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                sock, address = await loop.sock_accept(listener)
-            except OSError as error:  # mostly: no more file descriptors
-                log.warning("agent %s cannot accept: %s", self.node, reason_of(error))
-                await asyncio.sleep(self.timing.connect)
-                continue
-            self._take(sock, address)
-            await asyncio.sleep(0)  # or a burst of calls would keep everybody else waiting
-
     def _take(self, sock: socket.socket, address: Address) -> None:
         if len(self._callers) >= MAX_CALLERS:
             task, oldest = next(iter(self._callers.items()))
             oldest.refuse("it made room for a newer caller")
             task.cancel()
-        connection = Connection(self, text_of(address), None)
-        task = asyncio.create_task(self._establish(connection, sock))
+        connection = Connection(self, str(address), None)
+        task = asyncio.create_task(establish(connection, sock, self.credentials, self.timing))
         self._callers[task] = connection
         task.add_done_callback(self._callers.pop)
 
@@ -259,34 +193,9 @@ class TcpTransport(Transport):
         except OSError as error:
             log.debug("agent %s cannot reach %s: %s", self.node, peer, reason_of(error))
             return None
-        connection = Connection(self, text_of(address), peer)
-        await self._establish(connection, sock)
+        connection = Connection(self, str(address), peer)
+        await establish(connection, sock, self.credentials, self.timing)
         return connection
-
-    async def _establish(self, connection: Connection, sock: socket.socket) -> None:
-        """Bring a connection up, or give it up: what becomes of it is an event."""
-        loop = asyncio.get_running_loop()
-        tune(sock, self.timing.user_timeout)
-        tls: dict[str, Any] = {}
-        if self.credentials is not None:
-            contexts = self.credentials.contexts()
-            context = contexts.client if connection.dialled else contexts.server
-            tls = {"ssl": context, "ssl_shutdown_timeout": self.timing.close}
-        try:
-            async with asyncio.timeout(self.timing.handshake):
-                if connection.dialled:
-                    name = "" if tls else None  # ids are compared by the connection itself
-                    await loop.create_connection(
-                        lambda: connection, sock=sock, server_hostname=name, **tls
-                    )
-                else:
-                    await loop.connect_accepted_socket(lambda: connection, sock, **tls)
-                await connection.settled
-        except OSError as error:
-            connection.refuse(f"no handshake ({reason_of(error)})")
-        finally:
-            if not connection.up:
-                connection.abort()
 
 
 class Nobody:

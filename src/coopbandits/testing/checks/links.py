@@ -35,7 +35,7 @@ async def one_link(meeting: Meeting) -> None:
                 did += f"{len(witness.refusals)} refusals"
                 raise finding(did, "one link_up and nothing else")
         for party in (one, other):
-            await _stop(meeting, party)
+            await meeting.stop(party)
 
 
 async def bytes_in_order(meeting: Meeting) -> None:
@@ -121,7 +121,7 @@ async def restart(meeting: Meeting) -> None:
     """Either end may stop and come back: a link goes down at the other end, and up at both."""
     alpha, beta = await meeting.pair()
     for _ in range(2):
-        await _stop(meeting, alpha)
+        await meeting.stop(alpha)
         await meeting.down(beta, len(beta.witness.ups), f"{alpha.node} stopped")
         alpha = await meeting.join(alpha.node, beta.node)
         await meeting.linked(alpha, beta)
@@ -131,22 +131,18 @@ async def restart(meeting: Meeting) -> None:
         alpha, beta = beta, alpha
 
 
-async def _stop(meeting: Meeting, party: Party) -> None:
-    await meeting.soon(party.transport.stop(), f"stop of {party.node}")
-
-
 async def stop_ends_everything(meeting: Meeting) -> None:
     """After `stop`, no task runs, no event comes, `send` returns False; again it is harmless."""
     before = asyncio.all_tasks()
     alone = await meeting.join("gamma", "alpha")
-    await _stop(meeting, alone)
+    await meeting.stop(alone)
     pair = await meeting.pair()
     for party, other in (pair, pair[::-1]):
-        _ = other.transport.send(party.node, b"too late")
-        await _stop(meeting, party)
+        other.transport.send(party.node, b"too late")
+        await meeting.stop(party)
         events = party.witness.events
         await meeting.calm()
-        await _stop(meeting, party)
+        await meeting.stop(party)
         if party.witness.events != events:
             raise finding(f"events came to {party.node} after stop had returned", "none")
         if party.transport.send(other.node, b"too late") is not False:

@@ -15,7 +15,7 @@ MakeTransport = Callable[[str, tuple[str, ...]], Transport]
 STEP = 0.002
 """Seconds between two looks at whether something has happened."""
 
-CALM = 0.1
+CALM = 0.05
 """Seconds in which something that must not happen is given the chance to."""
 
 
@@ -78,6 +78,7 @@ class Party:
     node: str
     transport: Transport
     witness: Witness
+    running: bool = True
 
 
 class Meeting:
@@ -92,7 +93,8 @@ class Meeting:
 
     async def __aexit__(self, *_: object) -> None:
         for party in self.parties:
-            await party.transport.stop()
+            if party.running:
+                await self.stop(party)
 
     async def join(self, node: str, *neighbors: str) -> Party:
         """Start an agent."""
@@ -100,6 +102,11 @@ class Meeting:
         self.parties.append(party)
         await self.soon(party.transport.start(party.witness), f"start of {node}")
         return party
+
+    async def stop(self, party: Party) -> None:
+        """Stop an agent."""
+        party.running = False
+        await self.soon(party.transport.stop(), f"stop of {party.node}")
 
     async def pair(self) -> tuple[Party, Party]:
         """Start two neighbours and wait for their link."""
