@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "bench": (
         "suites",
-        "Print the cost of an agent-round over the cost of one random draw.",
+        "Print what an agent-round costs, simulated in random draws, and of real agents.",
     ),
     "gallery": (
         "suites",

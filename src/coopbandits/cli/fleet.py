@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from coopbandits.cli.screen import GraphOption, say
+from coopbandits.cli.screen import GraphOption, part, say
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.config.compare import compare_files
@@ -48,7 +46,7 @@ def agent_command(
     if len(config) > 1:
         raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     read = read_config(config[0], now=time.time(), insecure=insecure)
-    raise typer.Exit(_part("process").run_agent(read))
+    raise typer.Exit(part("fleet.process").run_agent(read))
 
 
 def _check(paths: list[Path], *, insecure: bool) -> int:
@@ -89,7 +87,7 @@ def fleet_command(
     out: Annotated[Path | None, typer.Option(help="folder that keeps all files")] = None,
 ) -> None:
     """Play a local fleet of real agents, through trouble, and prove that no reward is lost."""
-    local = _part("local_fleet")
+    local = part("fleet.local_fleet")
     texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
     durations = {key: local.parse_seconds(text) for key, text in texts.items() if text is not None}
     settings = local.make_settings(
@@ -104,6 +102,8 @@ def fleet_command(
         uvloop=uvloop,
         **durations,
     )
+    from rich.console import Console  # agents do without it
+
     try:
         outcome = local.play(settings, out, Console())
     except local.FleetError as error:
@@ -123,7 +123,7 @@ def init_command(
     force: Force = False,
 ) -> None:
     """Make an authority: ca.pem for all machines, ca-key.pem for none of them."""
-    _tell(_part("certs").init_authority(folder, days=days, force=force))
+    _tell(part("fleet.certs").init_authority(folder, days=days, force=force))
 
 
 @certs.command("issue")
@@ -135,7 +135,7 @@ def issue_command(
     force: Force = False,
 ) -> None:
     """Make a certificate and a key for every agent named."""
-    _tell(_part("certs").issue(folder, ids, out, days=days, force=force))
+    _tell(part("fleet.certs").issue(folder, ids, out, days=days, force=force))
 
 
 @certs.command("renew")
@@ -148,21 +148,8 @@ def renew_command(
 ) -> None:
     """Make new certificates for the keys whose certificates expire soon."""
     settings: Any = {"within_days": within_days, "everything": everything, "days": days}
-    _tell(_part("certs").renew(folder, out, **settings))
+    _tell(part("fleet.certs").renew(folder, out, **settings))
 
 
 def _tell(paths: list[Path]) -> None:
     typer.echo("\n".join(f"written: {path}" for path in paths) or "nothing had to be written")
-
-
-def _part(name: str) -> Any:
-    """Import a module of the fleet; where a library of the extra is missing, say so."""
-    try:
-        return import_module(f"coopbandits.fleet.{name}")
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("coopbandits"):
-            raise
-        raise InputError(
-            f"{error.name} is not installed; install what a fleet needs with: "
-            "pip install 'coopbandits[fleet]'"
-        ) from error

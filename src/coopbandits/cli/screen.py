@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+
+from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from coopbandits.sim import Sweep
@@ -17,6 +19,8 @@ GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10
 
 def say(text: str, status: int) -> int:
     """Say something on standard error; return the exit status that goes with it."""
+    from rich.console import Console  # agents that have nothing to say do without it
+
     console = Console(stderr=True)
     console.print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)
     return status
@@ -28,3 +32,16 @@ def name_failures(done: Sweep) -> None:
         say(f"set aside: {cell}: {error}", 1)
     if done.failed:
         raise typer.Exit(1)
+
+
+def part(name: str) -> Any:
+    """Import a module that needs what a fleet needs; where a library of that is missing, say so."""
+    try:
+        return import_module(f"coopbandits.{name}")
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("coopbandits"):
+            raise
+        raise InputError(
+            f"{error.name} is not installed; install what a fleet needs with: "
+            "pip install 'coopbandits[fleet]'"
+        ) from error

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from coopbandits.cli.screen import name_failures, say
+from coopbandits.cli.screen import name_failures, part, say
 from coopbandits.core.errors import InputError
 from coopbandits.experiments import bench, gallery, leaderboard
 from coopbandits.experiments.suite import make_plan
 from coopbandits.results.statistics import columns
+from coopbandits.results.storage import environment
 from coopbandits.sim import SweepInterrupted
 from coopbandits.sim.progress import Progress
 
@@ -49,18 +50,40 @@ def leaderboard_command(
 @app.command("bench")
 def bench_command(
     as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
+    engine: Annotated[bool, typer.Option("--engine", help="simulations only")] = False,
+    fleet: Annotated[bool, typer.Option("--fleet", help="real agents only")] = False,
 ) -> None:
-    """Print the cost of an agent-round over the cost of one random draw."""
+    """Print what an agent-round costs, simulated in random draws, and of real agents."""
+    both = engine == fleet
+    parts = [
+        *([_time_engine()] if engine or both else []),
+        *([_time_fleet()] if fleet or both else []),
+    ]
+    if as_json:
+        numbers = {key: value for _, found in parts for key, value in found.items()}
+        typer.echo(json.dumps(numbers | environment(), indent=2))
+    else:
+        typer.echo("\n\n\n".join(text for text, _ in parts))
+
+
+def _time_engine() -> tuple[str, dict[str, Any]]:
     timings = []
     with Progress(len(bench.CASES) + 1, None, "timing") as bar:
         for timing in bench.run_bench():
             timings.append(timing)
             bar.advance(1)
         speed_up = bench.time_threads()
-    if as_json:
-        typer.echo(json.dumps(bench.as_json(timings, speed_up), indent=2))
-    else:
-        typer.echo(bench.table(timings, speed_up))
+    return bench.table(timings, speed_up), bench.as_json(timings, speed_up)
+
+
+def _time_fleet() -> tuple[str, dict[str, Any]]:
+    agents = part("experiments.fleet_bench.run")
+    rows = []
+    with Progress(agents.PLAN.parts, None, "timing agents") as bar:
+        for found in agents.run_bench():
+            rows += found
+            bar.advance(1)
+    return agents.table(rows), {"agents": agents.as_json(rows)}
 
 
 @app.command("gallery")

@@ -17,6 +17,7 @@ played on them, `core/index`): `CooperativeAgent` puts the two together.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,7 +265,7 @@ class CooperativeAgent(Agent):
             raise InputError(
                 f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
             )
-        if not np.isfinite(reward):
+        if not math.isfinite(reward):
             raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
         self.aggregation.observe(arm, reward)
         self.abandon(arm)
@@ -284,10 +285,10 @@ class CooperativeAgent(Agent):
         self.aggregation.receive({j: messages[j] for j in sorted(messages)})
 
     def _check_neighbors(self, others: Iterable[int]) -> None:
-        strangers = sorted(set(others) - set(self.view.neighbor_weights))
+        strangers = [j for j in others if j not in self.view.neighbor_weights]
         if strangers:
             raise InputError(
-                f"{strangers} are no neighbours of agent {self.view.agent_id}; "
+                f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "
                 f"its neighbours are {list(self.view.neighbor_weights)}"
             )
 
@@ -374,14 +375,13 @@ def best_arm(values: Vector, allowed: Sequence[int] | None = None) -> int:
         raise InputError("no arm is allowed; allow at least one")
     if arms[0] < 0 or arms[-1] >= values.size:
         raise InputError(f"allowed arms {list(arms)} must lie in 0 to {values.size - 1}")
-    if np.isnan(values).any():
-        raise InputError(
-            f"the index of some arm is not a number: {values.tolist()}; repair the index"
-        )
-    largest = float(max(values[k] for k in arms))  # Python's own: it may overflow to −∞
-    if np.isfinite(largest):
-        largest -= 1e-9 * max(1.0, abs(largest))
-    return int(next(k for k in arms if values[k] >= largest))
+    found = values.tolist()
+    if any(map(math.isnan, found)):
+        raise InputError(f"the index of some arm is not a number: {found}; repair the index")
+    largest = max(found[k] for k in arms)
+    if math.isfinite(largest):
+        largest -= 1e-9 * max(1.0, abs(largest))  # Python's own: it may overflow to −∞
+    return int(next(k for k in arms if found[k] >= largest))
 
 
 def _plain(value: Any) -> Any:

@@ -18,9 +18,11 @@ from coopbandits.core.agent import Vector
 
 Words = NDArray[np.uint64]
 
-GOLDEN = 0x9E3779B97F4A7C15
-MIX_1 = 0xBF58476D1CE4E5B9
-MIX_2 = 0x94D049BB133111EB
+# Numbers of numpy's own: to make one of a Python number costs more than to use it.
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
+ONE, _12, _27, _30, _31 = (np.uint64(number) for number in (1, 12, 27, 30, 31))
 
 CELL_BITS = 11
 """The unit interval is cut into 2^11 cells, each with its own cubic."""
@@ -31,15 +33,19 @@ PLACE_BITS = 48
 TAIL_CELLS = 28
 """In so many cells at either end the quantile function is computed, not tabulated."""
 
+CELL_SHIFT = np.uint64(64 - CELL_BITS)
+PLACE_SHIFT = np.uint64(64 - CELL_BITS - PLACE_BITS)
+PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
+
 
 def words(key: int, counters: Words) -> Words:
     """Return the words of one key at some counters."""
-    return mix(np.uint64(key) + (counters + np.uint64(1)) * np.uint64(GOLDEN))
+    return mix(np.uint64(key) + (counters + ONE) * GOLDEN)
 
 
 def words_of(keys: Words, counters: Words) -> Words:
     """Return the words of some keys at some counters, which are broadcast together."""
-    return mix(keys + (counters + np.uint64(1)) * np.uint64(GOLDEN))
+    return mix(keys + (counters + ONE) * GOLDEN)
 
 
 def stream_key(seed: int, *place: int) -> int:
@@ -51,25 +57,25 @@ def stream_key(seed: int, *place: int) -> int:
 
 def mix(x: Words) -> Words:
     """Return SplitMix64's mixing function of every entry: a bijection on 64 bits."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(MIX_1)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(MIX_2)
-    return x ^ (x >> np.uint64(31))
+    x = (x ^ (x >> _30)) * MIX_1
+    x = (x ^ (x >> _27)) * MIX_2
+    return x ^ (x >> _31)
 
 
 def uniforms(words: Words) -> Vector:
     """Return uniforms strictly between 0 and 1: odd multiples of 2^-53, which are exact."""
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def normals(words: Words) -> Vector:
     """Return standard normals: the normal quantile of the uniform, within 1e-9."""
-    cell = (words >> np.uint64(64 - CELL_BITS)).astype(np.int64)
-    place = words >> np.uint64(64 - CELL_BITS - PLACE_BITS)
-    x = (place & np.uint64((1 << PLACE_BITS) - 1)).astype(np.float64)
-    c = normal_cubics().reshape(-1, 4)[cell]
+    cell = (words >> CELL_SHIFT).astype(np.int64)
+    x = ((words >> PLACE_SHIFT) & PLACE_MASK).astype(np.float64)
+    c = normal_cubics().reshape(-1, 4).take(cell, axis=0)
     values = c[..., 0] + x * (c[..., 1] + x * (c[..., 2] + x * c[..., 3]))
     tail = (cell < TAIL_CELLS) | (cell >= (1 << CELL_BITS) - TAIL_CELLS)
-    values[tail] = [normal_quantile(u) for u in uniforms(words[tail])]
+    if tail.any():
+        values[tail] = [normal_quantile(u) for u in uniforms(words[tail]).tolist()]
     return values
 
 
@@ -134,7 +140,7 @@ def normal_quantile(p: float) -> float:
 def betas(word: int, a: Vector, b: Vector) -> Vector:
     """Return one Beta(a_k, b_k) variate for every k, for parameters of at least 1."""
     keys = words(word, np.arange(2 * a.size, dtype=np.uint64))
-    first, second = gammas(keys[: a.size], a), gammas(keys[a.size :], b)
+    first, second = gammas(keys, np.concatenate([a, b])).reshape(2, -1)
     return first / (first + second)
 
 

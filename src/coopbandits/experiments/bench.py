@@ -22,7 +22,6 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit
 from coopbandits.results.statistics import columns
-from coopbandits.results.storage import environment
 from coopbandits.sim import simulate
 
 REPEATS = 7
@@ -225,9 +224,8 @@ def table(timings: list[Timing], speed_up: SpeedUp | None) -> str:
 
 
 def as_json(timings: list[Timing], speed_up: SpeedUp | None) -> dict[str, Any]:
-    """Return all numbers, with versions and platform."""
+    """Return all numbers."""
     return {
         "timings": [asdict(timing) for timing in timings],
         "speed_up": speed_up and {**asdict(speed_up), "ratio": speed_up.ratio},
-        **environment(),
     }

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from coopbandits.core.agent import Aggregation, Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER, FloodedTotals
 from coopbandits.core.aggregate.pull_mixing import PullMixing
@@ -75,7 +77,7 @@ class Guard:
                 "the epoch began, and never negative"
             )
         room = -ROUNDING * (1.0 + pulls)
-        if self.bounded and (sums.min() < room or (counts - sums).min() < room):
+        if self.bounded and np.minimum(sums, counts - sums).min() < room:
             raise InputError(
                 f"a claim of rewards {sums.tolist()} for {counts.tolist()} pulls; each reward, "
                 "scaled by its range, lies in 0 to 1"

@@ -17,9 +17,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from coopbandits.core.agent import Vector
+from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.books import Books
 from coopbandits.fleet.disk import DiskError
@@ -241,7 +240,7 @@ class Node:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
-        elif values is not None and not np.isfinite(values).all():
+        elif values is not None and not all_finite(values):
             reason, sentence = "not finite", "a message with values that are not finite"
         else:
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -72,6 +73,7 @@ async def serve(config: NodeConfig) -> None:
     try:
         await runtime.start()
         await api.start()
+        gc.freeze()  # what is there by now stays: the collector need not look at it again
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
         await stopping.wait()
     finally:

@@ -109,8 +109,9 @@ class Runtime:
         self.node.link_up(peer)
 
     def received(self, peer: str, data: bytes) -> None:
-        """Hand on."""
+        """Hand on; it may have been what the next round waited for."""
         self.node.received(peer, data)
+        self.node.tick()
         self._arm()
 
     def link_down(self, peer: str, reason: str) -> None:

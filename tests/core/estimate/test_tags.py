@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.core.draws import GOLDEN, MIX_1, MIX_2
+from coopbandits.core import draws
 from coopbandits.core.estimate import TagCount
 
 from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
@@ -111,9 +111,9 @@ def unmix(word: int) -> int:
             y = x ^ (y >> by)
         return y
 
-    word = unshift(word, 31) * pow(MIX_2, -1, 2**64) & mask
-    word = unshift(word, 27) * pow(MIX_1, -1, 2**64) & mask
-    return (unshift(word, 30) - GOLDEN) & mask
+    word = unshift(word, 31) * pow(int(draws.MIX_2), -1, 2**64) & mask
+    word = unshift(word, 27) * pow(int(draws.MIX_1), -1, 2**64) & mask
+    return (unshift(word, 30) - int(draws.GOLDEN)) & mask
 
 
 @pytest.mark.parametrize(("repetitions", "found"), [(1, 4), (2, 8)])

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.agent import Vector
-from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.errors import InputError
 
 
@@ -34,12 +34,15 @@ class Arrived(NamedTuple):
         Whether it has a stamp.
     told : array of bool
         Whether it tells that the own message of the last round was missed.
+    whole : bool
+        Whether all arrived, none of them with a stamp: nothing is, or was, missing.
     """
 
     values: NDArray[np.float64]
     heard: NDArray[np.bool_]
     stamped: NDArray[np.bool_]
     told: NDArray[np.bool_]
+    whole: bool
 
 
 def read_arrivals(
@@ -75,6 +78,7 @@ def read_arrivals(
         np.array([j in values for j in stamps], dtype=bool),
         np.array([j in stamped for j in stamps], dtype=bool),
         np.array([stamped.get(j, 0.0) < 0.0 for j in stamps], dtype=bool),
+        len(values) == len(stamps) and not stamped,
     )
 
 
@@ -87,5 +91,5 @@ def _check(values: Mapping[int, Vector], messages: Mapping[int, Vector], size: i
             )
     check_vectors(values, size)
     for j, message in messages.items():
-        if np.ndim(message) != 1 or not np.isfinite(message).all():
+        if j not in values and (np.ndim(message) != 1 or not all_finite(message)):
             raise InputError(f"message from {j} is not one vector of finite values")

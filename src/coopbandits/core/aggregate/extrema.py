@@ -54,12 +54,12 @@ def count_agents(minima: Vector) -> float:
 
 def extrema_part(minima: Vector, told: float) -> Vector:
     """Return what a message says of the minima to a neighbour that told the sum `told` last."""
-    total = minima.sum()
-    return np.array([total]) if told == total else np.concatenate([[total], minima])
+    total = np.array([minima.sum()])
+    return total if told == total[0] else np.concatenate([total, minima])
 
 
 def check_minima(messages: Mapping[int, Vector], start: int) -> None:
     """Refuse minima, the values from `start` on, that are not positive."""
     for neighbor, message in messages.items():
-        if (message[start:] <= 0.0).any():
+        if message.size > start and message[start:].min() <= 0.0:
             raise InputError(f"message from {neighbor} has minima that are not positive")

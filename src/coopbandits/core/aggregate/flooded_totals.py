@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import anticipation, as_estimate, record_pull
+from coopbandits.core.aggregate.exchange import all_finite, anticipation, as_estimate, record_pull
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 
@@ -85,11 +85,12 @@ class FloodedTotals(Aggregation):
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [own number, number heard | the entries that the neighbour may not have]."""
         at = self.places[neighbor]
-        known = (self.changed <= self.arrived[at]) | (
-            (self.sources == neighbor) & (self.arrived[at] > 0)
-        )
-        header = [self.rounds + 1.0, self.heard[at]]
-        return np.concatenate([header, self.entries[~known].ravel()])
+        arrived = float(self.arrived[at])
+        news = self.changed > arrived
+        if arrived > 0.0:
+            news &= self.sources != neighbor
+        header = np.array([self.rounds + 1.0, self.heard[at]])
+        return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take every entry that is newer than the one at hand."""
@@ -106,12 +107,15 @@ class FloodedTotals(Aggregation):
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
         order = np.lexsort((self._versions(entries), entries[:, 0]))
-        agents = entries[order, 0]
-        newest = order[np.append(agents[1:] != agents[:-1], True)]
-        senders = np.repeat(list(told), [found.size // width for found in told.values()])
-        self.entries = entries[newest]
-        self.changed = np.append(np.full(len(senders), self.rounds + 1.0), self.changed)[newest]
-        self.sources = np.append(senders, self.sources)[newest]
+        agents = entries[:, 0].take(order)
+        last = np.ones(len(agents), dtype=bool)
+        np.not_equal(agents[1:], agents[:-1], out=last[:-1])
+        newest = order[last]
+        senders = [j for j, found in told.items() for _ in range(found.size // width)]
+        changed = [self.rounds + 1.0] * len(senders) + self.changed.tolist()
+        self.entries = entries.take(newest, axis=0)
+        self.changed = np.array(changed).take(newest)
+        self.sources = np.array(senders + self.sources.tolist()).take(newest)
 
     def _versions(self, entries: Vector) -> Vector:
         first = HEADER + self.num_arms
@@ -127,7 +131,7 @@ class FloodedTotals(Aggregation):
                     f"message from {sender} has shape {np.shape(message)}; it must be one vector "
                     f"of {HEADER} values and {width} per agent"
                 )
-            if not np.isfinite(message).all():
+            if not all_finite(message):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
                 check_entries(message[HEADER:].reshape(-1, width), f"message from {sender}")

@@ -76,29 +76,31 @@ class PullMixing(Aggregation):
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [averages | own degree | Σ m | m unless the neighbour told the same sum]."""
-        degree = np.count_nonzero(self.ages < RECENT)
         part = extrema_part(self.minima, self.told[self.places[neighbor]])
-        return np.concatenate([self.mixed, [degree], part])
+        return np.concatenate([self.mixed, [sum(self._alive())], part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Move towards what was heard."""
         size = self.mixed.size
         check_vectors(messages, size + 2, size + 2 + EXPONENTIALS)
         check_minima(messages, size + 1)
-        alive = self.ages < RECENT
-        degree = np.count_nonzero(alive)
+        alive = self._alive()
+        degree = sum(alive)
         self.ages = self.ages + 1.0
         moved = self.mixed.copy()
         for j, message in messages.items():
             at = self.places[j]
             if alive[at]:
-                weight = 1.0 / (1.0 + max(degree, message[size]))
+                weight = 1.0 / (1.0 + max(degree, float(message[size])))
                 moved += weight * (message[:size] - self.mixed)
             self.ages[at] = 0.0
             self.told[at] = message[size + 1]
             if message.size > size + 2:
                 self.minima = np.minimum(self.minima, message[size + 2 :])
         self.mixed = moved
+
+    def _alive(self) -> list[bool]:
+        return [age < RECENT for age in self.ages.tolist()]
 
     def share(self) -> Vector:
         """Return the averages: they add up exactly as long as links fail both ways at once."""

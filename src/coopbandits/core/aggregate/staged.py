@@ -180,11 +180,13 @@ class StagedMixing(Aggregation):
             check_messages(messages, [], 0)
         else:
             stamps = dict(zip(self.neighbors, self.stamps.tolist(), strict=True))
-            arrived = read_arrivals(messages, self._payload(), self.rounds + 1, stamps)
+            payload = self._payload()
+            arrived = read_arrivals(messages, payload, self.rounds + 1, stamps)
             if self.neighbor_pulls:
                 self._check_pulls(arrived)
-            self._mix(arrived)
-            self._note_faults(arrived)
+            self._mix(arrived, payload)
+            if not arrived.whole:
+                self._note_faults(arrived)
         self.last_pull = np.array([-1.0, 0.0])
         self.rounds += 1
         if self.rounds == self.initial_rounds:
@@ -199,8 +201,10 @@ class StagedMixing(Aggregation):
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds
 
-    def _coordinates(self, rounds: int) -> NDArray[np.int64]:
+    def _coordinates(self, rounds: int) -> NDArray[np.int64] | slice:
         """Return the coordinates that travel after so many rounds, each `steps` times a stage."""
+        if self.budget == self.in_flight.size:
+            return slice(None)
         start = (rounds - self.initial_rounds) % self.stage_rounds * self.budget
         return np.arange(start, min(start + self.budget, self.sends)) % self.in_flight.size
 
@@ -212,20 +216,22 @@ class StagedMixing(Aggregation):
             parts.append(self.last_pull)
         return np.concatenate(parts)
 
-    def _mix(self, arrived: Arrived) -> None:
+    def _mix(self, arrived: Arrived, payload: Vector) -> None:
         """Move values over the links that were heard; the others move nothing and restart."""
-        pull = self.weights * (arrived.values - self._payload())  # a missing one: own value, so 0
-        if arrived.told.any():
+        pull = self.weights * (arrived.values - payload)  # a missing one: own value, so 0
+        if not arrived.whole:
             self._undo(arrived.told)
-        now, lost = self._coordinates(self.rounds), ~arrived.heard
+        now = self._coordinates(self.rounds)
+        size = self.in_flight[now].size
         flows, rho = flow_step(
-            pull[:, : now.size], self.flows[:, now], self.rho[:, now], self.lambda_bound
+            pull[:, :size], self.flows[:, now], self.rho[:, now], self.lambda_bound
         )
-        flows[lost] = rho[lost] = 0.0
+        if not arrived.whole:
+            flows[~arrived.heard] = rho[~arrived.heard] = 0.0
         self.flows[:, now], self.rho[:, now] = flows, rho
         self.in_flight[now] += flows.sum(axis=0)
         if self.remix:
-            mixed = slice(now.size, now.size + self.accumulated.size)
+            mixed = slice(size, size + self.accumulated.size)
             self.accumulated = self.accumulated + pull[:, mixed].sum(axis=0)
         if self.neighbor_pulls:
             self._settle_pulls(arrived.values[arrived.heard, -2:])
@@ -236,15 +242,13 @@ class StagedMixing(Aggregation):
         What such a link moved in the last round of a stage is taken out of the next one's values:
         the sum over agents is the same.
         """
-        last = self._coordinates(self.rounds - 1)
+        last = np.arange(self.in_flight.size)[self._coordinates(self.rounds - 1)]
         links = np.ix_(told, last)
         self.in_flight[last] -= self.flows[links].sum(axis=0)
         self.flows[links] = self.rho[links] = 0.0
 
     def _note_faults(self, arrived: Arrived) -> None:
         lost, told = ~arrived.heard, arrived.told
-        if not (lost | arrived.stamped).any():
-            return
         vain = told & (self.missed == 0)
         restarted = arrived.heard & (told | (self.missed > 0))
         self.faults[:3] += [lost.sum(), vain.sum(), restarted.sum()]

@@ -71,8 +71,6 @@ from coopbandits.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
 FAR = 2.0**31
 """dist of an agent that is cut off from its root: infinite."""
 
@@ -110,15 +108,14 @@ class TreeSums(Aggregation):
     def __init__(self, view: LocalView, *, squares: bool = False) -> None:
         word = require_word(view)
         self.num_arms, self.common_round = view.num_arms, view.common_round
-        self.neighbors = np.array(sorted(view.neighbor_weights), dtype=np.int64)
-        self.places = {int(j): at for at, j in enumerate(self.neighbors)}
+        self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
         self.own = np.zeros(2 * view.num_arms + squares + 2)  # O, ending in a and B
         self.own[-2] = 1.0
-        self.payloads = np.zeros((self.neighbors.size, self.own.size))  # R_j
-        self.controls = np.tile([1.0, 0.0, FAR, DEAF], (self.neighbors.size, 1))  # above all tags
-        self.ages = np.zeros(self.neighbors.size)  # rounds since each neighbour was heard
-        self.gaps = np.ones(self.neighbors.size)  # mean rounds between its messages
+        self.payloads = np.zeros((len(self.places), self.own.size))  # R_j
+        self.controls = np.tile([1.0, 0.0, FAR, DEAF], (len(self.places), 1))  # above all tags
+        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
+        self.gaps = np.ones(len(self.places))  # mean rounds between its messages
         self.minima = exponentials(word)
         self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
         self.tag = tag_of(word)
@@ -176,21 +173,29 @@ class TreeSums(Aggregation):
             self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
             self.ages[at] = 0.0
 
-    def _alive(self) -> NDArray[np.bool_]:
-        return self.ages <= 8.0 * self.gaps + 10.0
+    # Neighbours are few: lists of Python's own numbers are cheaper than arrays.
 
-    def _partners(self) -> NDArray[np.bool_]:
+    def _alive(self) -> list[bool]:
+        ages, gaps = self.ages.tolist(), self.gaps.tolist()
+        return [age <= 8.0 * gap + 10.0 for age, gap in zip(ages, gaps, strict=True)]
+
+    def _bonds(self) -> list[float]:
+        bonds: list[float] = self.controls[:, BOND].tolist()
+        return bonds
+
+    def _partners(self) -> list[bool]:
         """Return who is alive and not deaf; all who are alive where everybody is deaf."""
         alive = self._alive()
-        mutual = alive & (self.controls[:, BOND] != DEAF)
-        return mutual if mutual.any() else alive
+        mutual = [ok and bond != DEAF for ok, bond in zip(alive, self._bonds(), strict=True)]
+        return mutual if any(mutual) else alive
 
     def _totals(self, besides: int = NOBODY) -> Vector:
         """Return V, or what is on this side of the link to one neighbour."""
-        related = (self.controls[:, BOND] == CHILD) | (self.neighbors == self.parent)
-        counted = related & self._alive() & (self.neighbors != besides)
-        total: Vector = self.own + self.payloads[counted].sum(axis=0)
-        return total
+        others = np.zeros(self.own.size)
+        for j, alive, bond in zip(self.places, self._alive(), self._bonds(), strict=True):
+            if alive and (bond == CHILD or j == self.parent) and j != besides:
+                others += self.payloads[self.places[j]]
+        return self.own + others
 
     def _num_agents(self, agents: float) -> float:
         estimated = count_agents(self.minima)
@@ -220,16 +225,17 @@ class TreeSums(Aggregation):
         self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
 
     def _adopt(self) -> None:
-        root, beat, dist, bond = self.controls.T
-        nearer = (root == self.root) & (dist + 1.0 < self.dist) & (beat > self.beat)
-        able = self._partners() & (bond != CHILD) & (dist < FAR)
-        better = able & ((root < self.root) | nearer)
-        if better.any():
-            order = np.lexsort((self.neighbors, dist, root))
-            at = next(at for at in order if better[at])
-            self.parent = int(self.neighbors[at])
-            self._improve(float(root[at]), float(beat[at]))
-            self.dist = float(dist[at]) + 1.0
+        better = []
+        controls: list[list[float]] = self.controls.tolist()
+        for j, partner, control in zip(self.places, self._partners(), controls, strict=True):
+            root, beat, dist, bond = control
+            nearer = root == self.root and dist + 1.0 < self.dist and beat > self.beat
+            if partner and bond != CHILD and dist < FAR and (root < self.root or nearer):
+                better.append((root, dist, j, beat))
+        if better:
+            root, dist, self.parent, beat = min(better)
+            self._improve(root, beat)
+            self.dist = dist + 1.0
 
     def share(self) -> Vector:
         """Return the own totals."""

@@ -1,0 +1,106 @@
+"""Measures fleets of real agents: what a round costs, how fast they answer, how soon they are back.
+
+Agents are processes of their own, with links over mutual TLS and a journal on disk, as they are
+started by ``coopbandits agent``. Their computing time and memory are those that the system counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from coopbandits.experiments.fleet_bench.processes import Window, cpu_seconds, resident_megabytes
+from coopbandits.fleet.client import AsyncClient
+from coopbandits.fleet.local_fleet.ending import Ending
+from coopbandits.fleet.local_fleet.members import FleetError, Member
+from coopbandits.fleet.local_fleet.settings import Settings
+from coopbandits.fleet.local_fleet.stage import Stage, opened
+
+WARM_SECONDS = 1.0
+STEP = 0.01
+PATIENCE = 60.0
+
+
+class Latency(NamedTuple):
+    """Milliseconds from a call to its answer: the median, and 99 of 100 are at most `p99`."""
+
+    p50: float
+    p99: float
+
+
+@asynccontextmanager
+async def standing(settings: Settings) -> AsyncIterator[Stage]:
+    """Start a fleet with applications that pull; stop all of it at the end."""
+    with TemporaryDirectory(prefix="coopbandits-") as folder:
+        async with opened(settings, Path(folder)) as stage:
+            tasks = [asyncio.create_task(player.play(Ending())) for player in stage.players]
+            try:
+                await asyncio.sleep(WARM_SECONDS)
+                yield stage
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def watch(members: Sequence[Member], seconds: float) -> Window:
+    """Return what some agents do for a while."""
+    rounds, cpu, began = await _rounds(members), _cpu(members), time.perf_counter()
+    await asyncio.sleep(seconds)
+    ended = await _rounds(members)
+    return Window(ended - rounds, _cpu(members) - cpu, time.perf_counter() - began, len(members))
+
+
+def _cpu(members: Sequence[Member]) -> float:
+    return sum(cpu_seconds(member.pid) for member in members)
+
+
+async def _rounds(members: Sequence[Member]) -> int:
+    return sum(await asyncio.gather(*map(_round, members)))
+
+
+async def _round(member: Member) -> int:
+    async with AsyncClient(member.place.api) as client:
+        return int((await client.health())["round"])
+
+
+def megabytes(members: Sequence[Member]) -> float:
+    """Return the memory of the largest of some agents."""
+    return max(resident_megabytes(member.pid) for member in members)
+
+
+async def time_choices(member: Member, calls: int) -> Latency:
+    """Time `choose`, one call after another, a reward handed in after each."""
+    taken = []
+    async with AsyncClient(member.place.api) as client:
+        for _ in range(calls):
+            began = time.perf_counter()
+            choice = await client.choose()
+            taken.append(time.perf_counter() - began)
+            await client.observe(choice.ticket, 1.0)
+    p50, p99 = np.percentile(taken, [50, 99])
+    return Latency(1e3 * float(p50), 1e3 * float(p99))
+
+
+async def time_restart(stage: Stage, member: Member) -> float:
+    """Kill an agent; return the seconds from its new start to its first round with all links up."""
+    await member.kill()
+    began = time.perf_counter()
+    await stage.members.restart(member)
+    first = None
+    async with AsyncClient(member.place.api) as client:
+        while time.perf_counter() - began < PATIENCE:
+            health = await client.health()
+            first = health["round"] if first is None else first
+            linked = all(link == "up" for link in health["links"].values())
+            if linked and health["round"] > first:
+                return time.perf_counter() - began
+            await asyncio.sleep(STEP)
+    raise FleetError(f"agent {member.place.id} made no round within {PATIENCE:g} s of its start")

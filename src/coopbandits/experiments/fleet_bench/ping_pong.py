@@ -1,0 +1,142 @@
+"""A bare ping-pong: what the transport alone costs, for comparison.
+
+A ring of processes with the links that agents have. Each sends both neighbours as many bytes as a
+round's message has, waits for as many from each, and begins anew. There is no protocol, no journal
+and nothing to compute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import NamedTuple
+
+from coopbandits.experiments.fleet_bench.processes import Window
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.config import TlsFiles
+from coopbandits.fleet.config.files import read_credentials
+from coopbandits.fleet.frames import HEADER
+from coopbandits.fleet.transport.tcp import TcpTransport
+
+PATIENCE = 120.0
+"""Seconds after which a process that nobody answers gives up."""
+
+
+class Seat(NamedTuple):
+    """What one process is told."""
+
+    node: str
+    listen: Address
+    neighbors: dict[str, Address]
+    certificates: Path
+    uvloop: bool
+    values: int
+    windows: int
+    seconds: float
+
+
+class Paddle:
+    """Sends to all neighbours, and again once all have answered.
+
+    Parameters
+    ----------
+    transport : TcpTransport
+        The links.
+    size : int
+        Bytes of a message.
+    """
+
+    def __init__(self, transport: TcpTransport, size: int) -> None:
+        self.transport, self.message = transport, bytes(size)
+        self.heard = dict.fromkeys(transport.neighbors, 0)  # bytes of rounds that have not ended
+        self.missing = set(transport.neighbors)
+        self.rounds = 0
+
+    def link_up(self, peer: str) -> None:
+        """Begin when all are there."""
+        self.missing.discard(peer)
+        if not self.missing:
+            self._send()
+            self.received(peer, b"")
+
+    def received(self, peer: str, data: bytes) -> None:
+        """End the round if this was the last message of it."""
+        self.heard[peer] += len(data)
+        while not self.missing and min(self.heard.values()) >= len(self.message):
+            for each in self.heard:
+                self.heard[each] -= len(self.message)
+            self.rounds += 1
+            self._send()
+
+    def _send(self) -> None:
+        for peer in self.heard:
+            self.transport.send(peer, self.message)
+
+    def link_down(self, peer: str, reason: str) -> None:
+        """Wait: at the end one after the other leaves."""
+        del reason
+        self.missing.add(peer)
+
+    def refused(self, who: str, reason: str) -> None:
+        """Do nothing: who is refused has no link, and nobody gets to the first round."""
+
+
+def ping_pong(seats: Sequence[Seat]) -> list[Window]:
+    """Return what all processes together did in each window."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(len(seats), timeout=PATIENCE)
+    with ExitStack() as stack:
+        pipes = []
+        for seat in seats:
+            here, there = context.Pipe(duplex=False)
+            process = context.Process(target=_sit, args=(seat, there, barrier), daemon=True)
+            process.start()
+            there.close()
+            stack.callback(process.join, PATIENCE)
+            stack.enter_context(here)
+            pipes.append(here)
+        found: list[list[Window]] = [pipe.recv() for pipe in pipes]
+    return [_sum(windows) for windows in zip(*found, strict=True)]
+
+
+def _sum(windows: Sequence[Window]) -> Window:
+    rounds, cpu, seconds, _ = (sum(column) for column in zip(*windows, strict=True))
+    return Window(rounds, cpu, seconds / len(windows), len(windows))
+
+
+def _sit(seat: Seat, pipe: Connection, barrier: Barrier) -> None:
+    factory = None
+    if seat.uvloop:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        pipe.send(runner.run(_play(seat, barrier)))
+
+
+async def _play(seat: Seat, barrier: Barrier) -> list[Window]:
+    certificates, node = seat.certificates, seat.node
+    files = [certificates / name for name in ("ca.pem", f"{node}.pem", f"{node}-key.pem")]
+    credentials = read_credentials(node, TlsFiles(*files))
+    transport = TcpTransport(node, seat.listen, seat.neighbors, credentials)
+    paddle = Paddle(transport, HEADER.size + 8 * seat.values)
+    await transport.start(paddle)
+    async with asyncio.timeout(PATIENCE):
+        while not paddle.rounds:
+            await asyncio.sleep(0.05)
+    windows = [await _window(paddle, seat.seconds) for _ in range(seat.windows)]
+    await asyncio.to_thread(barrier.wait)  # nobody leaves while others are measured
+    await transport.stop()
+    return windows
+
+
+async def _window(paddle: Paddle, seconds: float) -> Window:
+    rounds, cpu, began = paddle.rounds, time.process_time(), time.perf_counter()
+    await asyncio.sleep(seconds)
+    return Window(paddle.rounds - rounds, time.process_time() - cpu, time.perf_counter() - began, 1)

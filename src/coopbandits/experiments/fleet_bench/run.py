@@ -1,0 +1,242 @@
+"""The benchmark of agents: its settings, its rows, and what they should be.
+
+A ring of agents on one machine, beside a bare ping-pong over the same transport (`ping_pong`). The
+cost of a round is computing time, not time by the clock, since processes share the machine's
+cores; of several windows the cheapest counts, since others may use it too. Of several times for
+the same the smallest counts for the same reason, but for restarts their median.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from coopbandits.experiments.fleet_bench import fleets
+from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
+from coopbandits.experiments.fleet_bench.processes import Window, require_proc
+from coopbandits.fleet.local_fleet.layout import prepared
+from coopbandits.fleet.local_fleet.settings import Settings
+from coopbandits.network import Network
+from coopbandits.problems import BernoulliBandit
+from coopbandits.results.statistics import columns
+
+FREE = 1e6
+"""A pace that no agent can keep: rounds follow each other at once."""
+
+COST = {False: 250.0, True: 150.0}
+"""Microseconds per agent-round that are aimed at, without and with uvloop."""
+
+LOOPS = {False: "asyncio", True: "uvloop"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy, and the pace of its rounds."""
+
+    policy: str
+    rounds_per_second: float
+
+    @property
+    def words(self) -> str:
+        """Return what stands in the table."""
+        free = self.rounds_per_second >= FREE
+        return f"{self.policy}, {'as fast as it goes' if free else f'{self.rounds_per_second:g}/s'}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of the benchmark.
+
+    Attributes
+    ----------
+    num_agents, num_arms : int
+        N, on a ring, and K.
+    windows, seconds : int and float
+        How often what a round costs is measured, and for how long.
+    pulls_per_second : float
+        The pace of every application.
+    calls : int
+        Choices per timing of `choose`.
+    repeats : int
+        Timings of `choose`, and of restarts.
+    cases : tuple of Case
+        Agents whose rounds are measured; the first must be one that does not wait for neighbours.
+    loops : tuple of bool
+        Without uvloop, and with it.
+    """
+
+    num_agents: int = 8
+    num_arms: int = 17
+    windows: int = 4
+    seconds: float = 3.0
+    pulls_per_second: float = 20.0
+    calls: int = 1000
+    repeats: int = 5
+    cases: tuple[Case, ...] = (Case("flood-ts", 200.0), Case("dec-ts", FREE), Case("dducb", FREE))
+    loops: tuple[bool, ...] = (False, True)
+
+    @property
+    def parts(self) -> int:
+        """How many parts `run_bench` yields."""
+        return (1 + len(self.cases)) * len(self.loops) + 1
+
+    def settings(self, case: Case, *, uvloop: bool) -> Settings:
+        """Return the fleet of a case."""
+        policy = "flood-ts:family=bernoulli" if case.policy == "flood-ts" else case.policy
+        return Settings(
+            Network.from_spec(f"cycle:{self.num_agents}", weights="metropolis"),
+            BernoulliBandit([0.6] + [0.4] * (self.num_arms - 1)),
+            policy,
+            rounds_per_second=case.rounds_per_second,
+            pulls_per_second=self.pulls_per_second,
+            uvloop=uvloop,
+        )
+
+
+PLAN = Plan()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure, and what it should be.
+
+    Attributes
+    ----------
+    what, loop : str
+        What was measured, on which event loop.
+    value, unit : float and str
+        How much it is.
+    target : float or None
+        What it should be at most; at least, if `rising`.
+    ratio : float or None
+        Cost over that of the bare ping-pong on the same loop.
+    """
+
+    what: str
+    loop: str
+    value: float
+    unit: str
+    target: float | None = None
+    rising: bool = False
+    ratio: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is as it should be; None where nothing is asked."""
+        if self.target is None:
+            return None
+        return self.value >= self.target if self.rising else self.value <= self.target
+
+
+def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
+    """Yield the rows of one part after the other."""
+    require_proc()
+    bare = {}
+    for uvloop in plan.loops:
+        windows = play_bare(plan, uvloop=uvloop)
+        bare[uvloop] = cheapest = min(windows, key=lambda window: window.cost)
+        yield cost_rows("bare ping-pong", uvloop, windows, cheapest.cost)
+    for case in plan.cases:
+        for uvloop in plan.loops:
+            yield asyncio.run(time_rounds(plan, case, uvloop=uvloop, bare=bare[uvloop].cost))
+    yield asyncio.run(time_service(plan))
+
+
+def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
+    """Play ping-pong with the messages that most policies send, 2K values each."""
+    settings = plan.settings(plan.cases[0], uvloop=uvloop)
+    with (
+        TemporaryDirectory(prefix="coopbandits-") as folder,
+        prepared(Path(folder), settings) as places,
+    ):
+        rest = Path(folder) / "certificates", uvloop, 2 * plan.num_arms, plan.windows, plan.seconds
+        return ping_pong([
+            Seat(
+                place.id,
+                place.listen,
+                {places[j].id: places[j].listen for j in settings.network.neighbors(agent)},
+                *rest,
+            )
+            for agent, place in enumerate(places)
+        ])  # fmt: skip
+
+
+def cost_rows(what: str, uvloop: bool, windows: list[Window], bare: float) -> list[Row]:
+    """Return what a round costs, and how many there are."""
+    cost, loop = min(window.cost for window in windows), LOOPS[uvloop]
+    target = None if what.startswith("bare") else COST[uvloop]
+    return [
+        Row(f"{what}: computing per agent-round", loop, cost, "µs", target, ratio=cost / bare),
+        Row(f"{what}: pace", loop, max(window.pace for window in windows), "rounds/s"),
+    ]
+
+
+async def time_rounds(plan: Plan, case: Case, *, uvloop: bool, bare: float) -> list[Row]:
+    """Measure rounds while applications pull; where nobody waits, also while one agent is dead."""
+    async with fleets.standing(plan.settings(case, uvloop=uvloop)) as stage:
+        members = stage.members.all
+        windows = [await fleets.watch(members, plan.seconds) for _ in range(plan.windows)]
+        rows = cost_rows(case.words, uvloop, windows, bare)
+        rows.append(
+            Row(f"{case.words}: memory", LOOPS[uvloop], fleets.megabytes(members), "MB", 80.0)
+        )
+        if case is plan.cases[0]:
+            await members[0].kill()
+            left = await fleets.watch(members[1:], plan.seconds)
+            before = statistics.median(window.pace for window in windows)
+            what = f"{case.words}: pace with a dead agent, over before"
+            rows.append(Row(what, LOOPS[uvloop], left.pace / before, "", 0.95, rising=True))
+    return rows
+
+
+async def time_service(plan: Plan) -> list[Row]:
+    """Measure how soon an agent answers, and how soon it is back after a kill; 20 rounds/s."""
+    case, loop = Case("flood-ts", 20.0), LOOPS[False]
+    async with fleets.standing(plan.settings(case, uvloop=False)) as stage:
+        first, *others = stage.members.all
+        found = [await fleets.time_choices(first, plan.calls) for _ in range(plan.repeats)]
+        back = [
+            await fleets.time_restart(stage, others[k % len(others)]) for k in range(plan.repeats)
+        ]
+    return [
+        Row(f"{case.words}: choose, median", loop, min(each.p50 for each in found), "ms"),
+        Row(f"{case.words}: choose, 99th percentile", loop, min(e.p99 for e in found), "ms", 1.0),
+        Row(f"{case.words}: killed, to first round", loop, statistics.median(back), "s", 1.0),
+    ]
+
+
+HEADER = ("agents", "loop", "value", "unit", "target", "met", "× bare")
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return one line of the table."""
+    sign = "≥" if row.rising else "≤"
+    return (
+        row.what,
+        row.loop,
+        f"{row.value:.3g}" if row.value < 100 else f"{row.value:.0f}",
+        row.unit,
+        "" if row.target is None else f"{sign} {row.target:g}",
+        {True: "yes", False: "no", None: ""}[row.met],
+        "" if row.ratio is None else f"{row.ratio:.2f}",
+    )
+
+
+def table(rows: list[Row], plan: Plan = PLAN) -> str:
+    """Return the table as text."""
+    title = (
+        f"real agents: a ring of {plan.num_agents}, {plan.num_arms} arms, mutual TLS, "
+        f"{plan.pulls_per_second:g} pulls/s by every application"
+    )
+    lines = columns([HEADER, *map(cells, rows)], left=(0, 1, 3))
+    return "\n".join([title, "", *(line.rstrip() for line in lines)])
+
+
+def as_json(rows: list[Row]) -> list[dict[str, Any]]:
+    """Return all figures."""
+    return [asdict(row) | {"met": row.met} for row in rows]

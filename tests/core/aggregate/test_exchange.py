@@ -1,0 +1,27 @@
+"""What aggregations share: a vector is finite or it is not, however large its values are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from coopbandits.core.aggregate.exchange import all_finite
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [1.0, -2.0], [1e200, -1e200], [1.7e308] * 3])
+def test_finite(values: list[float]) -> None:
+    assert all_finite(np.array(values, dtype=np.float64))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("size", [1, 2, 34, 1000])
+def test_one_value_that_is_not_finite_is_found_anywhere(bad: float, size: int) -> None:
+    for at in {0, size // 2, size - 1}:
+        values = np.full(size, 1e200)  # squares overflow
+        values[at] = bad
+        assert not all_finite(values)
+        values = np.ones(size)
+        values[at] = bad
+        assert not all_finite(values)
