@@ -35,7 +35,7 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/.base
+bench: .venv/.dev
 	$(BIN)/coopbandits bench
 
 docs: .venv/.dev
