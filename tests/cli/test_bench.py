@@ -8,6 +8,7 @@ import re
 import pytest
 
 from coopbandits.experiments import bench
+from coopbandits.experiments.fleet_bench import run
 
 from .calls import Call
 
@@ -23,7 +24,7 @@ def tiny_bench(monkeypatch: pytest.MonkeyPatch) -> bench.Case:
 
 
 def test_bench(call: Call, tiny_bench: bench.Case) -> None:
-    outcome = call("bench")
+    outcome = call("bench", "--engine")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith("cost of one agent-round; 1 draw = ")
     assert re.search(r"^tiny: dducb +cycle:4 +2 +30( +[\d.]+){3}$", outcome.out, re.MULTILINE)
@@ -31,10 +32,35 @@ def test_bench(call: Call, tiny_bench: bench.Case) -> None:
 
 
 def test_bench_as_json(call: Call, tiny_bench: bench.Case) -> None:
-    outcome = call("bench", "--json")
+    outcome = call("bench", "--engine", "--json")
     assert (outcome.status, outcome.err) == (0, "")
     data = json.loads(outcome.out)
     assert set(data) == {"timings", "speed_up", "versions", "platform"}
     (timing,) = data["timings"]
     assert timing["case"]["policy"] == tiny_bench.policy
     assert timing["draws"] > 0
+
+
+@pytest.fixture
+def tiny_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the benchmark of agents find one row; its own tests start agents."""
+    row = run.Row("ping-pong", "uvloop", 99.0, "µs", 150.0, ratio=1.0)
+    monkeypatch.setattr(run, "run_bench", lambda: iter([[row]]))
+
+
+@pytest.mark.usefixtures("tiny_fleet")
+def test_real_agents_only(call: Call) -> None:
+    outcome = call("bench", "--fleet")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("real agents: a ring of 8, ")
+    assert re.search(r"^ping-pong +uvloop +99 +µs +≤ 150 +yes +1.00$", outcome.out, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("tiny_bench", "tiny_fleet")
+@pytest.mark.parametrize("words", [(), ("--engine", "--fleet")])
+def test_both(call: Call, words: tuple[str, ...]) -> None:
+    text = call("bench", *words).out
+    assert text.index("cost of one agent-round; ") < text.index("real agents: ")
+    data = json.loads(call("bench", "--json", *words).out)
+    assert set(data) == {"timings", "speed_up", "agents", "versions", "platform"}
+    assert data["agents"][0]["met"] is True

@@ -32,7 +32,7 @@ TINY = Plan(
     seconds=0.3,
     calls=20,
     repeats=1,
-    cases=(Case("flood-ts", 100.0),),
+    cases=(Case("flood-ts", 100.0, 20.0),),
     loops=(False,),
 )
 
@@ -48,17 +48,17 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(rows) == [
         "bare ping-pong: computing per agent-round",
         "bare ping-pong: pace",
-        "flood-ts, 100/s: computing per agent-round",
-        "flood-ts, 100/s: pace",
-        "flood-ts, 100/s: memory",
-        "flood-ts, 100/s: pace with a dead agent, over before",
+        "flood-ts, 100/s, 20 pulls/s: computing per agent-round",
+        "flood-ts, 100/s, 20 pulls/s: pace",
+        "flood-ts, 100/s, 20 pulls/s: memory",
+        "flood-ts, 100/s, 20 pulls/s: pace with a dead agent, over before",
         "flood-ts, 20/s: choose, median",
         "flood-ts, 20/s: choose, 99th percentile",
         "flood-ts, 20/s: killed, to first round",
     ]
     assert rows["bare ping-pong: pace"].value > 20.0  # nothing paces it
-    assert 1.0 < rows["flood-ts, 100/s: pace"].value < 150.0
-    assert 20.0 < rows["flood-ts, 100/s: memory"].value < 200.0
+    assert 1.0 < rows["flood-ts, 100/s, 20 pulls/s: pace"].value < 150.0
+    assert 20.0 < rows["flood-ts, 100/s, 20 pulls/s: memory"].value < 200.0
     median, tail = (
         rows[f"flood-ts, 20/s: choose, {what}"].value for what in ("median", "99th percentile")
     )
@@ -66,7 +66,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_command() -> None:
-    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 9)
+    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 11)
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)
@@ -99,7 +99,7 @@ def test_table_and_json() -> None:
         Row("more", "", 0.5, "", 0.9, True),
     ]
     title, blank, header, first, second = table(rows).splitlines()
-    assert title.startswith("real agents: a ring of 8, 17 arms, mutual TLS, 20 pulls/s")
+    assert title.startswith("real agents: a ring of 8, 17 arms, mutual TLS")
     assert blank == ""
     assert header.split() == ["agents", "loop", "value", "unit", "target", "met", "×", "bare"]
     assert first.split() == ["a", "thing", "uvloop", "123", "µs", "≤", "150", "yes", "1.20"]

@@ -36,11 +36,12 @@ class Latency(NamedTuple):
 
 
 @asynccontextmanager
-async def standing(settings: Settings) -> AsyncIterator[Stage]:
-    """Start a fleet with applications that pull; stop all of it at the end."""
+async def standing(settings: Settings, *, pulling: bool) -> AsyncIterator[Stage]:
+    """Start a fleet, with applications if they are to pull; stop all of it at the end."""
     with TemporaryDirectory(prefix="coopbandits-") as folder:
         async with opened(settings, Path(folder)) as stage:
-            tasks = [asyncio.create_task(player.play(Ending())) for player in stage.players]
+            players = stage.players if pulling else []
+            tasks = [asyncio.create_task(player.play(Ending())) for player in players]
             try:
                 await asyncio.sleep(WARM_SECONDS)
                 yield stage

@@ -36,16 +36,19 @@ LOOPS = {False: "asyncio", True: "uvloop"}
 
 @dataclass(frozen=True)
 class Case:
-    """A policy, and the pace of its rounds."""
+    """A policy, the pace of its rounds, and that of the applications beside the agents."""
 
     policy: str
     rounds_per_second: float
+    pulls_per_second: float = 0.0
 
     @property
     def words(self) -> str:
         """Return what stands in the table."""
         free = self.rounds_per_second >= FREE
-        return f"{self.policy}, {'as fast as it goes' if free else f'{self.rounds_per_second:g}/s'}"
+        pace = "free" if free else f"{self.rounds_per_second:g}/s"
+        pulls = f", {self.pulls_per_second:g} pulls/s" if self.pulls_per_second else ""
+        return f"{self.policy}, {pace}{pulls}"
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,6 @@ class Plan:
         N, on a ring, and K.
     windows, seconds : int and float
         How often what a round costs is measured, and for how long.
-    pulls_per_second : float
-        The pace of every application.
     calls : int
         Choices per timing of `choose`.
     repeats : int
@@ -74,10 +75,14 @@ class Plan:
     num_arms: int = 17
     windows: int = 4
     seconds: float = 3.0
-    pulls_per_second: float = 20.0
     calls: int = 1000
     repeats: int = 5
-    cases: tuple[Case, ...] = (Case("flood-ts", 200.0), Case("dec-ts", FREE), Case("dducb", FREE))
+    cases: tuple[Case, ...] = (
+        Case("flood-ts", 200.0),
+        Case("flood-ts", 200.0, 20.0),
+        Case("dec-ts", FREE),
+        Case("dducb", FREE),
+    )
     loops: tuple[bool, ...] = (False, True)
 
     @property
@@ -93,7 +98,7 @@ class Plan:
             BernoulliBandit([0.6] + [0.4] * (self.num_arms - 1)),
             policy,
             rounds_per_second=case.rounds_per_second,
-            pulls_per_second=self.pulls_per_second,
+            pulls_per_second=case.pulls_per_second or 1.0,
             uvloop=uvloop,
         )
 
@@ -177,8 +182,9 @@ def cost_rows(what: str, uvloop: bool, windows: list[Window], bare: float) -> li
 
 
 async def time_rounds(plan: Plan, case: Case, *, uvloop: bool, bare: float) -> list[Row]:
-    """Measure rounds while applications pull; where nobody waits, also while one agent is dead."""
-    async with fleets.standing(plan.settings(case, uvloop=uvloop)) as stage:
+    """Measure rounds; in the first case, where nobody waits, also while one agent is dead."""
+    settings, pulling = plan.settings(case, uvloop=uvloop), case.pulls_per_second > 0.0
+    async with fleets.standing(settings, pulling=pulling) as stage:
         members = stage.members.all
         windows = [await fleets.watch(members, plan.seconds) for _ in range(plan.windows)]
         rows = cost_rows(case.words, uvloop, windows, bare)
@@ -197,7 +203,7 @@ async def time_rounds(plan: Plan, case: Case, *, uvloop: bool, bare: float) -> l
 async def time_service(plan: Plan) -> list[Row]:
     """Measure how soon an agent answers, and how soon it is back after a kill; 20 rounds/s."""
     case, loop = Case("flood-ts", 20.0), LOOPS[False]
-    async with fleets.standing(plan.settings(case, uvloop=False)) as stage:
+    async with fleets.standing(plan.settings(case, uvloop=False), pulling=False) as stage:
         first, *others = stage.members.all
         found = [await fleets.time_choices(first, plan.calls) for _ in range(plan.repeats)]
         back = [
@@ -229,10 +235,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def table(rows: list[Row], plan: Plan = PLAN) -> str:
     """Return the table as text."""
-    title = (
-        f"real agents: a ring of {plan.num_agents}, {plan.num_arms} arms, mutual TLS, "
-        f"{plan.pulls_per_second:g} pulls/s by every application"
-    )
+    title = f"real agents: a ring of {plan.num_agents}, {plan.num_arms} arms, mutual TLS"
     lines = columns([HEADER, *map(cells, rows)], left=(0, 1, 3))
     return "\n".join([title, "", *(line.rstrip() for line in lines)])
 
