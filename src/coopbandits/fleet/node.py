@@ -249,7 +249,7 @@ class Node:
 
     def _hear(self, peer: Peer, frame: DataFrame) -> None:
         try:
-            self.gossip.heard(peer, frame.stamp.round, frame.values, self.clock())
+            self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
         except DiskError as error:
             self._note_trouble(error)
             self.transport.drop(peer.name, str(error))  # what was heard is sent again
