@@ -1,8 +1,11 @@
 # Every target makes its own environment in .venv; nothing needs to be installed before.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 OUT ?= out
+
+# Agents and workers are processes of their own: without byte code kept, each would compile all anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: run test test-slow check bench docs clean
 
