@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 from coopbandits import GaussianBandit, Network, simulate
 from coopbandits.core.registry import EXAMPLES, parse_policy
@@ -12,19 +12,22 @@ from coopbandits.sim.cpu import KERNELS
 VARIANTS = ("dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true")
 
 
-def play(part: int) -> None:
-    """Play the policies of every second kernel for some rounds, by runs and by agents."""
+def play(texts: list[str]) -> None:
+    """Play some policies for some rounds, by runs and by agents."""
     network, problem = Network.from_spec("cycle:8"), GaussianBandit([1.0, 0.5, 0.2])
-    kernels = list(dict.fromkeys(KERNELS.values()))
-    for policy in map(parse_policy, (*EXAMPLES, *VARIANTS)):
-        if kernels.index(KERNELS[type(policy)]) % 2 == part:
-            for runs in (1, 2):
-                simulate(problem, network, policy, 40, runs, progress=False)
+    for text in texts:
+        for runs in (1, 2):
+            simulate(problem, network, parse_policy(text), 40, runs, progress=False)
+
+
+def by_kernel() -> list[list[str]]:
+    """Return all policies, those of one kernel together, so that no two compile the same."""
+    groups: dict[object, list[str]] = {kernel: [] for kernel in KERNELS.values()}
+    for text in (*EXAMPLES, *VARIANTS):
+        groups[KERNELS[type(parse_policy(text))]].append(text)
+    return list(groups.values())
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        play(int(sys.argv[1]))
-    else:
-        halves = [subprocess.Popen([sys.executable, __file__, half]) for half in "01"]
-        sys.exit(max(half.wait() for half in halves))
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(play, by_kernel()))

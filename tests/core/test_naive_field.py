@@ -44,7 +44,7 @@ from .naive_field import (
 )
 
 GRAPH_NAMES = ["cycle-5", "star-6", "path-4", "complete-6", "single"]
-HORIZON = 120
+HORIZON = 60
 
 
 def closed_epsilon_c(matrix: Matrix) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import networkx as nx
 import numba
 import numpy as np
@@ -125,6 +127,16 @@ def assert_same(found: Result, expected: Result) -> None:
     )
 
 
+@lru_cache(maxsize=1)
+def play_agents(
+    problem: Problem, network: Network, policy: AnyPolicy, horizon: int, seed: int
+) -> Result:
+    """Play on the reference engine; once where both checks follow each other."""
+    result = simulate(problem, network, policy, horizon, 2, seed, "reference", keep="arms")
+    assert result.meta["engines"] == ["reference"]
+    return result
+
+
 def check_engines(
     monkeypatch: pytest.MonkeyPatch,
     problem: Problem,
@@ -134,8 +146,7 @@ def check_engines(
     seed: int = 5,
 ) -> Result:
     """Play on both engines, the compiled one with dense and with sparse stage mixing."""
-    expected = simulate(problem, network, policy, horizon, 2, seed, "reference", keep="arms")
-    assert expected.meta["engines"] == ["reference"]
+    expected = play_agents(problem, network, policy, horizon, seed)
     for dense in (True, False):
         monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, dense=dense: dense)
         found = simulate(problem, network, policy, horizon, 2, seed, "cpu", keep="arms")
@@ -171,7 +182,7 @@ def check_field(
     problem: Problem, network: Network, policy: AnyPolicy, horizon: int, seed: int = 5
 ) -> Result:
     """Play on both engines, the compiled one by whole runs, and by agents where runs are few."""
-    expected = simulate(problem, network, policy, horizon, 2, seed, "reference", keep="arms")
+    expected = play_agents(problem, network, policy, horizon, seed)
     for threads, runs in ((1, 2), (TWO, 2), (TWO, 1)):
         found = simulate(
             problem, network, policy, horizon, runs, seed, "cpu", keep="arms", threads=threads

@@ -118,7 +118,7 @@ def test_the_cell_that_kills_is_quarantined(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killer = cb.Cell(PROBLEM, NETWORK, Killer(), 50)
-    good = make_cells(4)
+    good = make_cells(2)
     done = sweep([good[0], killer, *good[1:]], tmp_path, workers=2)
     assert [cell.id for cell, _ in done.results] == [cell.id for cell in good]
     ((cell, error),) = done.failed
