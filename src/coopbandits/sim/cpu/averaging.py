@@ -2,39 +2,45 @@
 
 A compiled function that branches counts every array it is handed, in and out, which costs as much
 as to add up ten values. So the loop over agents and its branches stand in one function, and what it
-calls for each agent has none.
+calls for each agent has none. Places are unsigned: with others every access first asks whether to
+count from the end.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
+
+ONE, TWO, THREE, FOUR, FIVE = (np.uintp(number) for number in range(1, 6))
 
 
 @njit
 def average(
     indptr: Any, indices: Any, weights: Any, values: Any, out: Any, start: int, end: int
 ) -> None:
-    """Overwrite rows start … end − 1 of `out` with those of P values.
+    """Overwrite rows start … end − 1 of `out` with those of P values; P's places are unsigned.
 
     Three or five rows are added up in the first pass and two in every further one. Where fewer are
     left, the first row stands in for the missing one with weight 0.
     """
-    for agent in range(start, end):
-        at, stop = indptr[agent], indptr[agent + 1]
+    for agent in range(np.uintp(start), np.uintp(end)):
+        at, stop = indptr[agent], indptr[agent + ONE]
         a, wa = indices[at], weights[at]
-        b, wb = (indices[at + 1], weights[at + 1]) if at + 1 < stop else (a, 0.0)
-        c, wc = (indices[at + 2], weights[at + 2]) if at + 2 < stop else (a, 0.0)
-        if at + 3 >= stop:
+        b, wb = (indices[at + ONE], weights[at + ONE]) if at + ONE < stop else (a, 0.0)
+        c, wc = (indices[at + TWO], weights[at + TWO]) if at + TWO < stop else (a, 0.0)
+        if at + THREE >= stop:
             _sum_three(values, a, b, c, wa, wb, wc, out, agent)
         else:
-            d, wd = indices[at + 3], weights[at + 3]
-            e, we = (indices[at + 4], weights[at + 4]) if at + 4 < stop else (a, 0.0)
+            d, wd = indices[at + THREE], weights[at + THREE]
+            e, we = (indices[at + FOUR], weights[at + FOUR]) if at + FOUR < stop else (a, 0.0)
             _sum_five(values, a, b, c, d, e, wa, wb, wc, wd, we, out, agent)
-            for more in range(at + 5, stop, 2):
+            for more in range(at + FIVE, stop, TWO):
                 d, wd = indices[more], weights[more]
-                e, we = (indices[more + 1], weights[more + 1]) if more + 1 < stop else (a, 0.0)
+                e, we = (
+                    (indices[more + ONE], weights[more + ONE]) if more + ONE < stop else (a, 0.0)
+                )
                 _add_two(values, d, e, wd, we, out, agent)
 
 
@@ -42,7 +48,7 @@ def average(
 def _sum_three(
     values: Any, a: int, b: int, c: int, wa: float, wb: float, wc: float, out: Any, agent: int
 ) -> None:
-    for i in range(out.shape[1]):
+    for i in range(np.uintp(out.shape[1])):
         out[agent, i] = wa * values[a, i] + wb * values[b, i] + wc * values[c, i]
 
 
@@ -51,7 +57,7 @@ def _sum_five(
     values: Any, a: int, b: int, c: int, d: int, e: int, wa: float, wb: float, wc: float, wd: float,
     we: float, out: Any, agent: int,
 ) -> None:  # fmt: skip
-    for i in range(out.shape[1]):
+    for i in range(np.uintp(out.shape[1])):
         out[agent, i] = (
             (wa * values[a, i] + wb * values[b, i])
             + (wc * values[c, i] + wd * values[d, i])
@@ -61,7 +67,7 @@ def _sum_five(
 
 @njit(fastmath={"contract"})
 def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
-    for i in range(out.shape[1]):
+    for i in range(np.uintp(out.shape[1])):
         out[agent, i] += wa * values[a, i] + wb * values[b, i]
 
 

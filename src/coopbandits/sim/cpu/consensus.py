@@ -62,6 +62,7 @@ def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick)
     mixes = not isinstance(policy, IndependentTS | IndependentUCB)
     num_agents = float(task.network.num_agents if mixes else 1)
     matrix = task.network.matrix
+    indptr, indices = matrix.indptr.astype(np.uint32), matrix.indices.astype(np.uint32)
     fresh = state.fresh if task.keep else np.empty((len(runs), 0, state.shape[2]))
     shape = (*state.shape[:2], -(-state.shape[2] // 4) * 4)  # four values are averaged at a time
     mixed = np.zeros(shape)
@@ -77,8 +78,8 @@ def play_consensus(policy: ConsensusPolicy, task: Task, runs: range, tick: Tick)
         weather = forecast.read(rounds)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts, levels,
-            matrix.indptr, matrix.indices, matrix.data, mixes, num_agents, inflation, rule, parts,
-            weather, before, hearing,
+            indptr, indices, matrix.data, mixes, num_agents, inflation, rule, parts, weather,
+            before, hearing,
         )  # fmt: skip
         if mixes and rounds % 2:
             mixed, spare = spare, mixed
@@ -217,21 +218,21 @@ def _pull(
     done: int, start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents pull the arms they chose, and add the pulls to their averages."""
-    num_arms = table.shape[0]
+    num_arms, at_slot = np.uintp(table.shape[0]), np.uintp(slot)  # unsigned as in `averaging`
     for first in range(start, end, block):
-        at, paid = first // block, 0.0
-        for agent in range(first, min(first + block, end)):
+        at, paid = np.uintp(first // block), 0.0
+        for agent in range(np.uintp(first), np.uintp(min(first + block, end))):
             if acts.shape[0] > 0 and acts[0, agent] == 0:
                 continue
-            arm = lasts[agent]
+            arm = np.uintp(lasts[agent])
             z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
             u = reward_from_variate(kind, table, arm, z)
             own[agent, arm] += u
             own[agent, num_arms + arm] += 1.0
-            counts[at, slot, arm] += 1
+            counts[at, at_slot, arm] += 1
             paid += u
             if fresh.shape[0] > 0:
                 fresh[agent, num_arms + arm] += 1.0
             if arms.shape[1] > 0:
                 arms[agent, done] = arm
-        rewards[at, slot] += paid
+        rewards[at, at_slot] += paid

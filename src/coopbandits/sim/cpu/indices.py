@@ -113,30 +113,39 @@ def _choose_bonus(
     `levels` remembers a level that only the index of the arm played last exceeded then; as long as
     that remains so, nothing else is computed.
     """
-    num_arms = values.size
-    for agent in range(start, end):
-        last, threshold = lasts[agent], levels[agent]
+    num_arms = np.uintp(values.size)  # unsigned: nothing counts from the end
+    for agent in range(np.uintp(start), np.uintp(end)):
+        last, threshold = np.uintp(lasts[agent]), levels[agent]
         offset = growth * (growing if inflation[agent] == GROWING else inflation[agent])
         count = own[agent, num_arms + last]
         lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - own[agent, last]
-        is_clear = done >= num_arms and growth * count + offset >= lack * abs(lack)
+        is_clear = done >= values.size and growth * count + offset >= lack * abs(lack)
         if is_clear and _reaching(own, agent, num_arms, growth, offset, threshold) == 1:
             continue
-        best, second, arm = -1e300, -1e300, 0
+        arm: Any = last
+        best, second = -1e300, -1e300
         for k in range(num_arms):
             total, count = own[agent, k], own[agent, num_arms + k]
-            values[k] = math.inf
-            if count > NO_INFORMATION:
-                lack, radicand = second * count - total, growth * count + offset
-                values[k] = -1e300
-                if radicand >= lack * abs(lack):
-                    values[k] = (total + math.sqrt(radicand)) / count
-            if values[k] > best:
-                best, second, arm = values[k], best, k
-            elif values[k] > second:
-                second = values[k]
-        lasts[agent] = best_arm(values) if may_tie(best, second) else arm
+            lack, radicand = second * count - total, growth * count + offset
+            if count <= NO_INFORMATION or radicand >= lack * abs(lack):
+                value = _bonus_index(total, count, radicand)
+                if value > best:
+                    best, second, arm = value, best, k
+                else:
+                    second = max(second, value)
+        lasts[agent] = arm
+        if may_tie(best, second):
+            for k in range(num_arms):
+                total, count = own[agent, k], own[agent, num_arms + k]
+                values[k] = _bonus_index(total, count, growth * count + offset)
+            lasts[agent] = best_arm(values)
         levels[agent] = 0.2 * best + 0.8 * second  # the best falls faster than the others rise
+
+
+@njit
+def _bonus_index(total: float, count: float, radicand: float) -> float:
+    """Return the index of one arm, +∞ without information."""
+    return (total + math.sqrt(radicand)) / count if count > NO_INFORMATION else math.inf
 
 
 @njit(fastmath={"contract"})
