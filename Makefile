@@ -15,7 +15,7 @@ run: .venv/.base
 # Agents are measured by their own tests alone, kernels compiled before, and what plays most is played
 # apart: to count lines while agents play, or while kernels are compiled, takes minutes.
 OTHERS = cli experiments fleet network plots problems results sim testing theory
-PLAYED = tests/testing tests/test_docs.py $(wildcard tests/core/test_naive*.py tests/sim/test_*engines.py) \
+PLAYED = tests/testing $(wildcard tests/core/test_naive*.py tests/sim/test_*engines.py) \
          tests/sim/test_equalities.py tests/sim/test_determinism.py tests/sim/test_shuffle.py \
          tests/sim/test_oracles.py tests/sim/test_faults.py tests/sim/test_asynchronous.py \
          tests/fleet/test_equality.py tests/fleet/test_trouble.py tests/fleet/test_frames.py
