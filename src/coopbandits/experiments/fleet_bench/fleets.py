@@ -7,6 +7,8 @@ started by ``coopbandits agent``. Their computing time and memory are those that
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbandits.experiments.fleet_bench.processes import Window, cpu_seconds, resident_megabytes
+from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.local_fleet.ending import Ending
 from coopbandits.fleet.local_fleet.members import FleetError, Member
@@ -26,6 +29,9 @@ from coopbandits.fleet.local_fleet.stage import Stage, opened
 WARM_SECONDS = 1.0
 STEP = 0.01
 PATIENCE = 60.0
+
+CHOOSE = b"POST /choose HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"
+_LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Latency(NamedTuple):
@@ -78,16 +84,34 @@ def megabytes(members: Sequence[Member]) -> float:
 
 
 async def time_choices(member: Member, calls: int) -> Latency:
-    """Time `choose`, one call after another, a reward handed in after each."""
+    """Time `choose`, one call after another, a reward handed in after each.
+
+    The caller is as bare as can be, so that it is the agent that is timed: one connection, and
+    bytes that are always the same.
+    """
     taken = []
-    async with AsyncClient(member.place.api) as client:
-        for _ in range(calls):
-            began = time.perf_counter()
-            choice = await client.choose()
-            taken.append(time.perf_counter() - began)
-            await client.observe(choice.ticket, 1.0)
+    reader, writer = await _connected(member)
+    try:
+        async with AsyncClient(member.place.api) as client:
+            for _ in range(calls):
+                began = time.perf_counter()
+                writer.write(CHOOSE)
+                head = await reader.readuntil(b"\r\n\r\n")
+                body = await reader.readexactly(int(_LENGTH.findall(head)[0]))
+                taken.append(time.perf_counter() - began)
+                await client.observe(json.loads(body)["ticket"], 1.0)
+    finally:
+        writer.close()
+        await writer.wait_closed()
     p50, p99 = np.percentile(taken, [50, 99])
     return Latency(1e3 * float(p50), 1e3 * float(p99))
+
+
+async def _connected(member: Member) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    place = parse_place(member.place.api)
+    if isinstance(place, Path):
+        return await asyncio.open_unix_connection(place)
+    return await asyncio.open_connection(*place)
 
 
 async def time_restart(stage: Stage, member: Member) -> float:
