@@ -49,7 +49,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeConfig]:
         found.append(config)
         return 3
 
-    process.run_agent = run_agent  # type: ignore[attr-defined]
+    process.run_agent = run_agent  # type: ignore[attr-defined]  # a module made here
     monkeypatch.setitem(sys.modules, "coopbandits.fleet.process", process)
     return found
 

@@ -35,7 +35,7 @@ def test_unknown_forms_of_epsilon_c_get_the_nearest(form: str, near: str) -> Non
 
 def test_a_number_is_no_form_of_epsilon_c() -> None:
     with pytest.raises(InputError, match=r"unknown form of epsilon_c '0.3'"):
-        CoopUCB(2.0, epsilon_c=0.3)  # type: ignore[arg-type]
+        CoopUCB(2.0, epsilon_c=0.3)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("mean", [math.inf, math.nan, "zero"])

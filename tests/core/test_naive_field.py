@@ -52,7 +52,7 @@ def closed_epsilon_c(matrix: Matrix) -> list[float]:
     values, vectors = np.linalg.eigh(matrix)
     squares = values[:-1] ** 2
     sums: Matrix = len(matrix) * (vectors[:, :-1] ** 2 @ (squares / (1 - squares)))
-    return sums.tolist()  # type: ignore[no-any-return]
+    return sums.tolist()  # type: ignore[no-any-return]  # floats
 
 
 def agents_of(
@@ -88,7 +88,7 @@ def naive_dec(policy: Policy, world: tuple[Any, ...], decisions: Any) -> Field:
 
         def draw(i: int, t: int, alpha: Row, beta: Row) -> Row:
             drawn = betas(int(decisions[i, t]), np.array(alpha), np.array(beta))
-            return drawn.tolist()  # type: ignore[no-any-return]
+            return drawn.tolist()  # type: ignore[no-any-return]  # floats
 
         chance.draw = draw
         return chance

@@ -29,7 +29,7 @@ def test_report_is_frozen() -> None:
     report = describe(Network.from_spec("star:5"), num_arms=3)
     assert (report.min_degree, report.max_degree) == (1, 4)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        report.num_agents = 3  # type: ignore[misc]
+        report.num_agents = 3  # type: ignore[misc]  # frozen: must fail
 
 
 def test_a_single_agent_sends_nothing() -> None:

@@ -10,7 +10,7 @@ X = np.arange(1.0, 6.0)
 
 
 def panel(title: str, names: str = "ab", **more: object) -> Panel:
-    return Panel(title, [Curve(name, X, X) for name in names], **more)  # type: ignore[arg-type]
+    return Panel(title, [Curve(name, X, X) for name in names], **more)  # type: ignore[arg-type]  # any settings
 
 
 @pytest.mark.parametrize(("amount", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2))])

@@ -25,13 +25,13 @@ def legend_texts(axes: Axes) -> list[str]:
 @pytest.mark.parametrize("amount", [2, 7, 8, 20, 28])
 def test_curves_look_different(amount: int) -> None:
     axes = regret_figure(curves(amount)).axes[0]
-    looks = {(line.get_color(), str(line._dash_pattern)) for line in axes.get_lines()}  # type: ignore[attr-defined]
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in axes.get_lines()}  # type: ignore[attr-defined]  # not public
     assert len(looks) == amount
 
 
 def test_neighbouring_curves_differ_without_colour() -> None:
     lines = regret_figure(curves(7)).axes[0].get_lines()
-    dashes = [str(line._dash_pattern) for line in lines]  # type: ignore[attr-defined]
+    dashes = [str(line._dash_pattern) for line in lines]  # type: ignore[attr-defined]  # not public
     assert all(a != b for a, b in pairwise(dashes))
 
 

@@ -83,7 +83,7 @@ def test_wall_times_are_added_up() -> None:
     ],
 )
 def test_other_cells_stay_apart(arguments: dict[str, tuple[object, ...]], names: list[str]) -> None:
-    cells = played(**arguments)  # type: ignore[arg-type]
+    cells = played(**arguments)  # type: ignore[arg-type]  # mixed
     joined = compare(cells)
     assert list(joined) == names
     for (first, one), (second, two), result in zip(
@@ -124,8 +124,8 @@ def test_merge_refuses_different_settings(change: dict[str, object]) -> None:
     settings: dict[str, object] = {"horizon": 40, "runs": 3, "seed": 0, "network": CYCLE}
     problem = cb.GaussianBandit([1.0, 0.5, 0.1]) if "problem" in change else PROBLEM
     change = {key: value for key, value in change.items() if key != "problem"}
-    first = cb.simulate(PROBLEM, policies=DDUCB, progress=False, **settings)  # type: ignore[arg-type]
-    second = cb.simulate(problem, policies=ALONE, progress=False, **(settings | change))  # type: ignore[arg-type]
+    first = cb.simulate(PROBLEM, policies=DDUCB, progress=False, **settings)  # type: ignore[arg-type]  # mixed
+    second = cb.simulate(problem, policies=ALONE, progress=False, **(settings | change))  # type: ignore[arg-type]  # mixed
     with pytest.raises(cb.InputError, match="different settings cannot stand side by side"):
         merge([first, second])
 

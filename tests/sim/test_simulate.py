@@ -123,7 +123,7 @@ def test_only_what_is_wanted_is_kept(keep: str) -> None:
 
 def test_rounds() -> None:
     def recorded(rounds: Any, horizon: int = 30) -> list[int]:
-        return play(rounds=rounds, horizon=horizon).dataset["round"].values.tolist()  # type: ignore[no-any-return]
+        return play(rounds=rounds, horizon=horizon).dataset["round"].values.tolist()  # type: ignore[no-any-return]  # ints
 
     assert recorded(1) == [30]
     assert recorded(2) == [1, 30]

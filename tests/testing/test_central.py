@@ -88,9 +88,9 @@ def test_a_broken_policy_is_caught_by_the_check_for_it(name: str, policy: Any) -
 
 def test_each_checker_names_the_other_for_policies_that_are_not_its_own() -> None:
     with pytest.raises(PolicyCheckError, match=r"is a central policy; .*check_central_policy"):
-        check_policy(CentralUCB())  # type: ignore[arg-type]
+        check_policy(CentralUCB())  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(PolicyCheckError, match=r"is a policy of agents; .* check_policy checks"):
-        check_central_policy(DDUCB())  # type: ignore[arg-type]
+        check_central_policy(DDUCB())  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("wrong", [{"num_arms": 0}, {"rounds": 0}, {"seed": -1}])

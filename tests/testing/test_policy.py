@@ -59,7 +59,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         broken.NumberedPolicy(Honest),
         broken.NeedyPolicy(Honest),
         broken.CuriousPolicy(Honest),
-        Using(lambda view: None),  # type: ignore[arg-type,return-value]
+        Using(lambda view: None),  # type: ignore[arg-type,return-value]  # wrong on purpose
     ),
     "message form": (
         Using(broken.SendsLists),

@@ -11,8 +11,8 @@ import pytest
 from coopbandits.core import CoopUCB2, InputError, Vector
 from coopbandits.core.aggregate import RunningConsensus
 
-from ..fleet import GRAPHS, make_agent, one_view, through_json  # noqa: TID252  # as in test_local
-from ..rough import Rough, Schedule  # noqa: TID252  # as in test_local
+from ..fleet import GRAPHS, make_agent, one_view, through_json  # as in test_local
+from ..rough import Rough, Schedule  # as in test_local
 
 
 def test_a_round_by_hand() -> None:

@@ -17,7 +17,7 @@ from coopbandits.core.aggregate.extrema import (
 )
 from coopbandits.core.draws import words
 
-from ..fleet import one_view  # noqa: TID252  # as in test_local
+from ..fleet import one_view  # as in test_local
 
 
 def test_exponentials_are_unit_exponentials() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from coopbandits.core import MPUCB, CooperativeAgent, InputError, Vector
 from coopbandits.core.aggregate import FloodedPulls
 
-from ..fleet import (  # noqa: TID252  # as in test_local
+from ..fleet import (  # as in test_local
     exchange,
     gossip_matrix,
     make_agent,

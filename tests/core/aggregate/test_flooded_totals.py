@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 
-from ..fleet import GRAPHS, one_view  # noqa: TID252  # as in test_local
-from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules  # noqa: TID252
+from ..fleet import GRAPHS, one_view  # as in test_local
+from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 

@@ -8,7 +8,7 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import LocalSums
 
-from ..fleet import one_view  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import one_view
 
 
 def test_totals_are_the_own_ones() -> None:

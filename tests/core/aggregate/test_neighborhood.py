@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core import InputError, UCBNetwork
 from coopbandits.core.aggregate import NeighborhoodSums
 
-from ..fleet import make_agent, one_view, through_json  # noqa: TID252  # as in test_local
+from ..fleet import make_agent, one_view, through_json  # as in test_local
 
 
 def test_a_round_by_hand() -> None:

@@ -14,8 +14,8 @@ from coopbandits.core import InputError
 from coopbandits.core.aggregate import PullMixing
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents, exponentials
 
-from ..fleet import GRAPHS, one_view  # noqa: TID252  # as in test_local
-from ..rough import CALM, Rough, Schedule, graphs, schedules  # noqa: TID252
+from ..fleet import GRAPHS, one_view  # as in test_local
+from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 

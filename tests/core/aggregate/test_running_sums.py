@@ -15,8 +15,8 @@ from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import RunningSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
 
-from ..fleet import one_view  # noqa: TID252  # as in test_local
-from ..rough import CALM, Rough, Schedule, graphs, schedules  # noqa: TID252
+from ..fleet import one_view  # as in test_local
+from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 

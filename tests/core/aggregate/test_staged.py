@@ -10,7 +10,7 @@ import pytest
 
 from coopbandits.core import DDUCB, CooperativeAgent, InputError, Vector
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     drive,
     exchange,
@@ -21,7 +21,7 @@ from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest
     rewards_tape,
     staged,
 )
-from ..variants import VARIANTS  # noqa: TID252
+from ..variants import VARIANTS
 
 Messages = dict[int, Vector]
 

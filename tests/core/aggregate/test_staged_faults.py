@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coopbandits.core import DDUCB, CooperativeAgent, IndependentUCB, InputError, Policy
 from coopbandits.core.draws import words
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     gossip_matrix,
     make_agent,
@@ -26,8 +26,8 @@ from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest
     staged,
     through_json,
 )
-from ..lossy import Lost, lossy_exchange, nothing_lost, outages  # noqa: TID252
-from ..variants import VARIANTS  # noqa: TID252
+from ..lossy import Lost, lossy_exchange, nothing_lost, outages
+from ..variants import VARIANTS
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from coopbandits.core.aggregate.staged import StagedMixing
 from coopbandits.core.aggregate.surveyed import SurveyedMixing
 from coopbandits.testing import check_policy
 
-from ..estimate.gossip import worded_views  # noqa: TID252  # the name depends on how pytest is called
-from ..fleet import (  # noqa: TID252
+from ..estimate.gossip import worded_views  # the name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     drive,
     exchange,

@@ -16,8 +16,8 @@ from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
 from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, tag_of
 
-from ..fleet import GRAPHS, one_view  # noqa: TID252  # as in test_local
-from ..rough import CALM, Rough, Schedule, graphs, schedules  # noqa: TID252
+from ..fleet import GRAPHS, one_view  # as in test_local
+from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 

@@ -14,7 +14,7 @@ from coopbandits.core import LocalView
 from coopbandits.core.draws import words
 from coopbandits.core.estimate.estimator import Estimator
 
-from ..fleet import Matrix, views  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import Matrix, views
 
 
 def connected_atlas() -> list[nx.Graph[Any]]:

@@ -9,7 +9,7 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.core.estimate import ExtremaCount
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     gossip_matrix,
     one_view,
     through_json,

@@ -11,7 +11,7 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.core.estimate import PowerIteration
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     Matrix,
     gossip_matrix,

@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core import InputError, Vector
 from coopbandits.core.estimate import Survey, guaranteed_lambda
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     gossip_matrix,
     one_view,

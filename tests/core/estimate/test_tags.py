@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core import draws
 from coopbandits.core.estimate import TagCount
 
-from ..fleet import (  # noqa: TID252  # the absolute name depends on how pytest is called
+from ..fleet import (
     GRAPHS,
     gossip_matrix,
     second_eigenvalue,

@@ -111,7 +111,7 @@ def test_without_token_only_this_machine_may_call(tmp_path: Path) -> None:
     anonymous.verify_mode = anonymous.verify_mode.CERT_OPTIONAL
     for tls in (None, anonymous):
         with pytest.raises(InputError, match="open to everybody; set a token"):
-            start_and_stop(ApiServer(StandIn(), Address("0.0.0.0", 0), tls=tls))  # noqa: S104
+            start_and_stop(ApiServer(StandIn(), Address("0.0.0.0", 0), tls=tls))  # noqa: S104  refused
     with running(StandIn(), "0.0.0.0:0", token="x" * 32) as server:
         assert ask(server, "GET", "/ready").status == 401
 

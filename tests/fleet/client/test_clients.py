@@ -23,9 +23,9 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 
-from ..api.certificates import contexts  # noqa: TID252
-from ..api.running import running  # noqa: TID252
-from ..api.stand_in import StandIn  # noqa: TID252
+from ..api.certificates import contexts
+from ..api.running import running
+from ..api.stand_in import StandIn
 
 Make = Callable[..., Any]
 KEY = "secret"

@@ -16,8 +16,8 @@ from coopbandits.fleet.local_fleet.players import Player, Tape
 from coopbandits.fleet.service import Choice, Receipt
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
-from ..api.running import running  # noqa: TID252
-from ..api.stand_in import StandIn  # noqa: TID252
+from ..api.running import running
+from ..api.stand_in import StandIn
 
 
 @pytest.mark.parametrize("problem", [BernoulliBandit([0.6, 0.3]), GaussianBandit([1.0, 0.0], 2.0)])

@@ -53,7 +53,7 @@ async def require_refusals(places: list[Place], certificates: Path, forged: Path
         for count, attempt in enumerate(attempts, start=1):
             answer = await asyncio.to_thread(knock, places[0], *attempt)
             assert b"\x01" not in answer[:1], "a stranger was welcomed"  # see Connection
-            health = await wait_until(members, lambda h: h["refused_strangers"] >= count)  # noqa: B023
+            health = await wait_until(members, lambda h: h["refused_strangers"] >= count)  # noqa: B023  called in this turn of the loop
             assert health["refused_strangers"] == count
         health = await wait_until(members, lambda h: h["refused_frames"].get("hello", 0) > 0)
         assert health["refused_frames"]["hello"] >= 1

@@ -25,7 +25,7 @@ HERE = Address("127.0.0.1", 0)
 
 @pytest.mark.parametrize(
     ("listen", "neighbor"),
-    [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "10.0.0.1"), ("127.0.0.1", "example.org")],  # noqa: S104
+    [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "10.0.0.1"), ("127.0.0.1", "example.org")],  # noqa: S104  refused
 )
 def test_without_tls_nobody_outside_may_be_involved(listen: str, neighbor: str) -> None:
     with pytest.raises(InputError, match="not on the loopback interface, and there is no TLS"):
@@ -159,7 +159,7 @@ def test_stop_does_not_wait_for_a_neighbour_that_hangs(certificates: Path) -> No
             assert hanging.transport is not None
             hanging.transport.pause_reading()
             while beta.send("alpha", bytes(1 << 20)):
-                if next(iter(beta.connections)).transport.get_write_buffer_size():  # type: ignore[union-attr]
+                if next(iter(beta.connections)).transport.get_write_buffer_size():  # type: ignore[union-attr]  # it is up
                     break
             await asyncio.wait_for(beta.stop(), 5.0)
             assert not beta.connections

@@ -14,8 +14,8 @@ KEYS = draws.words(3, np.arange(50_000, dtype=np.uint64))
 CUBICS = draws.normal_cubics()
 
 
-@njit  # type: ignore[untyped-decorator, unused-ignore]
-def compiled_gammas(keys, shape, cubics):  # type: ignore[no-untyped-def]
+@njit  # type: ignore[untyped-decorator, unused-ignore]  # by numba
+def compiled_gammas(keys, shape, cubics):  # type: ignore[no-untyped-def]  # numba infers
     values = np.empty(keys.size)
     for i in range(keys.size):
         values[i] = indices.gamma(keys[i], shape, cubics)

@@ -39,7 +39,7 @@ VALUES = st.one_of(
 
 def bits(values: Any) -> list[int]:
     """Equal only where the very bits are, signed zeros included."""
-    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()  # type: ignore[no-any-return]
+    return np.asarray(values, dtype=np.float64).view(np.int64).tolist()  # type: ignore[no-any-return]  # ints
 
 
 def each(leaf: Callable[..., float], *more: Any) -> list[float]:

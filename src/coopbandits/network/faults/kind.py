@@ -49,7 +49,7 @@ class Kind(ABC):
     @property
     def spelling(self) -> str:
         """The kind as one word, settings at their default left out where they may be."""
-        default = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        default = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]  # all kinds are dataclasses
         values = {name: getattr(self, name) for name in default}
 
         def keep(part: re.Match[str]) -> str:
