@@ -68,3 +68,8 @@ def test_settings_are_plain_data() -> None:
     plain = make_settings("path:3", "0.6,0.5", kill_every=2.0, seed=7).describe()
     assert json.loads(json.dumps(plain)) == plain
     assert (plain["network"], plain["kill_every"], plain["seed"]) == ("path:3", 2.0, 7)
+
+
+def test_one_arm_is_no_choice() -> None:
+    with pytest.raises(InputError, match="are of one arm; give two or more"):
+        make_settings("cycle:3", means="0.5")

@@ -122,6 +122,8 @@ def _network(graph: str) -> Network:
 
 def _problem(means: str, sigma: float | None) -> Problem:
     values = parse_means(means)
+    if len(values) < 2:
+        raise InputError(f"means {means} are of one arm; give two or more, or there is no choice")
     if sigma is None and not all(0.0 <= value <= 1.0 for value in values):
         raise InputError(
             f"means {means} are not all in [0, 1], as chances of a reward of 1 are; change them, "
