@@ -70,7 +70,7 @@ def _play_run(
     """Play one run; what is visible stands in the row of `history` that is oldest."""
     num_arms, num_agents, kept = world.tables.shape[1], world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
-    scratch = np.empty((3, num_arms))
+    scratch = np.empty((5, num_arms))
     lasts, levels, told = np.zeros(num_agents, np.int64), np.zeros(1), np.zeros(1)
     choosers = 1 if rule.kind == UCB else num_agents
     for r in range(span.rounds):

@@ -157,7 +157,7 @@ def _play(
 
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
-    scratch = np.empty((3, world.tables.shape[1]))
+    scratch = np.empty((5, world.tables.shape[1]))
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     for r in range(first, stop):

@@ -165,7 +165,7 @@ def _play(
     links: Any, posterior: Any, run: int, start: int, end: int, first: int, stop: int,
 ) -> None:  # fmt: skip
     """Let some agents of one run make some steps."""
-    table, scratch = table_of(world.tables, run), np.empty((3, world.tables.shape[1]))
+    table, scratch = table_of(world.tables, run), np.empty((5, world.tables.shape[1]))
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
     entries, memory = fleet.entries[run], fleet.links[run]

@@ -68,7 +68,7 @@ def _play_run(
     run: int,
 ) -> None:  # fmt: skip
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
-    table, scratch = table_of(world.tables, run), np.empty((3, world.tables.shape[1]))
+    table, scratch = table_of(world.tables, run), np.empty((5, world.tables.shape[1]))
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
     for r in range(span.rounds):
         done = span.first + r

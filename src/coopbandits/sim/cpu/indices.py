@@ -15,7 +15,8 @@ from numba import njit
 
 from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.index import normal_upper as normal_upper_source
-from coopbandits.sim.cpu.leaves import best_arm, normal, normal_quantile, uniform, word_at
+from coopbandits.sim.cpu.draws import ROUNDING, may_tie, play_betas, play_normals
+from coopbandits.sim.cpu.leaves import best_arm, normal_quantile, word_at
 
 UCB, INFLATED, UCL, BAYES, NORMAL_DRAW, BETA_DRAW = range(6)
 
@@ -23,9 +24,6 @@ normal_upper = njit()(normal_upper_source)
 
 GROWING = -1.0
 """An inflation of this value stands for f(t) = sqrt(ln t)."""
-
-ROUNDING = 4e-9
-"""Indices that differ by less, relative to their size above 1, may tie."""
 
 
 class IndexRule(NamedTuple):
@@ -80,7 +78,7 @@ def choose(
     `own[agent]` holds K average sums and K average counts, `inflation[agent]` the ε of an inflated
     index or GROWING, `words_from[agent]` the tape of decisions; `done` is the number of rounds
     played, `rounds` and `time_level` are t and what `level` makes of it, `levels` belongs to
-    `_choose_bonus`, and `scratch` has room for three numbers per arm. If `own` has one
+    `_choose_bonus`, and `scratch` has room for five numbers per arm. If `own` has one
     row, it is read by all agents; only draws allow for that. As in `averaging`, the loop over
     agents stands inside.
     """
@@ -95,7 +93,7 @@ def choose(
             own, start, end, num_agents, done, precision, words_from, cubics, lasts, scratch
         )
     elif rule.kind == BETA_DRAW:
-        _draw_betas(own, start, end, num_agents, done, words_from, cubics, lasts, scratch[0])
+        _draw_betas(own, start, end, num_agents, done, words_from, cubics, lasts, scratch)
     else:
         _choose_quantile(
             rule, own, start, end, num_agents, time_level, inflation, growing, lasts, scratch[0]
@@ -174,15 +172,7 @@ def _draw_normals(
             row = agent if own.shape[0] > 1 else 0
             _normal_posteriors(own, row, num_arms, num_agents * precision, scratch)
         word = word_at(words_from[agent], done)
-        best, second, arm = -1e300, -1e300, 0
-        for k in range(num_arms):
-            value = scratch[1, k] * (scratch[2, k] + normal(word_at(word, k), cubics))
-            scratch[0, k] = value
-            if value > best:
-                best, second, arm = value, best, k
-            elif value > second:
-                second = value
-        lasts[agent] = best_arm(scratch[0]) if may_tie(best, second) else arm
+        lasts[agent] = play_normals(word, scratch, 1.0, cubics)
 
 
 @njit
@@ -198,19 +188,26 @@ def _normal_posteriors(own: Any, row: int, num_arms: int, factor: float, scratch
 @njit
 def _draw_betas(
     own: Any, start: int, end: int, num_agents: float, done: int, words_from: Any, cubics: Any,
-    lasts: Any, values: Any,
+    lasts: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Choose by draws from Beta posteriors with a uniform prior."""
-    num_arms = values.size
+    num_arms = scratch.shape[1]
     for agent in range(start, end):
-        word, row = word_at(words_from[agent], done), agent if own.shape[0] > 1 else 0
-        for k in range(num_arms):
-            total, count = num_agents * own[row, k], num_agents * own[row, num_arms + k]
-            wins = min(max(0.0, total), max(0.0, count))
-            first = gamma(word_at(word, k), 1.0 + wins, cubics)
-            second = gamma(word_at(word, num_arms + k), 1.0 + max(0.0, count - wins), cubics)
-            values[k] = first / (first + second)
-        lasts[agent] = best_arm(values)
+        if agent == start or own.shape[0] > 1:
+            row = agent if own.shape[0] > 1 else 0
+            _beta_posteriors(own, row, num_arms, num_agents, scratch)
+        lasts[agent] = play_betas(word_at(words_from[agent], done), scratch, cubics)
+
+
+@njit
+def _beta_posteriors(own: Any, row: int, num_arms: int, num_agents: float, scratch: Any) -> None:
+    """Write a and b."""
+    half = np.uintp(num_arms)  # unsigned: nothing counts from the end
+    for k in range(half):
+        total, count = num_agents * own[row, k], num_agents * own[row, half + k]
+        wins = min(max(0.0, total), max(0.0, count))
+        scratch[1, k] = 1.0 + wins
+        scratch[2, k] = 1.0 + max(0.0, count - wins)
 
 
 @njit
@@ -234,32 +231,6 @@ def _choose_quantile(
 
 
 @njit
-def may_tie(best: float, second: float) -> bool:
-    """Tell whether two indices are so near that the rule for ties has to decide."""
-    return best - second <= ROUNDING * max(1.0, abs(best))
-
-
-@njit
 def upper_quantile(tail: float) -> float:
     """Return Φ⁻¹(1 − tail); see `core.index.quantile`."""
     return -normal_quantile(min(0.5, max(1e-300, tail)))
-
-
-@njit
-def gamma(key: Any, shape: float, cubics: Any) -> float:
-    """Return one Gamma(shape, 1) variate; see `core.draws.gammas`."""
-    d = shape - 1.0 / 3.0
-    c = 1.0 / math.sqrt(9.0 * d)
-    trial = 0
-    while True:
-        x = normal(word_at(key, 2 * trial), cubics)
-        u = uniform(word_at(key, 2 * trial + 1))
-        base = 1.0 + c * x
-        if base > 0.0:
-            v = base * base * base
-            # The squeeze rules out most logarithms and changes no decision.
-            if u < 1.0 - 0.0331 * (x * x) * (x * x):
-                return d * v
-            if math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
-                return d * v
-        trial += 1

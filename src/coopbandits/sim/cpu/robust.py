@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
 from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.index import posterior as posterior_source
 from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
-from coopbandits.sim.cpu.indices import gamma, may_tie
-from coopbandits.sim.cpu.leaves import best_arm, normal, ucb, word_at
+from coopbandits.sim.cpu.draws import play_betas, play_normals
+from coopbandits.sim.cpu.leaves import best_arm, ucb
 
 UCB, NORMAL, BETA = range(3)
 
@@ -60,42 +61,60 @@ def choose_robust(
     `factor` times a row holds K reward sums, K counts and, where σ is estimated, the sum of
     squares; `ahead` is the anticipation c. See `core.index.posterior` and `core.index.ucb`.
     """
+    if posterior.kind == BETA:
+        _beta_posteriors(rows, agent, factor, ahead, scratch)
+        return play_betas(word, scratch, cubics)
     num_arms = scratch.shape[1]
     total, pulls = 0.0, 0.0
     for k in range(num_arms):
         total += rows[agent, k]
         pulls += rows[agent, num_arms + k]
+    if posterior.kind == UCB:
+        _write_ucb(rows, agent, factor, num_agents, posterior.scale, factor * pulls, scratch)
+        return best_arm(scratch[0])
     spread = posterior.sigma
     if posterior.squares > 0:
         spread = _pooled_sigma(rows, agent, factor, num_agents, num_arms, factor * pulls)
+        if spread < 0.0:  # not known yet: any arm is as good as any other
+            scratch[1], scratch[2] = 1.0, 0.0
+            return play_normals(word, scratch, 1.0, cubics)
     average = total / pulls if pulls > 0.0 else 0.0
-    exploration = posterior.scale * math.log(max(2.0, factor * pulls))
-    best, second, arm = -math.inf, -math.inf, 0
-    for k in range(num_arms):
-        reward, count = factor * rows[agent, k], factor * rows[agent, num_arms + k]
-        if posterior.kind == UCB:
-            value = ucb(reward, count, NO_INFORMATION * num_agents, exploration)
-        elif posterior.kind == BETA:
-            wins = min(max(0.0, reward), max(0.0, count))
-            losses = max(count - wins, 0.0)
-            first = gamma(word_at(word, k), 1.0 + ahead * wins, cubics)
-            other = gamma(word_at(word, num_arms + k), 1.0 + ahead * losses, cubics)
-            value = first / (first + other)
-        else:
-            value = normal(word_at(word, k), cubics)
-            if spread >= 0.0:
-                precision = 1.0 + ahead * count
-                value = (average + ahead * reward) / precision + spread * value / math.sqrt(
-                    precision
-                )
-        scratch[0, k] = value
-        if value > best:
-            best, second, arm = value, best, k
-        elif value > second:
-            second = value
-    if best == math.inf or may_tie(best, second):
-        return best_arm(scratch[0])
-    return arm
+    _normal_posteriors(rows, agent, factor * ahead, average, scratch)
+    return play_normals(word, scratch, spread, cubics)
+
+
+@njit
+def _beta_posteriors(rows: Any, agent: int, factor: float, ahead: float, scratch: Any) -> None:
+    """Write a and b."""
+    half = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end
+    for k in range(half):
+        reward, count = factor * rows[agent, k], factor * rows[agent, half + k]
+        wins = min(max(0.0, reward), max(0.0, count))
+        scratch[1, k] = 1.0 + ahead * wins
+        scratch[2, k] = 1.0 + ahead * max(count - wins, 0.0)
+
+
+@njit
+def _write_ucb(
+    rows: Any, agent: int, factor: float, num_agents: float, scale: float, pulls: float,
+    scratch: Any,
+) -> None:  # fmt: skip
+    """Write the indices."""
+    half = np.uintp(scratch.shape[1])
+    exploration = scale * math.log(max(2.0, pulls))
+    for k in range(half):
+        reward, count = factor * rows[agent, k], factor * rows[agent, half + k]
+        scratch[0, k] = ucb(reward, count, NO_INFORMATION * num_agents, exploration)
+
+
+@njit
+def _normal_posteriors(rows: Any, agent: int, factor: float, average: float, scratch: Any) -> None:
+    """Write standard deviations in units of σ, and means in units of those."""
+    half = np.uintp(scratch.shape[1])
+    for k in range(half):
+        scratch[1, k] = 1.0 / math.sqrt(1.0 + factor * rows[agent, half + k])
+    for k in range(half):
+        scratch[2, k] = (average + factor * rows[agent, k]) * scratch[1, k]
 
 
 @njit

@@ -27,6 +27,9 @@ SPAN_PULLS = 500_000
 ROOT, BEAT, DIST = range(3)
 """Places of the control values before the bond."""
 
+UNKNOWN = 0.0
+"""The size of a network that is to be estimated anew."""
+
 NO_LINK = -1
 """The parent of an agent that has none; others are links, told by their number."""
 
@@ -35,7 +38,8 @@ class Tree(NamedTuple):
     """State of all agents (run, agent, …) and of all directed links (run, link, …).
 
     Fields as in `core.aggregate.tree_sums`; a link holds what its receiver remembers of its sender.
-    `totals` is V, `heard` whether a message arrived in this round.
+    `totals` is V, `heard` whether a message arrived in this round, `counted` whether its receiver
+    counts what it has from there, `size` the estimate of N by `minima`.
     """
 
     own: NDArray[np.float64]
@@ -45,9 +49,11 @@ class Tree(NamedTuple):
     ages: NDArray[np.float64]
     gaps: NDArray[np.float64]
     heard: NDArray[np.uint8]
+    counted: NDArray[np.uint8]
     born: NDArray[np.float64]
     minima: NDArray[np.float64]
     spare: NDArray[np.float64]
+    size: NDArray[np.float64]
     agents_seen: NDArray[np.float64]
     steady: NDArray[np.int64]
     tag: NDArray[np.float64]
@@ -71,10 +77,12 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
     return Tree(
         own=own, totals=own.copy(), payloads=np.zeros((len(runs), links, width)),
         controls=controls, ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
-        heard=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
-        spare=born.copy(), agents_seen=np.ones(shape), steady=np.zeros(shape, dtype=np.int64),
-        tag=tag, parent=np.full(shape, NO_LINK), root=tag.copy(), beat=np.zeros(shape),
-        dist=np.zeros(shape), still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
+        heard=np.zeros((len(runs), links), dtype=np.uint8),
+        counted=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
+        spare=born.copy(), size=np.zeros(shape), agents_seen=np.ones(shape),
+        steady=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
+        root=tag.copy(), beat=np.zeros(shape), dist=np.zeros(shape),
+        still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
     )  # fmt: skip
 
 
@@ -112,43 +120,47 @@ def _play_run(
 ) -> None:  # fmt: skip
     own, totals = tree.own[run], tree.totals[run]
     payloads, controls = tree.payloads[run], tree.controls[run]
-    ages, gaps, heard = tree.ages[run], tree.gaps[run], tree.heard[run]
-    born, minima, spare = tree.born[run], tree.minima[run], tree.spare[run]
+    ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
+    born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
     still, beat_gap = tree.still[run], tree.beat_gap[run]
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
-    scratch = np.empty((3, world.tables.shape[1]))
+    scratch = np.empty((5, world.tables.shape[1]))
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         if renewed.shape[0] > 0:
             _renew(
-                renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, born, minima,
-                spare, agents_seen, steady, tag, parent, root, beat, dist, still, beat_gap, done,
+                renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
+                born, spare, size, agents_seen, steady, tag, parent, root, beat, dist, still,
+                beat_gap, done,
             )  # fmt: skip
+        _estimate(minima, spare, size)
         _pull(
             world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
             world.reward_keys[run], world.decision_keys[run], tally.counts[run],
-            tally.rewards[run], tally.arms[run], fresh, own, totals, minima, steady,
+            tally.rewards[run], tally.arms[run], fresh, own, totals, size, steady,
             acts[r : r + 1], posterior, scratch, world.block, slot, done,
         )  # fmt: skip
-        _exchange(
-            links.indptr, links.senders, links.reverse, fate[r : r + 1], totals, payloads, controls,
-            ages, gaps, heard, minima, spare, steady, parent, root, beat, dist, counts[slot], done,
+        _send(
+            links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
+            ages, gaps, heard, minima, spare, size, steady, parent, root, beat, dist, counts[slot],
+            done,
         )  # fmt: skip
+        _store(links.indptr, links.senders, links.reverse, totals, payloads, heard, counted)
         _tend(
-            links.indptr, own, totals, payloads, controls, ages, gaps, heard, agents_seen, steady,
-            tag, parent, root, beat, dist, still, beat_gap, done + 1,
+            links.indptr, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
+            still, beat_gap, done + 1,
         )  # fmt: skip
-        minima[:] = spare
+        _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
 
 @njit
 def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
-    gaps: Any, born: Any, minima: Any, spare: Any, agents_seen: Any, steady: Any, tag: Any,
-    parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
+    gaps: Any, counted: Any, born: Any, spare: Any, size: Any, agents_seen: Any, steady: Any,
+    tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
 ) -> None:  # fmt: skip
     """Make some agents anew, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
@@ -157,8 +169,8 @@ def _renew(
         own[agent] = 0.0
         own[agent, own.shape[1] - 2] = 1.0
         totals[agent] = own[agent]
-        minima[agent] = born[agent]
         spare[agent] = born[agent]
+        size[agent] = UNKNOWN
         agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
         root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
         still[agent], beat_gap[agent] = 0, 1.0
@@ -166,13 +178,25 @@ def _renew(
             payloads[link] = 0.0
             controls[link, ROOT], controls[link, BEAT] = 1.0, 0.0
             controls[link, DIST], controls[link, BOND] = FAR, DEAF
-            ages[link], gaps[link] = float(done), 1.0
+            ages[link], gaps[link], counted[link] = float(done), 1.0, 0
+
+
+@njit
+def _estimate(minima: Any, spare: Any, size: Any) -> None:
+    """Take over new minima, and estimate N by them."""
+    for agent in range(size.size):
+        if size[agent] == UNKNOWN:
+            total = 0.0
+            for i in range(EXPONENTIALS):
+                minima[agent, i] = spare[agent, i]
+                total += minima[agent, i]
+            size[agent] = max(1.0, (EXPONENTIALS - 1) / total)
 
 
 @njit
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
-    counts: Any, rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, minima: Any,
+    counts: Any, rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, size: Any,
     steady: Any, acts: Any, posterior: Any, scratch: Any, block: int, slot: int, done: int,
 ) -> None:  # fmt: skip
     """Let all who act choose and pull."""
@@ -182,13 +206,9 @@ def _pull(
             if arms.shape[1] > 0:
                 arms[agent, done] = -1
             continue
-        estimated = 0.0
-        for i in range(EXPONENTIALS):
-            estimated += minima[agent, i]
-        estimated = max(1.0, (EXPONENTIALS - 1) / estimated)
         num_agents = totals[agent, last - 1]
-        if steady[agent] < STEADY or num_agents < 0.45 * estimated:
-            num_agents = max(num_agents, estimated)
+        if steady[agent] < STEADY or num_agents < 0.45 * size[agent]:
+            num_agents = max(num_agents, size[agent])
         recorded = totals[agent, last]
         ahead = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
         word = word_at(decisions_from[agent], done)
@@ -220,68 +240,64 @@ def is_alive(age: float, gap: float) -> bool:
 
 
 @njit
-def _exchange(
-    indptr: Any, senders: Any, reverse: Any, fate: Any, totals: Any, payloads: Any, controls: Any,
-    ages: Any, gaps: Any, heard: Any, minima: Any, spare: Any, steady: Any, parent: Any, root: Any,
+def _send(
+    indptr: Any, senders: Any, reverse: Any, fate: Any, width: int, controls: Any, ages: Any,
+    gaps: Any, heard: Any, minima: Any, spare: Any, size: Any, steady: Any, parent: Any, root: Any,
     beat: Any, dist: Any, counts: Any, done: int,
 ) -> None:  # fmt: skip
-    """Send all messages of a round and store those that arrive, both ways of a link at once."""
-    width = totals.shape[1]
-    for agent in range(totals.shape[0]):
-        for link in range(indptr[agent], indptr[agent + 1]):
-            back, other = reverse[link], senders[link]
+    """Send all messages of a round, and store what arrives, save for the sums."""
+    for receiver in range(size.size):
+        for link in range(indptr[receiver], indptr[receiver + 1]):
+            back, sender = reverse[link], senders[link]
+            told = fate[0, link] if fate.shape[0] > 0 else 0
+            heard[link] = told == 0
+            if told != DOWN:
+                counts[0] += width + 4 + (EXPONENTIALS if steady[sender] < STEADY else 0)
+                counts[1] += 1
+                counts[2 if told == 0 else 3] += 1
+            if told == 0:
+                bond = HEARS if is_alive(ages[back], gaps[back]) else DEAF
+                controls[link, ROOT], controls[link, DIST] = root[sender], dist[sender]
+                controls[link, BEAT] = done + 1.0 if dist[sender] == 0.0 else beat[sender]
+                controls[link, BOND] = CHILD if parent[sender] == back else bond
+                if steady[sender] < STEADY:
+                    size[receiver] = UNKNOWN
+                    for i in range(EXPONENTIALS):
+                        spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
+
+
+@njit
+def _store(
+    indptr: Any, senders: Any, reverse: Any, totals: Any, payloads: Any, heard: Any, counted: Any
+) -> None:
+    """Store the sums that arrive: totals without what each has from the other."""
+    width = np.uintp(totals.shape[1])  # unsigned: nothing counts from the end
+    for agent in range(np.uintp(totals.shape[0])):
+        for link in range(np.uintp(indptr[agent]), np.uintp(indptr[agent + np.uintp(1)])):
+            back, other = np.uintp(reverse[link]), np.uintp(senders[link])
             if other > agent:
-                continue  # each pair once
-            counted = _is_counted(controls, ages, gaps, parent, link, agent)
-            counted_back = _is_counted(controls, ages, gaps, parent, back, other)
-            hears_there = HEARS if is_alive(ages[link], gaps[link]) else DEAF
-            hears_back = HEARS if is_alive(ages[back], gaps[back]) else DEAF
-            for way in range(2):
-                at, sender = (link, other) if way == 0 else (back, agent)
-                told = fate[0, at] if fate.shape[0] > 0 else 0
-                heard[at] = told == 0
-                if told != DOWN:
-                    size = width + 4 + (EXPONENTIALS if steady[sender] < STEADY else 0)
-                    counts[0] += size
-                    counts[1] += 1
-                    counts[2 if told == 0 else 3] += 1
-            # What an agent tells is its total without what it has from there itself.
-            for w in range(width):
-                here, there = payloads[link, w], payloads[back, w]
-                if heard[link]:
-                    payloads[link, w] = totals[other, w] - (there if counted_back else 0.0)
-                if heard[back]:
-                    payloads[back, w] = totals[agent, w] - (here if counted else 0.0)
-            for way in range(2):
-                at, sender, receiver = (link, other, agent) if way == 0 else (back, agent, other)
-                if heard[at]:
-                    is_root = dist[sender] == 0.0
-                    controls[at, ROOT] = root[sender]
-                    controls[at, BEAT] = done + 1.0 if is_root else beat[sender]
-                    controls[at, DIST] = dist[sender]
-                    hears = hears_back if way == 0 else hears_there
-                    controls[at, BOND] = CHILD if parent[sender] == reverse[at] else hears
-                    if steady[sender] < STEADY:
-                        for i in range(EXPONENTIALS):
-                            spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
-
-
-@njit(inline="always")
-def _is_counted(controls: Any, ages: Any, gaps: Any, parent: Any, link: int, agent: int) -> bool:
-    """Tell whether an agent counts what it has from a neighbour: parent or child, and alive."""
-    related = controls[link, BOND] == CHILD or parent[agent] == link
-    return related and is_alive(ages[link], gaps[link])
+                continue  # each pair once, since both look at what they had before
+            share, share_back = float(counted[link]), float(counted[back])
+            if heard[link] and heard[back]:
+                for w in range(width):
+                    here, there = payloads[link, w], payloads[back, w]
+                    payloads[link, w] = totals[other, w] - share_back * there
+                    payloads[back, w] = totals[agent, w] - share * here
+            elif heard[link]:
+                for w in range(width):
+                    payloads[link, w] = totals[other, w] - share_back * payloads[back, w]
+            elif heard[back]:
+                for w in range(width):
+                    payloads[back, w] = totals[agent, w] - share * payloads[link, w]
 
 
 @njit
 def _tend(
-    indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
-    gaps: Any, heard: Any, agents_seen: Any, steady: Any, tag: Any, parent: Any, root: Any,
-    beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
+    indptr: Any, controls: Any, ages: Any, gaps: Any, heard: Any, counted: Any, tag: Any,
+    parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
 ) -> None:  # fmt: skip
-    """Look after the tree and add up; see `core.aggregate.tree_sums`, whose steps these are."""
-    width = own.shape[1]
-    for agent in range(own.shape[0]):
+    """Look after the tree; see `core.aggregate.tree_sums`, whose steps these are."""
+    for agent in range(parent.size):
         first, end = indptr[agent], indptr[agent + 1]
         for link in range(first, end):
             ages[link] += 1.0
@@ -328,13 +344,25 @@ def _tend(
             parent[agent] = best
             _improve(root, beat, still, beat_gap, agent, controls[best, ROOT], controls[best, BEAT])
             dist[agent] = controls[best, DIST] + 1.0
+        for link in range(first, end):
+            related = controls[link, BOND] == CHILD or parent[agent] == link
+            counted[link] = related and is_alive(ages[link], gaps[link])
+
+
+@njit
+def _add_up(
+    indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any, steady: Any
+) -> None:
+    """Add up what every agent has itself and counts of others."""
+    width = np.uintp(own.shape[1])  # unsigned: nothing counts from the end
+    for agent in range(np.uintp(own.shape[0])):
         for w in range(width):
             totals[agent, w] = own[agent, w]
-        for link in range(first, end):
-            if _is_counted(controls, ages, gaps, parent, link, agent):
+        for link in range(np.uintp(indptr[agent]), np.uintp(indptr[agent + np.uintp(1)])):
+            if counted[link]:
                 for w in range(width):
                     totals[agent, w] += payloads[link, w]
-        agents = totals[agent, width - 2]
+        agents = totals[agent, width - np.uintp(2)]
         steady[agent] = steady[agent] + 1 if agents == agents_seen[agent] else 0
         agents_seen[agent] = agents
 
