@@ -156,10 +156,10 @@ def test_stop_does_not_wait_for_a_neighbour_that_hangs(certificates: Path) -> No
             await beta.start(at_beta := Witness("beta"))
             await until(lambda: at_beta.ups and at_alpha.ups)
             (hanging,) = alpha.connections
-            assert hanging.transport is not None
-            hanging.transport.pause_reading()
+            assert hanging.stream is not None
+            asyncio.get_running_loop().remove_reader(hanging.stream.sock)
             while beta.send("alpha", bytes(1 << 20)):
-                if next(iter(beta.connections)).transport.get_write_buffer_size():  # type: ignore[union-attr]  # it is up
+                if next(iter(beta.connections)).stream.waiting:  # type: ignore[union-attr]  # it is up
                     break
             await asyncio.wait_for(beta.stop(), 5.0)
             assert not beta.connections

@@ -1,0 +1,152 @@
+"""Bytes over one connected socket, secured or plain, as callbacks of the event loop.
+
+An `ssl.SSLSocket` is read and written by the same calls as any other socket, so there is one way
+for both. One callback handles at most one record of TLS: where more has come, the loop calls again
+after all others had their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections import deque
+from typing import Protocol
+
+RECORD = 1 << 14
+"""The most that a record of TLS carries: who asks for so much leaves nothing behind in OpenSSL."""
+
+
+class User(Protocol):
+    """Whom a stream tells what happens; a call of the stream's own methods tells nothing."""
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes have arrived, cut anywhere."""
+
+    def connection_lost(self, error: OSError | None) -> None:
+        """Nothing is left of the connection; None where the other end, or this one, closed it."""
+
+
+class Stream:
+    """Sends at once what the system takes, and the rest when it takes more.
+
+    Parameters
+    ----------
+    sock : socket
+        A connected one that does not block, its handshake over. The stream closes it.
+    user : User
+        Who is told what happens.
+
+    Attributes
+    ----------
+    waiting : int
+        Bytes that the system has not taken yet.
+    """
+
+    def __init__(self, sock: socket.socket, user: User) -> None:
+        self.sock, self.user = sock, user
+        self.waiting = 0
+        self._queue: deque[bytes] = deque()
+        self._blocked = False
+        self._open = True
+        self._error: OSError | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(sock, self._read)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, before `close` only."""
+        for start in range(0, len(data), RECORD):
+            self._queue.append(data[start : start + RECORD])
+        self.waiting += len(data)
+        if not self._blocked:
+            self._flush()
+
+    def close(self, patience: float) -> None:
+        """Let what was written still go out, and say that it was all.
+
+        After so many seconds it is given up.
+        """
+        if self._open and self._deadline is None:
+            self._deadline = self._loop.call_later(patience, self.abort)
+            if not self._queue:
+                self._part()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._open:
+            self._shut()
+            self._loop.call_soon(self.user.connection_lost, self._error)
+
+    def _read(self) -> None:
+        try:
+            data = self.sock.recv(RECORD)
+        except (BlockingIOError, ssl.SSLWantReadError):  # less than a record, or none of ours
+            return None
+        except OSError as error:
+            return self._lose(error)
+        if not data:
+            return self._lose(None)
+        return self.user.data_received(data) if self._deadline is None else None
+
+    def _flush(self) -> None:
+        queue = self._queue
+        try:
+            while queue:
+                # A record that did not go out must be tried again as it was.
+                sent = self.sock.send(queue[0])
+                self.waiting -= sent
+                rest = queue.popleft()[sent:]
+                if rest:
+                    queue.appendleft(rest)
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            return self._block()
+        except OSError as error:
+            return self._fail(error)
+        if self._blocked:
+            self._blocked = False
+            self._loop.remove_writer(self.sock)
+        return None if self._deadline is None else self._part()
+
+    def _block(self) -> None:
+        if not self._blocked:
+            self._blocked = True
+            self._loop.add_writer(self.sock, self._flush)
+
+    def _part(self) -> None:
+        """Say that no more comes, and wait until the other end says so too.
+
+        A socket that is closed while bytes are unread takes back what it has sent.
+        """
+        try:
+            if isinstance(self.sock, ssl.SSLSocket):
+                with contextlib.suppress(ssl.SSLError):  # the other end's farewell is not there yet
+                    self.sock.unwrap()
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        """End soon: nothing more can be sent, but what has come before may say why."""
+        self._error = self._error or error
+        self._loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        if self._open:
+            self._read()
+            self._lose(None)
+
+    def _lose(self, error: OSError | None) -> None:
+        if self._open:
+            self._shut()
+            self.user.connection_lost(self._error or error)
+
+    def _shut(self) -> None:
+        self._open = False
+        self._loop.remove_reader(self.sock)
+        self._loop.remove_writer(self.sock)
+        if self._deadline:
+            self._deadline.cancel()
+        self._queue.clear()
+        self.sock.close()
