@@ -22,7 +22,7 @@ async def establish(
         async with asyncio.timeout(timing.handshake):
             tune(sock, timing.user_timeout)
             if credentials is not None:
-                sock = await _secured(sock, credentials, connection.dialled)
+                sock = await secured(sock, credentials, connection.dialled)
             connection.open(sock)
             await connection.settled.wait()
     except OSError as error:
@@ -33,12 +33,17 @@ async def establish(
             sock.close()
 
 
-async def _secured(sock: socket.socket, credentials: Credentials, dialled: bool) -> ssl.SSLSocket:
+async def secured(sock: socket.socket, credentials: Credentials, dialled: bool) -> ssl.SSLSocket:
     """Return a socket in the given one's place, when both ends have shown their certificates."""
     contexts = credentials.contexts()
     context = contexts.client if dialled else contexts.server
     # Without a name of the host: ids are compared by the connection itself.
-    secure = context.wrap_socket(sock, server_side=not dialled, do_handshake_on_connect=False)
+    secure = context.wrap_socket(
+        sock,
+        server_side=not dialled,
+        do_handshake_on_connect=False,
+        suppress_ragged_eofs=False,  # an end that was not announced may be anybody's doing
+    )
     try:
         await _shake_hands(secure)
     except BaseException:

@@ -8,7 +8,6 @@ after all others had their turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 from collections import deque
@@ -50,15 +49,16 @@ class Stream:
         self._queue: deque[bytes] = deque()
         self._blocked = False
         self._open = True
-        self._error: OSError | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
 
     def write(self, data: bytes) -> None:
         """Send bytes, before `close` only."""
-        for start in range(0, len(data), RECORD):
-            self._queue.append(data[start : start + RECORD])
+        if len(data) <= RECORD:
+            self._queue.append(data)
+        else:
+            self._queue += (data[at : at + RECORD] for at in range(0, len(data), RECORD))
         self.waiting += len(data)
         if not self._blocked:
             self._flush()
@@ -77,7 +77,7 @@ class Stream:
         """Close at once."""
         if self._open:
             self._shut()
-            self._loop.call_soon(self.user.connection_lost, self._error)
+            self._loop.call_soon(self.user.connection_lost, None)
 
     def _read(self) -> None:
         try:
@@ -94,12 +94,13 @@ class Stream:
         queue = self._queue
         try:
             while queue:
-                # A record that did not go out must be tried again as it was.
-                sent = self.sock.send(queue[0])
+                data = queue[0]  # and again as it is, if it does not go out: TLS wants that
+                sent = self.sock.send(data)
                 self.waiting -= sent
-                rest = queue.popleft()[sent:]
-                if rest:
-                    queue.appendleft(rest)
+                if sent == len(data):
+                    queue.popleft()
+                else:
+                    queue[0] = data[sent:]
         except (BlockingIOError, ssl.SSLWantWriteError):
             return self._block()
         except OSError as error:
@@ -121,26 +122,30 @@ class Stream:
         """
         try:
             if isinstance(self.sock, ssl.SSLSocket):
-                with contextlib.suppress(ssl.SSLError):  # the other end's farewell is not there yet
-                    self.sock.unwrap()
+                self._say_farewell(self.sock)
             self.sock.shutdown(socket.SHUT_WR)
+        except ssl.SSLWantWriteError:
+            self._block()
         except OSError as error:
             self._fail(error)
 
-    def _fail(self, error: OSError) -> None:
-        """End soon: nothing more can be sent, but what has come before may say why."""
-        self._error = self._error or error
-        self._loop.call_soon(self._end)
+    def _say_farewell(self, sock: ssl.SSLSocket) -> None:
+        try:
+            sock.unwrap()
+        except ssl.SSLWantWriteError:
+            raise
+        except ssl.SSLError:  # the other end's farewell is not there yet, but something else
+            return
 
-    def _end(self) -> None:
-        if self._open:
-            self._read()
-            self._lose(None)
+    def _fail(self, error: OSError) -> None:
+        """End soon, by this error and not by what would be read after it."""
+        self._loop.remove_reader(self.sock)
+        self._loop.call_soon(self._lose, error)
 
     def _lose(self, error: OSError | None) -> None:
         if self._open:
             self._shut()
-            self.user.connection_lost(self._error or error)
+            self.user.connection_lost(error)
 
     def _shut(self) -> None:
         self._open = False
