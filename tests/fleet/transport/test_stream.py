@@ -241,6 +241,7 @@ def test_closing_takes_nothing_back_though_the_other_end_goes_on_sending(
             far.sock.sendall(far.record(bytes(10_000)))  # without a turn for the stream to read it
             stream.write(b"enough")
             stream.close(PATIENCE)
+            stream.write(b"too late, and no longer secret")
             assert await far.read() == b"enough"
             assert not listener.lost
             await far.put(far.record(bytes(1000)))

@@ -49,12 +49,14 @@ class Stream:
         self._queue: deque[bytes] = deque()
         self._blocked = False
         self._open = True
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of closing, once it has begun
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, before `close` only."""
+        """Send bytes; after `close` or the end there is nobody to send them to."""
+        if self._deadline is not None or not self._open:
+            return
         if len(data) <= RECORD:
             self._queue.append(data)
         else:
@@ -82,7 +84,7 @@ class Stream:
     def _read(self) -> None:
         try:
             data = self.sock.recv(RECORD)
-        except (BlockingIOError, ssl.SSLWantReadError):  # less than a record, or none of ours
+        except (BlockingIOError, ssl.SSLWantReadError):  # half a record, or one of TLS's own
             return None
         except OSError as error:
             return self._lose(error)
