@@ -15,6 +15,7 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.tls import reason_of
+from coopbandits.fleet.transport import stream as stream_module
 from coopbandits.fleet.transport.handshake import secured
 from coopbandits.fleet.transport.stream import RECORD, Stream
 from coopbandits.testing.checks.links import pattern
@@ -229,6 +230,26 @@ def test_a_connection_that_was_reset_is_found_by_reading_or_writing(
 
     run(scenario(write=False))
     run(scenario(write=True))
+
+
+@loops
+@both
+def test_what_came_before_a_reset_is_read(
+    run: Run, secure: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop may call only once."""
+    monkeypatch.setattr(stream_module, "LOOK", 0.02)
+
+    async def scenario() -> None:
+        async with connected(certificates, secure) as (_, listener, far):
+            text = pattern(0, 5 * RECORD)
+            far.sock.sendall(far.record(text))
+            far.reset()
+            await until(lambda: listener.lost)
+            assert b"".join(listener.pieces) == text
+            assert listener.lost != [None]
+
+    run(scenario())
 
 
 @loops

@@ -16,6 +16,12 @@ from typing import Protocol
 RECORD = 1 << 14
 """The most that a record of TLS carries: who asks for so much leaves nothing behind in OpenSSL."""
 
+LOOK = 1.0
+"""Seconds between two looks at a socket that nobody asked for.
+
+uvloop calls only once for a connection that was reset, however much is left to read.
+"""
+
 
 class User(Protocol):
     """Whom a stream tells what happens; a call of the stream's own methods tells nothing."""
@@ -52,6 +58,7 @@ class Stream:
         self._deadline: asyncio.TimerHandle | None = None  # of closing, once it has begun
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
+        self._next_look: asyncio.Handle = self._loop.call_later(LOOK, self._look)
 
     def write(self, data: bytes) -> None:
         """Send bytes; after `close` or the end there is nobody to send them to."""
@@ -81,16 +88,25 @@ class Stream:
             self._shut()
             self._loop.call_soon(self.user.connection_lost, None)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Return whether something was there: then there may be more."""
         try:
             data = self.sock.recv(RECORD)
         except (BlockingIOError, ssl.SSLWantReadError):  # half a record, or one of TLS's own
-            return None
+            return False
         except OSError as error:
-            return self._lose(error)
+            self._lose(error)
+            return False
         if not data:
-            return self._lose(None)
-        return self.user.data_received(data) if self._deadline is None else None
+            self._lose(None)
+        elif self._deadline is None:
+            self.user.data_received(data)
+        return bool(data)
+
+    def _look(self) -> None:
+        more = self._open and self._read()
+        if self._open:
+            self._next_look = self._loop.call_later(0.0 if more else LOOK, self._look)
 
     def _flush(self) -> None:
         queue = self._queue
@@ -136,7 +152,7 @@ class Stream:
             sock.unwrap()
         except ssl.SSLWantWriteError:
             raise
-        except ssl.SSLError:  # the other end's farewell is not there yet, but something else
+        except ssl.SSLError:  # nothing has come yet, or something else than the same from there
             return
 
     def _fail(self, error: OSError) -> None:
@@ -153,6 +169,7 @@ class Stream:
         self._open = False
         self._loop.remove_reader(self.sock)
         self._loop.remove_writer(self.sock)
+        self._next_look.cancel()
         if self._deadline:
             self._deadline.cancel()
         self._queue.clear()
