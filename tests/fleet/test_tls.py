@@ -123,6 +123,8 @@ def test_a_certificate_has_one_name_or_none() -> None:
     [
         (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer"),
         (ConnectionResetError(), "the connection broke"),
+        (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), "the connection broke"),
+        (ssl.SSLWantWriteError(3, "The operation did not complete"), "the connection broke"),
         (TimeoutError(), "it took too long"),
     ],
 )

@@ -142,6 +142,8 @@ def reason_of(error: OSError | ValueError) -> str:
     """Return what went wrong with a connection or a file, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLWantWriteError):
+        return "the connection broke"
     if isinstance(error, ssl.SSLError):
         return (error.reason or "not in PEM format").lower().replace("_", " ")
     if isinstance(error, TimeoutError) and error.errno is None:

@@ -14,8 +14,8 @@ OVERHEAD = 110
 PROCESS_MB = 50.0
 """Resident memory of an agent without neighbours, as measured."""
 
-LINK_MB = 0.25
-"""Memory of one TLS connection."""
+LINK_MB = 0.05
+"""Memory of one TLS connection, as measured."""
 
 TICKET_MB = 0.0005
 """Memory of one open ticket."""

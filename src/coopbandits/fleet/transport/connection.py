@@ -9,10 +9,14 @@ dialling end sends its id first, as one byte of length and the id.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, cast
+import socket
+import ssl
+from typing import Protocol
 
 from coopbandits.fleet.tls import ALPN, peer_name, reason_of
 from coopbandits.fleet.transport import LinkEvents
+from coopbandits.fleet.transport.stream import Stream
+from coopbandits.fleet.transport.timing import Timing
 
 WELCOME = b"\x01"
 CLOSED = "the neighbour closed the link"
@@ -22,7 +26,7 @@ class Links(Protocol):
     """What a connection needs of the transport that it belongs to."""
 
     node: str
-    secure: bool
+    timing: Timing
     events: LinkEvents
     connections: set[Connection]
     """Those that are open."""
@@ -37,7 +41,7 @@ class Links(Protocol):
         """Take down a link."""
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """Bytes to and from one end, whose id is known once the connection is up.
 
     Parameters
@@ -63,7 +67,7 @@ class Connection(asyncio.Protocol):
         self.links, self.address, self.dialled = links, address, peer is not None
         self.peer = peer or ""
         self.who = address
-        self.transport: asyncio.Transport | None = None
+        self.stream: Stream | None = None
         self.up = False
         self.closing = False
         self.settled = asyncio.Event()
@@ -72,37 +76,35 @@ class Connection(asyncio.Protocol):
         self._heard = b""
         self._reason = ""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Look at the certificate, or say who dials."""
-        self.transport = cast("asyncio.Transport", transport)
+    def open(self, sock: socket.socket) -> None:
+        """Begin to talk: look at the certificate, or say who dials."""
+        self.stream = Stream(sock, self)
         self.links.connections.add(self)
-        if self.closing:
-            return
-        if self.links.secure:
-            self._prove(self.transport)
+        if isinstance(sock, ssl.SSLSocket):
+            self._prove(sock, self.stream)
         elif self.dialled:
             name = self.links.node.encode()
-            self.transport.write(bytes([len(name)]) + name)
+            self.stream.write(bytes([len(name)]) + name)
 
-    def _prove(self, transport: asyncio.Transport) -> None:
-        name = peer_name(transport.get_extra_info("peercert"))
+    def _prove(self, sock: ssl.SSLSocket, stream: Stream) -> None:
+        name = peer_name(sock.getpeercert())
         if name is None:
             return self.refuse("its certificate does not have exactly one name")
         self.who = name
-        if transport.get_extra_info("ssl_object").selected_alpn_protocol() != ALPN:
+        if sock.selected_alpn_protocol() != ALPN:
             return self.refuse(f"it does not speak {ALPN}")
         if not self.dialled:
-            return self._admit(name, transport)
+            return self._admit(name, stream)
         if name != self.peer:
             return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
         return None
 
-    def _admit(self, name: str, transport: asyncio.Transport) -> None:
+    def _admit(self, name: str, stream: Stream) -> None:
         objection = self.links.objection(name)
         if objection:
             return self.refuse(objection)
         self.peer = name
-        transport.write(WELCOME)
+        stream.write(WELCOME)
         return self._begin()
 
     def _begin(self) -> None:
@@ -132,15 +134,12 @@ class Connection(asyncio.Protocol):
         length = self._heard[0]
         if len(self._heard) > length + 1 or length == 0:
             return self.refuse("it sent something else than its name")
-        if len(self._heard) == length + 1 and self.transport is not None:
-            return self._admit(self._heard[1:].decode("ascii", "replace"), self.transport)
+        if len(self._heard) == length + 1 and self.stream is not None:
+            return self._admit(self._heard[1:].decode("ascii", "replace"), self.stream)
         return None
 
     def refuse(self, reason: str) -> None:
-        """Give up a connection that is not up; whoever waits until it is settled closes it.
-
-        A transport that is closed while a connection is being made is left half open by uvloop.
-        """
+        """Give up a connection that is not up; whoever waits until it is settled closes it."""
         self.closing = True
         if not self.settled.is_set():
             self.settled.set()
@@ -151,14 +150,14 @@ class Connection(asyncio.Protocol):
         """Take the link down soon, and let what was sent before still go out."""
         if not self.closing:
             self._close(reason)
-            if self.transport is not None:
-                self.transport.close()
+            if self.stream is not None:
+                self.stream.close(self.links.timing.close)
 
     def abort(self, reason: str) -> None:
         """Take the link down soon; what waits to be sent is lost."""
         self._close(reason)
-        if self.transport is not None:
-            self.transport.abort()
+        if self.stream is not None:
+            self.stream.abort()
 
     def _close(self, reason: str) -> None:
         self.closing = True
@@ -172,13 +171,9 @@ class Connection(asyncio.Protocol):
             self.ended.set()
             self.links.end(self, self._reason or reason)
 
-    def eof_received(self) -> None:
-        """The other end will not send any more."""
-        self.finish(CLOSED)
-
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: OSError | None) -> None:
         """The connection broke; before it was up, that is how TLS 1.3 refuses."""
-        reason = reason_of(exc) if isinstance(exc, OSError) else CLOSED
+        reason = reason_of(error) if error else CLOSED
         if not self.settled.is_set():
             self.refuse(f"it hung up before the link was up ({reason})")
         self.finish(reason)

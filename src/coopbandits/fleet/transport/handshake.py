@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
+import ssl
+from collections.abc import Callable
 from typing import Any
 
 from coopbandits.fleet.tls import Credentials, reason_of
@@ -17,40 +18,57 @@ async def establish(
     connection: Connection, sock: socket.socket, credentials: Credentials | None, timing: Timing
 ) -> None:
     """Bring a connection up, or give it up: what becomes of it is an event."""
-    tune(sock, timing.user_timeout)
-    opening = asyncio.ensure_future(_open(connection, sock, credentials, timing.close))
     try:
         async with asyncio.timeout(timing.handshake):
-            await asyncio.shield(opening)
+            tune(sock, timing.user_timeout)
+            if credentials is not None:
+                sock = await secured(sock, credentials, connection.dialled)
+            connection.open(sock)
             await connection.settled.wait()
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")
     finally:
         if not connection.up:
-            connection.closing = True
-            await _give_up(opening, sock)
             connection.abort("given up")
+            sock.close()
 
 
-async def _open(
-    connection: Connection, sock: socket.socket, credentials: Credentials | None, close: float
-) -> None:
+async def secured(sock: socket.socket, credentials: Credentials, dialled: bool) -> ssl.SSLSocket:
+    """Return a socket in the given one's place, when both ends have shown their certificates."""
+    contexts = credentials.contexts()
+    context = contexts.client if dialled else contexts.server
+    # Without a name of the host: ids are compared by the connection itself.
+    secure = context.wrap_socket(
+        sock,
+        server_side=not dialled,
+        do_handshake_on_connect=False,
+        suppress_ragged_eofs=False,  # an end that was not announced may be anybody's doing
+    )
+    try:
+        await _shake_hands(secure)
+    except BaseException:
+        secure.close()
+        raise
+    return secure
+
+
+async def _shake_hands(sock: ssl.SSLSocket) -> None:
     loop = asyncio.get_running_loop()
-    tls: dict[str, Any] = {}
-    if credentials is not None:
-        contexts = credentials.contexts()
-        context = contexts.client if connection.dialled else contexts.server
-        tls = {"ssl": context, "ssl_shutdown_timeout": close}
-    if connection.dialled:
-        name = "" if tls else None  # ids are compared by the connection itself
-        await loop.create_connection(lambda: connection, sock=sock, server_hostname=name, **tls)
-    else:
-        await loop.connect_accepted_socket(lambda: connection, sock, **tls)
+    while True:
+        try:
+            return sock.do_handshake()
+        except ssl.SSLWantReadError:
+            await _ready(sock, loop.add_reader, loop.remove_reader)
+        except ssl.SSLWantWriteError:
+            await _ready(sock, loop.add_writer, loop.remove_writer)
 
 
-async def _give_up(opening: asyncio.Future[None], sock: socket.socket) -> None:
-    """End a handshake from below: one that is cancelled in its first moment stays open for ever."""
-    if not opening.done():
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
-    await asyncio.gather(opening, return_exceptions=True)
+async def _ready(
+    sock: socket.socket, watch: Callable[..., Any], forget: Callable[[socket.socket], Any]
+) -> None:
+    ready = asyncio.Event()
+    watch(sock, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        forget(sock)

@@ -78,7 +78,7 @@ class TcpTransport(Transport):
         if credentials is None:
             require_loopback([listen, *neighbors.values()])
         self.node, self.address, self.neighbors = node, listen, dict(neighbors)
-        self.credentials, self.secure = credentials, credentials is not None
+        self.credentials = credentials
         self.timing, self.uniform, self.max_waiting = timing or Timing(), uniform, max_waiting
         self.events: LinkEvents = Nobody()
         self._links: dict[str, Connection] = {}
@@ -110,13 +110,13 @@ class TcpTransport(Transport):
     def send(self, peer: str, data: bytes) -> bool:
         """Hand bytes to a link that is up; close it if too much waits already."""
         connection = self._links.get(peer)
-        if connection is None or connection.closing or connection.transport is None:
+        if connection is None or connection.closing or connection.stream is None:
             return False
-        waiting = connection.transport.get_write_buffer_size()
+        waiting = connection.stream.waiting
         if waiting > self.max_waiting:
             connection.abort(f"{waiting} bytes wait to be sent; allowed are {self.max_waiting}")
             return False
-        connection.transport.write(data)
+        connection.stream.write(data)
         return True
 
     def drop(self, peer: str, reason: str) -> None:
