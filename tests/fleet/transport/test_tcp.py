@@ -148,6 +148,26 @@ def test_what_was_sent_before_a_drop_arrives(certificates: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_link_ends_where_its_listener_fails() -> None:
+    """Half of a message handled is worse than a link that has to be made again."""
+
+    async def scenario() -> None:
+        logged: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: logged.append(what))
+        async with (
+            agent("alpha", None, {"beta": HERE}) as (alpha, at_alpha),
+            agent("beta", None, {"alpha": alpha.address}) as (beta, at_beta),
+        ):
+            await until(lambda: at_alpha.up and at_beta.up)
+            at_alpha.heard = {"beta": None}  # type: ignore[dict-item]  # cannot be added to
+            beta.send("alpha", b"bytes")
+            await until(lambda: len(at_beta.ups) == 2)
+        assert at_alpha.downs[0] == ("beta", "what it sent could not be handled")
+        assert isinstance(logged[0]["exception"], AttributeError)
+
+    asyncio.run(scenario())
+
+
 def test_keys_may_be_changed_under_way(certificates: Path) -> None:
     """The ssl module cannot ask for it, but other ends can: here K at the beginning of a line."""
     files = {"-cert": "beta.pem", "-key": "beta-key.pem", "-CAfile": "ca.pem"}

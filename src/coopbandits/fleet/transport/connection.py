@@ -117,7 +117,11 @@ class Connection:
         if self.closing:
             return
         if self.up:
-            self.links.events.received(self.peer, data)
+            try:
+                self.links.events.received(self.peer, data)
+            except Exception:
+                self.abort("what it sent could not be handled")
+                raise  # to the event loop's log
         elif self.dialled:
             self._hear_welcome(data)
         else:
