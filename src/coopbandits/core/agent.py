@@ -285,7 +285,7 @@ class CooperativeAgent(Agent):
         self.aggregation.receive({j: messages[j] for j in sorted(messages)})
 
     def _check_neighbors(self, others: Iterable[int]) -> None:
-        strangers = [j for j in others if j not in self.view.neighbor_weights]
+        strangers = set(others).difference(self.view.neighbor_weights)
         if strangers:
             raise InputError(
                 f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "

@@ -108,6 +108,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in charter.neighbors.items()
         }
+        self.num_arms = books.agent.view.num_arms
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self.trouble = ""  # what keeps the disk from taking more
@@ -236,7 +237,7 @@ class Node:
             reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
         elif stamp.epoch != self.charter.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
-        elif stamp.num_arms != self.books.agent.view.num_arms:
+        elif stamp.num_arms != self.num_arms:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
@@ -257,8 +258,7 @@ class Node:
     # To the transport
 
     def _stamp(self, round_: int) -> Stamp:
-        arms = self.books.agent.view.num_arms
-        return Stamp(arms, self.charter.epoch, round_, self.charter.incarnation)
+        return Stamp(self.num_arms, self.charter.epoch, round_, self.charter.incarnation)
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
