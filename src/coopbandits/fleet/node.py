@@ -205,7 +205,7 @@ class Node:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
             if self._is_sound(peer, frame):
-                self._hear(peer, frame)
+                self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -247,13 +247,6 @@ class Node:
             return True
         self._refuse(peer, reason, sentence)
         return False
-
-    def _hear(self, peer: Peer, frame: DataFrame) -> None:
-        try:
-            self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
-        except DiskError as error:
-            self._note_trouble(error)
-            self.transport.drop(peer.name, str(error))  # what was heard is sent again
 
     # To the transport
 
