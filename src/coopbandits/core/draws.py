@@ -37,6 +37,9 @@ CELL_SHIFT = np.uint64(64 - CELL_BITS)
 PLACE_SHIFT = np.uint64(64 - CELL_BITS - PLACE_BITS)
 PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
 
+TINY = 2.0**-1022
+"""The smallest normal number."""
+
 
 def words(key: int, counters: Words) -> Words:
     """Return the words of one key at some counters."""
@@ -158,8 +161,8 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
         first, second = words_of(keys, counters)
         x, u = normals(first), uniforms(second)
         v = np.maximum(0.0, 1.0 + c * x) ** 3
-        with np.errstate(divide="ignore"):
-            bound = 0.5 * x * x + d * (1.0 - v + np.log(v))
+        # A v of 0 is rejected: the logarithm of TINY is as good as −∞, and raises no warning.
+        bound = 0.5 * x * x + d * (1.0 - v + np.log(np.maximum(v, TINY)))
         values[at] = d * v
         rejected = np.log(u) >= bound
         at, keys, d, c = at[rejected], keys[rejected], d[rejected], c[rejected]

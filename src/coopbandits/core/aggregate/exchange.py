@@ -39,7 +39,7 @@ def as_estimate(
         time=max(2.0, float(counts.sum())),
         num_agents=num_agents,
         anticipation=anticipation,
-        squares=float(registers[2 * num_arms :].sum()),
+        squares=float(registers[2 * num_arms]) if registers.size > 2 * num_arms else 0.0,
     )
 
 
