@@ -77,7 +77,7 @@ def normals(words: Words) -> Vector:
     c = normal_cubics().reshape(-1, 4).take(cell, axis=0)
     slopes = c[..., 1]
     values = c[..., 0] + x * (slopes + x * (c[..., 2] + x * c[..., 3]))
-    tail = slopes == 0.0  # only there, where nothing is tabulated
+    tail = slopes == 0.0  # where nothing is tabulated, and nowhere else
     if np.count_nonzero(tail):
         values[tail] = [normal_quantile(u) for u in uniforms(words[tail]).tolist()]
     return values

@@ -70,9 +70,8 @@ def flow_step(
     """
     if lambda_bound < LAMBDA_ZERO:
         return pull, rho
-    begun = 1.0 + (rho > 0)
-    rho_next = 1.0 / (begun / lambda_bound - rho)  # as `next_rho` does
-    omega = rho_next * begun / lambda_bound
+    rho_next = next_rho(rho, lambda_bound)
+    omega = rho_next * (1.0 + (rho > 0)) / lambda_bound
     return omega * pull + rho_next * rho * flows, rho_next
 
 

@@ -1,8 +1,9 @@
 """The books of one agent: its state, changed by journalled events alone.
 
-Every change is an event that is on disk before it takes effect, so before anybody is told of it. To
-open the books is to do all events again. They know of no clock, network or random source: time and
-random words are arguments, the disk is the journal's.
+Every change is an event that is on disk before it takes effect, so before anybody is told of it;
+only the end of a common round waits for the next event. To open the books is to do all events
+again. They know of no clock, network or random source: time and random words are arguments, the
+disk is the journal's.
 """
 
 from __future__ import annotations
@@ -130,8 +131,8 @@ class Books:
     def end_round(self, messages: Mapping[int, Vector]) -> None:
         """End a round with what arrived; a message that the agent refuses changes nothing.
 
-        Where all end it together, it is on disk with the next event: no neighbour is told before
-        the agent speaks again, and messages of a round that is forgotten are sent again.
+        Where all end it together, it is on disk with the next event: no message depends on it
+        before the agent speaks again, and those of a round that is forgotten are sent again.
         """
         ended = Ended({j: message.tobytes() for j, message in messages.items()})
         if not self.spoken:

@@ -96,7 +96,7 @@ class Journal:
         self._held = b""
 
     def hold(self, event: bytes) -> None:
-        """Put one event on disk together with the next one: nobody is told of it before."""
+        """Put one event on disk together with the next one; until then it may be forgotten."""
         self._held += frame(event)
 
     def compact(self, snapshot: bytes) -> None:
