@@ -10,7 +10,7 @@ import numpy as np
 from coopbandits.core.agent import Estimate, Vector
 from coopbandits.core.errors import InputError
 
-FEW = 256
+FEW = 64
 """So many values are summed sooner as Python's own numbers than by numpy that has to be woken."""
 
 
