@@ -114,6 +114,69 @@ def test_a_full_disk_refuses_and_changes_nothing() -> None:
     assert remembered(books) == before
 
 
+class Counting(MemoryDisk):
+    """A disk that counts its writes."""
+
+    writes = 0
+
+    def append(self, data: bytes) -> None:
+        self.writes += 1
+        super().append(data)
+
+
+@pytest.mark.parametrize("policy", ["dec-ts", "flood-ts"])
+def test_a_round_is_one_write(policy: str) -> None:
+    told = {"num_agents": 3} if policy == "dec-ts" else {}
+    made = world(policy, **told)
+    made.disks[0] = disk = Counting()
+    made.restart(0)
+    for _ in range(3):
+        made.step()
+    rounds, writes = books_of(made).rounds, disk.writes
+    for _ in range(10):
+        made.step()
+    assert disk.writes - writes == books_of(made).rounds - rounds == 10
+
+
+def test_a_common_round_that_was_not_on_disk_yet_is_ended_again() -> None:
+    made = world("dec-ts", num_agents=3)
+    for step in range(5):
+        made.pull(step % 3, step, 0.5)
+        made.step()
+    books, disk = books_of(made), made.disks[0]
+    rounds, before, written = books.rounds, remembered(books), disk.read()
+    assert not books.spoken
+    made.crash(0)
+    made.restart(0)
+    assert (books_of(made).rounds, books_of(made).spoken) == (rounds - 1, True)
+    made.connect()
+    made.deliver()
+    assert remembered(books_of(made)) == before
+    assert disk.read() != written, "a new snapshot"
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_common_round() -> None:
+    made = world("dec-ts", num_agents=3)
+    made.disks[0] = disk = Full(made.disks[0].read())
+    made.restart(0)
+    for step in range(5):
+        made.pull(step % 3, step, 0.5)
+        made.step()
+    disk.full = True
+    made.step(2.0)
+    assert made.node(0).trouble == "no space"
+    disk.full = False
+    for _ in range(5):
+        made.step(2.0)
+    before = remembered(books_of(made))
+    books_of(made).choose(1, None, made.now)  # whatever comes next takes the last round along
+    made.crash(0)
+    made.restart(0)
+    assert remembered(books_of(made))["rounds"] == before["rounds"]
+    assert remembered(books_of(made))["agent"]["aggregation"] == before["agent"]["aggregation"]
+    np.testing.assert_allclose(made.shares()[len(ARMS) :], made.acknowledged[len(ARMS) :])
+
+
 def test_bad_messages_are_found_among_good_ones() -> None:
     made = world("tree-ts")
     for _ in range(3):

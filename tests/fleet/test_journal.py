@@ -39,6 +39,28 @@ def test_events_come_back_behind_the_snapshot() -> None:
     assert journal.size == len(disk.data)
 
 
+def test_what_is_held_back_goes_on_disk_with_the_next_event() -> None:
+    disk = filled(1)
+    journal = Journal(disk, IDENTITY, BIRTH)
+    journal.hold(b"held 1")
+    journal.hold(b"held 2")
+    assert Journal(MemoryDisk(disk.read()), IDENTITY, BIRTH).events == [b"event 0"]
+    journal.append(b"next")
+    journal.append(b"last")
+    expected = [b"event 0", b"held 1", b"held 2", b"next", b"last"]
+    assert Journal(disk, IDENTITY, BIRTH).events == expected
+    assert journal.size == len(disk.data)
+
+
+def test_what_is_held_back_is_in_a_new_snapshot() -> None:
+    disk = filled()
+    journal = Journal(disk, IDENTITY, BIRTH)
+    journal.hold(b"held")
+    journal.compact(b"snapshot of all")
+    journal.append(b"next")
+    assert Journal(disk, IDENTITY, BIRTH).events == [b"next"]
+
+
 def test_whatever_is_torn_off_the_end_only_whole_records_are_left() -> None:
     data = filled().read()
     start = len(filled(0).data)

@@ -285,7 +285,7 @@ class CooperativeAgent(Agent):
         self.aggregation.receive({j: messages[j] for j in sorted(messages)})
 
     def _check_neighbors(self, others: Iterable[int]) -> None:
-        strangers = [j for j in others if j not in self.view.neighbor_weights]
+        strangers = set(others).difference(self.view.neighbor_weights)
         if strangers:
             raise InputError(
                 f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "
@@ -346,7 +346,7 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     The mean of an arm stays, its uncertainty shrinks, so that a burst of choices before the first
     reward spreads over the arms. An arm never seen is expected to be average.
     """
-    if not open_pulls.any():
+    if not np.count_nonzero(open_pulls):
         return estimate
     seen = estimate.counts > NO_INFORMATION * estimate.num_agents
     total = estimate.counts[seen].sum()

@@ -22,7 +22,7 @@ Words = NDArray[np.uint64]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
-ONE, _12, _27, _30, _31 = (np.uint64(number) for number in (1, 12, 27, 30, 31))
+ONE, TWO, _12, _27, _30, _31 = (np.uint64(number) for number in (1, 2, 12, 27, 30, 31))
 
 CELL_BITS = 11
 """The unit interval is cut into 2^11 cells, each with its own cubic."""
@@ -36,6 +36,9 @@ TAIL_CELLS = 28
 CELL_SHIFT = np.uint64(64 - CELL_BITS)
 PLACE_SHIFT = np.uint64(64 - CELL_BITS - PLACE_BITS)
 PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
+
+TINY = 2.0**-1022
+"""The smallest normal number."""
 
 
 def words(key: int, counters: Words) -> Words:
@@ -72,9 +75,10 @@ def normals(words: Words) -> Vector:
     cell = (words >> CELL_SHIFT).astype(np.int64)
     x = ((words >> PLACE_SHIFT) & PLACE_MASK).astype(np.float64)
     c = normal_cubics().reshape(-1, 4).take(cell, axis=0)
-    values = c[..., 0] + x * (c[..., 1] + x * (c[..., 2] + x * c[..., 3]))
-    tail = (cell < TAIL_CELLS) | (cell >= (1 << CELL_BITS) - TAIL_CELLS)
-    if tail.any():
+    slopes = c[..., 1]
+    values = c[..., 0] + x * (slopes + x * (c[..., 2] + x * c[..., 3]))
+    tail = slopes == 0.0  # where nothing is tabulated, and nowhere else
+    if np.count_nonzero(tail):
         values[tail] = [normal_quantile(u) for u in uniforms(words[tail]).tolist()]
     return values
 
@@ -152,17 +156,15 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
     d = shapes - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
     values = np.zeros(shapes.size)
-    open_places = np.arange(shapes.size)
-    trial = 0
-    while open_places.size:
-        counters = np.full(open_places.size, 2 * trial, dtype=np.uint64)
-        x = normals(words_of(keys[open_places], counters))
-        u = uniforms(words_of(keys[open_places], counters + np.uint64(1)))
-        v = np.maximum(0.0, 1.0 + c[open_places] * x) ** 3
-        with np.errstate(divide="ignore"):
-            bound = 0.5 * x * x + d[open_places] * (1.0 - v + np.log(v))
-        taken = np.log(u) < bound
-        values[open_places[taken]] = d[open_places[taken]] * v[taken]
-        open_places = open_places[~taken]
-        trial += 1
+    at, counters = np.arange(shapes.size), np.array([[0], [1]], dtype=np.uint64)
+    while at.size:
+        first, second = words_of(keys, counters)
+        x, u = normals(first), uniforms(second)
+        v = np.maximum(0.0, 1.0 + c * x) ** 3
+        # A v of 0 is rejected: the logarithm of TINY is as good as −∞, and raises no warning.
+        bound = 0.5 * x * x + d * (1.0 - v + np.log(np.maximum(v, TINY)))
+        values[at] = d * v
+        rejected = np.log(u) >= bound
+        at, keys, d, c = at[rejected], keys[rejected], d[rejected], c[rejected]
+        counters = counters + TWO
     return values

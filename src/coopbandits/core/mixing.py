@@ -44,7 +44,7 @@ def weighted_sum(
     """Return (P y)_i = P_ii y_i + Σ_j P_ij y_j, the neighbours in the order of `messages`."""
     total = own_weight * own
     for neighbor, values in messages.items():
-        total = total + weights[neighbor] * values
+        total += weights[neighbor] * values
     return total
 
 

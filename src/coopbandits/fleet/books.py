@@ -1,8 +1,9 @@
 """The books of one agent: its state, changed by journalled events alone.
 
-Every change is an event that is on disk before it takes effect, so before anybody is told of it. To
-open the books is to do all events again. They know of no clock, network or random source: time and
-random words are arguments, the disk is the journal's.
+Every change is an event that is on disk before it takes effect, so before anybody is told of it;
+only the end of a common round waits for the next event. To open the books is to do all events
+again. They know of no clock, network or random source: time and random words are arguments, the
+disk is the journal's.
 """
 
 from __future__ import annotations
@@ -128,8 +129,17 @@ class Books:
         return self.sent[self.rounds + 1]
 
     def end_round(self, messages: Mapping[int, Vector]) -> None:
-        """End a round with what arrived; a message that the agent refuses changes nothing."""
-        self._log(Ended({j: message.tobytes() for j, message in messages.items()}))
+        """End a round with what arrived; a message that the agent refuses changes nothing.
+
+        Where all end it together, it is on disk with the next event: no message depends on it
+        before the agent speaks again, and those of a round that is forgotten are sent again.
+        """
+        ended = Ended({j: message.tobytes() for j, message in messages.items()})
+        if not self.spoken:
+            self._log(ended)
+            return
+        self._do(ended)
+        self.journal.hold(events.encode(ended))
 
     def outgoing(self) -> dict[int, Vector | None]:
         """Return what the agent has to say now, by neighbour."""
@@ -165,7 +175,15 @@ class Books:
         self._do(event)
 
     def _do(self, event: Event, *, again: bool = False) -> None:
-        match event:
+        match event:  # the most frequent ones first
+            case Ended(messages):
+                try:
+                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
+                except InputError:
+                    if not again:
+                        raise
+            case Spoke():
+                self._speak()
             case Chose(arm, now):
                 self.tickets.add(arm, now)
                 self.agent.open_pulls[arm] += 1
@@ -175,14 +193,6 @@ class Books:
                 self.agent.abandon(self.tickets.open.pop(number).arm)
             case Met(degrees):
                 self._meet(degrees)
-            case Spoke():
-                self._speak()
-            case Ended(messages):
-                try:
-                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
-                except InputError:
-                    if not again:
-                        raise
 
     def _meet(self, degrees: dict[int, int]) -> None:
         fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)

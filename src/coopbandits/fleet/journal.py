@@ -70,6 +70,9 @@ class Journal:
     torn: int = 0
     """Bytes of a torn last record, cut off when the journal was opened."""
 
+    _held: bytes = b""
+    """Records that go on disk together with the next one."""
+
     def _note_sizes(self) -> None:
         self._snapshot_size = len(self.snapshot)
         self._events_size = sum(PREFIX.size + len(event) for event in self.events)
@@ -86,15 +89,20 @@ class Journal:
         return self._events_size > max(SMALLEST, GROWTH * self._snapshot_size)
 
     def append(self, event: bytes) -> None:
-        """Put one event on disk."""
-        framed = frame(event)
+        """Put one event on disk, behind those that were held back."""
+        framed = self._held + frame(event)
         self.disk.append(framed)
         self._events_size += len(framed)
+        self._held = b""
+
+    def hold(self, event: bytes) -> None:
+        """Put one event on disk together with the next one; until then it may be forgotten."""
+        self._held += frame(event)
 
     def compact(self, snapshot: bytes) -> None:
         """Begin anew with a snapshot of all that happened so far."""
         self.disk.replace(MAGIC + self._head + frame(snapshot))
-        self._snapshot_size, self._events_size = len(snapshot), 0
+        self._snapshot_size, self._events_size, self._held = len(snapshot), 0, b""
         self.snapshot, self.events = NOTHING, []
 
 

@@ -108,6 +108,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in charter.neighbors.items()
         }
+        self.num_arms = books.agent.view.num_arms
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self.trouble = ""  # what keeps the disk from taking more
@@ -204,7 +205,7 @@ class Node:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
             if self._is_sound(peer, frame):
-                self._hear(peer, frame)
+                self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -236,7 +237,7 @@ class Node:
             reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
         elif stamp.epoch != self.charter.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
-        elif stamp.num_arms != self.books.agent.view.num_arms:
+        elif stamp.num_arms != self.num_arms:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
@@ -247,18 +248,10 @@ class Node:
         self._refuse(peer, reason, sentence)
         return False
 
-    def _hear(self, peer: Peer, frame: DataFrame) -> None:
-        try:
-            self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
-        except DiskError as error:
-            self._note_trouble(error)
-            self.transport.drop(peer.name, str(error))  # what was heard is sent again
-
     # To the transport
 
     def _stamp(self, round_: int) -> Stamp:
-        arms = self.books.agent.view.num_arms
-        return Stamp(arms, self.charter.epoch, round_, self.charter.incarnation)
+        return Stamp(self.num_arms, self.charter.epoch, round_, self.charter.incarnation)
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now

@@ -111,8 +111,9 @@ class Runtime:
     def received(self, peer: str, data: bytes) -> None:
         """Hand on; it may have been what the next round waited for."""
         self.node.received(peer, data)
-        self.node.tick()
-        self._arm()
+        if self.node.next_tick < self._armed:
+            self.node.tick()
+            self._arm()
 
     def link_down(self, peer: str, reason: str) -> None:
         """Hand on."""
@@ -125,7 +126,7 @@ class Runtime:
     # The clock's
 
     def _on_tick(self) -> None:
-        self._armed = math.inf
+        self._timer, self._armed = None, math.inf
         self.node.tick()
         self._arm()
 

@@ -73,12 +73,16 @@ def read_arrivals(
         if j in stamped or not stamps[j]
     }
     _check(values, messages, own.size)
+    rows = np.array([values.get(j, own) for j in stamps]).reshape(len(stamps), own.size)
+    if len(values) == len(stamps) and not stamped:
+        nobody = np.zeros(len(stamps), dtype=bool)
+        return Arrived(rows, ~nobody, nobody, nobody, whole=True)
     return Arrived(
-        np.array([values.get(j, own) for j in stamps]).reshape(len(stamps), own.size),
+        rows,
         np.array([j in values for j in stamps], dtype=bool),
         np.array([j in stamped for j in stamps], dtype=bool),
         np.array([stamped.get(j, 0.0) < 0.0 for j in stamps], dtype=bool),
-        len(values) == len(stamps) and not stamped,
+        whole=False,
     )
 
 

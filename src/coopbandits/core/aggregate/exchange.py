@@ -10,6 +10,9 @@ import numpy as np
 from coopbandits.core.agent import Estimate, Vector
 from coopbandits.core.errors import InputError
 
+FEW = 64
+"""So many values are summed sooner as Python's own numbers than by numpy that has to be woken."""
+
 
 def add_pull(pair: Vector, arm: int, reward: float, weight: float) -> None:
     """Add one pull to an array of K reward sums and K pull counts."""
@@ -36,7 +39,7 @@ def as_estimate(
         time=max(2.0, float(counts.sum())),
         num_agents=num_agents,
         anticipation=anticipation,
-        squares=float(registers[2 * num_arms :].sum()),
+        squares=float(registers[2 * num_arms]) if registers.size > 2 * num_arms else 0.0,
     )
 
 
@@ -70,8 +73,9 @@ def check_vectors(messages: Mapping[int, Vector], *sizes: int) -> None:
 
 def all_finite(values: Vector) -> bool:
     """Return whether all values of a vector are finite."""
-    # A finite sum of squares says so in a third of the time; huge ones overflow: look again.
-    return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())
+    # A finite sum, of squares where there are many, says so sooner; huge ones overflow: look again.
+    total = sum(values.tolist()) if values.size <= FEW else np.vdot(values, values)
+    return math.isfinite(total) or bool(np.isfinite(values).all())
 
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:

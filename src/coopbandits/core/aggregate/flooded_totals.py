@@ -86,10 +86,12 @@ class FloodedTotals(Aggregation):
         """Return [own number, number heard | the entries that the neighbour may not have]."""
         at = self.places[neighbor]
         arrived = float(self.arrived[at])
+        header = np.array([self.rounds + 1.0, self.heard[at]])
+        if max(self.changed.tolist()) <= arrived:
+            return header
         news = self.changed > arrived
         if arrived > 0.0:
             news &= self.sources != neighbor
-        header = np.array([self.rounds + 1.0, self.heard[at]])
         return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:

@@ -43,6 +43,9 @@ Messages that did not arrive; flows taken back because the other end had missed 
 that started again with a plain step; stages with a lost message; mixed counts below the own pulls.
 """
 
+NO_PULL = np.array([-1.0, 0.0])
+"""Arm and reward of the last pull where there was none this round."""
+
 
 class StagedMixing(Aggregation):
     """Delayed network totals, exact to the precision of C mixing steps.
@@ -113,7 +116,7 @@ class StagedMixing(Aggregation):
         self.accumulated = np.zeros(size)
         self.settled = np.zeros(size)
         self.own = np.zeros(size)  # own pulls that have gone in flight
-        self.last_pull = np.array([-1.0, 0.0])  # arm and reward, arm −1 for none this round
+        self.last_pull = NO_PULL
         self.missed = np.zeros(len(self.neighbors), np.int64)  # 1: not heard in the last round
         self.stamps = np.zeros(len(self.neighbors), np.int64)  # 1: messages have a stamp
         self.faults = np.zeros(len(COUNTERS), np.int64)
@@ -187,7 +190,7 @@ class StagedMixing(Aggregation):
             self._mix(arrived, payload)
             if not arrived.whole:
                 self._note_faults(arrived)
-        self.last_pull = np.array([-1.0, 0.0])
+        self.last_pull = NO_PULL
         self.rounds += 1
         if self.rounds == self.initial_rounds:
             self._next_stage()
@@ -214,7 +217,7 @@ class StagedMixing(Aggregation):
             parts.append(self.accumulated)
         if self.neighbor_pulls:
             parts.append(self.last_pull)
-        return np.concatenate(parts)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
 
     def _mix(self, arrived: Arrived, payload: Vector) -> None:
         """Move values over the links that were heard; the others move nothing and restart."""

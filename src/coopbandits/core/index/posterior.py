@@ -84,7 +84,8 @@ def beta_draw_index(estimate: Estimate, word: int) -> Vector:
     c is the estimate's anticipation, 1 where nothing is anticipated.
     """
     # Mixing may leave sums beyond the counts by rounding.
-    wins = np.clip(estimate.sums, 0.0, np.maximum(estimate.counts, 0.0))
-    losses = np.maximum(estimate.counts - wins, 0.0)
+    counts = np.maximum(estimate.counts, 0.0)
+    wins = np.minimum(np.maximum(estimate.sums, 0.0), counts)
+    losses = counts - wins
     c = estimate.anticipation
     return betas(word, 1.0 + c * wins, 1.0 + c * losses)
