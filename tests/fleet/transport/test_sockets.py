@@ -56,11 +56,11 @@ def test_a_socket_sends_at_once_and_breaks_soon() -> None:
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1500
 
 
-def test_pauses_double_up_to_the_longest_and_half_is_chance() -> None:
+def test_pauses_grow_up_to_the_longest_and_half_is_chance() -> None:
     timing = Timing(first_pause=0.02, longest_pause=5.0)
-    assert [timing.pause(n, 1.0) for n in (0, 1, 2, 7)] == [0.02, 0.04, 0.08, 2.56]
-    assert timing.pause(8, 1.0) == timing.pause(10**6, 1.0) == 5.0
-    assert timing.pause(3, 0.0) == 0.08
+    assert [timing.pause(n, 1.0) for n in (0, 1, 2, 4)] == [0.02, 0.03, 0.045, 0.10125]
+    assert timing.pause(14, 1.0) == timing.pause(10**6, 1.0) == 5.0
+    assert timing.pause(2, 0.0) == 0.0225
     assert all(0.0 <= chance() < 1.0 for _ in range(100))
 
 

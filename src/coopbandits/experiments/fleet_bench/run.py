@@ -80,6 +80,7 @@ class Plan:
     cases: tuple[Case, ...] = (
         Case("flood-ts", 200.0),
         Case("flood-ts", 200.0, 20.0),
+        Case("flood-ts", FREE),
         Case("dec-ts", FREE),
         Case("dducb", FREE),
     )

@@ -188,7 +188,7 @@ class TcpTransport(Transport):
             if connection is not None:
                 since = loop.time()
                 await connection.ended.wait()
-                if loop.time() - since >= self.timing.longest_pause:
+                if loop.time() - since >= self.timing.proven:
                     failures = 0
             await asyncio.sleep(self.timing.pause(failures, self.uniform()))
             failures += 1

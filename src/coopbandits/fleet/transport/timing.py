@@ -21,8 +21,10 @@ class Timing:
     close : float
         For bytes that were sent before a link was closed.
     first_pause, longest_pause : float
-        Between two attempts to dial. Pauses double, and begin anew after a link that was up for
-        at least the longest pause.
+        Between two attempts to dial. Each is half as long again as the one before: who was away
+        for a while waits a third of that at the most.
+    proven : float
+        That a link must have been up for pauses to begin anew.
     """
 
     connect: float = 1.0
@@ -31,10 +33,11 @@ class Timing:
     close: float = 1.0
     first_pause: float = 0.02
     longest_pause: float = 5.0
+    proven: float = 1.0
 
     def pause(self, failures: int, uniform: float) -> float:
         """Return how long to wait after so many failures in a row: half of it is up to chance."""
-        whole = min(self.longest_pause, self.first_pause * 2.0 ** min(failures, 60))
+        whole = min(self.longest_pause, self.first_pause * 1.5 ** min(failures, 60))
         return whole * (0.5 + 0.5 * uniform)
 
 
