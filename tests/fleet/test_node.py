@@ -237,16 +237,18 @@ def test_messages_of_rounds_behind_and_far_ahead() -> None:
     assert node.peers["n1"].frames["duplicate"] == 1
 
 
-def test_a_bad_message_of_a_synchronous_round_is_asked_for_again() -> None:
+@pytest.mark.parametrize("values", [[0.0] * 5, [np.nan] * 4, [np.inf, 0.0, 0.0, 0.0]])
+def test_a_bad_message_of_a_synchronous_round_is_asked_for_again(values: list[float]) -> None:
     world = quiet(SYNCHRONOUS)
     node = world.node(0)
     world.now += 1.0
     node.tick()
-    rounds = node.books.rounds
+    rounds, before = node.books.rounds, state(node.books)
     if not node.books.spoken:
         pytest.fail("the agent has not spoken")
-    node.received("n1", encode_data(stamp(world, round=rounds + 1), np.zeros(5)))
+    node.received("n1", encode_data(stamp(world, round=rounds + 1), np.array(values)))
     assert refused(node, "impossible") == 1
+    assert (node.books.rounds, state(node.books)) == (rounds, before)
     assert world.broken[0][:2] == (0, 1)
     for _ in range(5):
         world.step()

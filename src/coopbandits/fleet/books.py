@@ -134,12 +134,13 @@ class Books:
         Where all end it together, it is on disk with the next event: no message depends on it
         before the agent speaks again, and those of a round that is forgotten are sent again.
         """
-        ended = Ended({j: message.tobytes() for j, message in messages.items()})
-        if not self.spoken:
-            self._log(ended)
-            return
-        self._do(ended)
-        self.journal.hold(events.encode(ended))
+        ended = events.encode(Ended({j: message.tobytes() for j, message in messages.items()}))
+        if self.spoken:
+            self._end_round(messages)
+            self.journal.hold(ended)
+        else:
+            self.journal.append(ended)
+            self._end_round(messages)
 
     def outgoing(self) -> dict[int, Vector | None]:
         """Return what the agent has to say now, by neighbour."""
