@@ -21,7 +21,7 @@ SQUEEZE, SQUEEZED_FROM = 0.2, 0.31
 """Who is below one and above the other need not be looked at more closely; see `play_betas`."""
 
 
-@njit
+@njit(inline="always")
 def play_normals(word: Any, scratch: Any, sigma: float, cubics: Any) -> int:
     """Return the arm of the largest of m_k + s_k σ z_k, from s in row 1 and m/s in row 2."""
     num_arms = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end

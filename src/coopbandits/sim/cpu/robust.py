@@ -51,7 +51,7 @@ def posterior_of(
     return Posterior(NORMAL, 0.0, sigma, int(policy.sigma == "estimate"))
 
 
-@njit
+@njit(inline="always")
 def choose_robust(
     posterior: Any, rows: Any, agent: int, factor: float, num_agents: float, ahead: float,
     word: Any, cubics: Any, scratch: Any,
@@ -107,7 +107,7 @@ def _write_ucb(
         scratch[0, k] = ucb(reward, count, NO_INFORMATION * num_agents, exploration)
 
 
-@njit
+@njit(inline="always")
 def _normal_posteriors(rows: Any, agent: int, factor: float, average: float, scratch: Any) -> None:
     """Write standard deviations in units of σ, and means in units of those."""
     half = np.uintp(scratch.shape[1])
