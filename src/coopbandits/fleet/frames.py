@@ -69,7 +69,7 @@ class Stamp(msgspec.Struct, frozen=True):
     epoch : int
         Start of learning, in seconds since 1970.
     round : int
-        The round that a vector belongs to; otherwise the one that the sender is in.
+        The round that a vector belongs to; otherwise how many the sender has ended.
     incarnation : int
         How often the sender was started.
     """
