@@ -46,6 +46,8 @@ that started again with a plain step; stages with a lost message; mixed counts b
 NO_PULL = np.array([-1.0, 0.0])
 """Arm and reward of the last pull where there was none this round."""
 
+NO_PULL.flags.writeable = False  # all agents share it
+
 
 class StagedMixing(Aggregation):
     """Delayed network totals, exact to the precision of C mixing steps.

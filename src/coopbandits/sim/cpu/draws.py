@@ -22,9 +22,22 @@ SQUEEZE, SQUEEZED_FROM = 0.2, 0.31
 
 
 @njit(inline="always")
+def normal_posteriors(rows: Any, row: int, factor: float, prior: float, scratch: Any) -> None:
+    """Write what `play_normals` reads; the prior counts as one pull of reward `prior`.
+
+    `factor` times a row holds K reward sums and K counts.
+    """
+    half = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end
+    for k in range(half):
+        scratch[1, k] = 1.0 / math.sqrt(1.0 + factor * rows[row, half + k])
+    for k in range(half):
+        scratch[2, k] = (prior + factor * rows[row, k]) * scratch[1, k]
+
+
+@njit(inline="always")
 def play_normals(word: Any, scratch: Any, sigma: float, cubics: Any) -> int:
     """Return the arm of the largest of m_k + s_k σ z_k, from s in row 1 and m/s in row 2."""
-    num_arms = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end
+    num_arms = np.uintp(scratch.shape[1])
     for k in range(num_arms):
         draw = normal(word_at(word, k), cubics)
         scratch[0, k] = scratch[1, k] * (scratch[2, k] + sigma * draw)
@@ -44,6 +57,17 @@ def play_normals(word: Any, scratch: Any, sigma: float, cubics: Any) -> int:
 def may_tie(best: float, second: float) -> bool:
     """Tell whether two indices are so near that the rule for ties has to decide."""
     return best - second <= ROUNDING * max(1.0, abs(best))
+
+
+@njit
+def beta_posteriors(rows: Any, row: int, factor: float, ahead: float, scratch: Any) -> None:
+    """Write what `play_betas` reads; `ahead` is the anticipation c, `factor` as above."""
+    half = np.uintp(scratch.shape[1])
+    for k in range(half):
+        reward, count = factor * rows[row, k], factor * rows[row, half + k]
+        wins = min(max(0.0, reward), max(0.0, count))
+        scratch[1, k] = 1.0 + ahead * wins
+        scratch[2, k] = 1.0 + ahead * max(count - wins, 0.0)
 
 
 @njit

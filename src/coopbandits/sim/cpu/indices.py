@@ -15,7 +15,14 @@ from numba import njit
 
 from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.index import normal_upper as normal_upper_source
-from coopbandits.sim.cpu.draws import ROUNDING, may_tie, play_betas, play_normals
+from coopbandits.sim.cpu.draws import (
+    ROUNDING,
+    beta_posteriors,
+    may_tie,
+    normal_posteriors,
+    play_betas,
+    play_normals,
+)
 from coopbandits.sim.cpu.leaves import best_arm, normal_quantile, word_at
 
 UCB, INFLATED, UCL, BAYES, NORMAL_DRAW, BETA_DRAW = range(6)
@@ -166,23 +173,12 @@ def _draw_normals(
     cubics: Any, lasts: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Choose by draws from normal posteriors with a standard normal prior."""
-    num_arms = scratch.shape[1]
     for agent in range(start, end):
         if agent == start or own.shape[0] > 1:
             row = agent if own.shape[0] > 1 else 0
-            _normal_posteriors(own, row, num_arms, num_agents * precision, scratch)
+            normal_posteriors(own, row, num_agents * precision, 0.0, scratch)
         word = word_at(words_from[agent], done)
         lasts[agent] = play_normals(word, scratch, 1.0, cubics)
-
-
-@njit
-def _normal_posteriors(own: Any, row: int, num_arms: int, factor: float, scratch: Any) -> None:
-    """Write standard deviations, and means in units of them."""
-    half = np.uintp(num_arms)
-    for k in range(half):
-        scratch[1, k] = 1.0 / math.sqrt(1.0 + factor * own[row, half + k])
-    for k in range(half):
-        scratch[2, k] = factor * own[row, k] * scratch[1, k]
 
 
 @njit
@@ -191,23 +187,11 @@ def _draw_betas(
     lasts: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Choose by draws from Beta posteriors with a uniform prior."""
-    num_arms = scratch.shape[1]
     for agent in range(start, end):
         if agent == start or own.shape[0] > 1:
             row = agent if own.shape[0] > 1 else 0
-            _beta_posteriors(own, row, num_arms, num_agents, scratch)
+            beta_posteriors(own, row, num_agents, 1.0, scratch)
         lasts[agent] = play_betas(word_at(words_from[agent], done), scratch, cubics)
-
-
-@njit
-def _beta_posteriors(own: Any, row: int, num_arms: int, num_agents: float, scratch: Any) -> None:
-    """Write a and b."""
-    half = np.uintp(num_arms)  # unsigned: nothing counts from the end
-    for k in range(half):
-        total, count = num_agents * own[row, k], num_agents * own[row, half + k]
-        wins = min(max(0.0, total), max(0.0, count))
-        scratch[1, k] = 1.0 + wins
-        scratch[2, k] = 1.0 + max(0.0, count - wins)
 
 
 @njit

@@ -11,7 +11,12 @@ from numba import njit
 from coopbandits.core.agent import NO_INFORMATION
 from coopbandits.core.index import posterior as posterior_source
 from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
-from coopbandits.sim.cpu.draws import play_betas, play_normals
+from coopbandits.sim.cpu.draws import (
+    beta_posteriors,
+    normal_posteriors,
+    play_betas,
+    play_normals,
+)
 from coopbandits.sim.cpu.leaves import best_arm, ucb
 
 UCB, NORMAL, BETA = range(3)
@@ -62,7 +67,7 @@ def choose_robust(
     squares; `ahead` is the anticipation c. See `core.index.posterior` and `core.index.ucb`.
     """
     if posterior.kind == BETA:
-        _beta_posteriors(rows, agent, factor, ahead, scratch)
+        beta_posteriors(rows, agent, factor, ahead, scratch)
         return play_betas(word, scratch, cubics)
     num_arms = scratch.shape[1]
     total, pulls = 0.0, 0.0
@@ -79,19 +84,8 @@ def choose_robust(
             scratch[1], scratch[2] = 1.0, 0.0
             return play_normals(word, scratch, 1.0, cubics)
     average = total / pulls if pulls > 0.0 else 0.0
-    _normal_posteriors(rows, agent, factor * ahead, average, scratch)
+    normal_posteriors(rows, agent, factor * ahead, average, scratch)
     return play_normals(word, scratch, spread, cubics)
-
-
-@njit
-def _beta_posteriors(rows: Any, agent: int, factor: float, ahead: float, scratch: Any) -> None:
-    """Write a and b."""
-    half = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end
-    for k in range(half):
-        reward, count = factor * rows[agent, k], factor * rows[agent, half + k]
-        wins = min(max(0.0, reward), max(0.0, count))
-        scratch[1, k] = 1.0 + ahead * wins
-        scratch[2, k] = 1.0 + ahead * max(count - wins, 0.0)
 
 
 @njit
@@ -100,21 +94,11 @@ def _write_ucb(
     scratch: Any,
 ) -> None:  # fmt: skip
     """Write the indices."""
-    half = np.uintp(scratch.shape[1])
+    half = np.uintp(scratch.shape[1])  # unsigned: nothing counts from the end
     exploration = scale * math.log(max(2.0, pulls))
     for k in range(half):
         reward, count = factor * rows[agent, k], factor * rows[agent, half + k]
         scratch[0, k] = ucb(reward, count, NO_INFORMATION * num_agents, exploration)
-
-
-@njit(inline="always")
-def _normal_posteriors(rows: Any, agent: int, factor: float, average: float, scratch: Any) -> None:
-    """Write standard deviations in units of σ, and means in units of those."""
-    half = np.uintp(scratch.shape[1])
-    for k in range(half):
-        scratch[1, k] = 1.0 / math.sqrt(1.0 + factor * rows[agent, half + k])
-    for k in range(half):
-        scratch[2, k] = (average + factor * rows[agent, k]) * scratch[1, k]
 
 
 @njit
