@@ -5,7 +5,7 @@ from html import unescape
 
 from matplotlib.figure import Figure
 
-from coopbandits.plots import Section, Table, html_page, html_report
+from coopbandits.plots import Section, Table, html_page
 
 NASTY = "</pre></title><b>x</b> & \"y\" 'z'"
 
@@ -13,8 +13,9 @@ NASTY = "</pre></title><b>x</b> & \"y\" 'z'"
 def page(settings: dict[str, object] | None = None) -> str:
     figure = Figure()
     figure.subplots().plot([1, 2])
-    table = [("name", "mean"), (NASTY, "1")]
-    return html_report(NASTY, NASTY, [(NASTY, figure)], [(NASTY, table)], settings or {"a": NASTY})
+    table = Table([("name", "mean"), (NASTY, "1")])
+    section = Section(NASTY, figures=[(NASTY, figure)], tables=[table])
+    return html_page(NASTY, NASTY, [section], settings or {"a": NASTY})
 
 
 def settings_of(text: str) -> str:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.scores import Score, Standing, score, standings
 from coopbandits.experiments.suite import FLOODED, YARDSTICK, Plan, Scenario
-from coopbandits.plots import figure_bytes, html_report, score_figure
+from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import short
 from coopbandits.results.statistics import columns, number, plural
 from coopbandits.results.storage import (
@@ -72,11 +72,11 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     scores = score(plan, done.results)
     groups = list(group(plan, scores))
     files = {"leaderboard.csv": as_csv(scores).encode("utf-8")}
-    for part in groups:
-        figure = draw(part)
+    figures = [draw(part) for part in groups]
+    for part, figure in zip(groups, figures, strict=True):
         for kind in ("svg", "png"):
             files[f"{FILES[part.yardstick]}.{kind}"] = figure_bytes(figure, kind)
-    files["leaderboard.html"] = _page(plan, groups).encode("utf-8")
+    files["leaderboard.html"] = _page(plan, groups, figures).encode("utf-8")
     write_files({folder / name: content for name, content in files.items()})
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
 
@@ -208,16 +208,19 @@ def draw(part: Group) -> Figure:
     )
 
 
-def _page(plan: Plan, groups: Sequence[Group]) -> str:
-    tables = [(_lead(plan, part), [HEADER, *map(_standing_row, part.standings)]) for part in groups]
+def _page(plan: Plan, groups: Sequence[Group], figures: Sequence[Figure]) -> str:
+    leads = [_lead(plan, part) for part in groups]
+    sections = [Section("", figures=list(zip(leads, figures, strict=True)))]
+    for lead, part in zip(leads, groups, strict=True):
+        rows = [HEADER, *map(_standing_row, part.standings)]
+        sections.append(Section(lead, tables=[Table(rows, left=(1,))]))
     for part in groups:
         for scenario in part.scenarios:
             rows = [SCENARIO_HEADER, *map(_scenario_row, _rows_of(scenario, part.scores))]
-            tables.append((f"{scenario.name}: {scenario.probes}", rows))
-    return html_report(
+            sections.append(Section(f"{scenario.name}: {scenario.probes}", tables=[Table(rows)]))
+    return html_page(
         title="Leaderboard of cooperative bandits",
         lead="Every policy in every scenario, on the same random rewards.",
-        figures=[(_lead(plan, part), draw(part)) for part in groups],
-        tables=tables,
+        sections=sections,
         settings=_meta(plan),
     )

@@ -6,7 +6,7 @@ matplotlib is loaded when something is drawn, so that those who only simulate ne
 from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.panels import Panel, panel_figure
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
-from coopbandits.plots.report import Section, Table, html_page, html_report
+from coopbandits.plots.report import Section, Table, html_page
 from coopbandits.plots.scaling import scaling_figure
 from coopbandits.plots.scores import score_figure
 
@@ -18,7 +18,6 @@ __all__ = [
     "draw_regret",
     "figure_bytes",
     "html_page",
-    "html_report",
     "panel_figure",
     "regret_figure",
     "scaling_figure",

@@ -50,23 +50,10 @@ class Section(NamedTuple):
     tables: Sequence[Table] = ()
 
 
-def html_report(
-    title: str,
-    lead: str,
-    figures: Sequence[tuple[str, Figure]],
-    tables: Sequence[tuple[str, Sequence[Sequence[str]]]],
-    settings: Mapping[str, Any],
-) -> str:
-    """Return a page of some figures and tables as text."""
-    sections = [Section("", figures=figures)]
-    sections += [Section(caption, tables=[Table(rows)]) for caption, rows in tables]
-    return html_page(title, lead, sections, settings)
-
-
 def html_page(
     title: str, lead: str, sections: Sequence[Section], settings: Mapping[str, Any]
 ) -> str:
-    """Return a page of any sections as text."""
+    """Return a page as text."""
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{escape(lead)}</p>"]
     parts += map(_section, sections)
     parts.append(f"<h2>Settings</h2><pre>{escape(_settings(settings))}</pre>")

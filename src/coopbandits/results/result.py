@@ -11,7 +11,7 @@ import xarray as xr
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.plots import Curve, figure_bytes, html_report, regret_figure
+from coopbandits.plots import Curve, Section, Table, figure_bytes, html_page, regret_figure
 from coopbandits.results import statistics, storage
 
 if TYPE_CHECKING:
@@ -178,31 +178,24 @@ class Result:
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page: settings, figures, tables."""
         summary = self.summary()
-        tables = [
-            (
-                "Regret after the last round",
-                [statistics.HEADER, *map(statistics.mean_row, summary.policies)],
-            )
+        figures = [
+            ("Regret against rounds", self.plot()),
+            ("Regret against values sent", self.plot("values")),
         ]
+        sections = [Section("", figures=figures)]
+        rows = [statistics.HEADER, *map(statistics.mean_row, summary.policies)]
+        sections.append(Section("Regret after the last round", tables=[Table(rows)]))
         if summary.differences:
+            heading = "Paired differences, p after Holm's correction"
             rows = [
                 statistics.DIFFERENCE_HEADER,
                 *map(statistics.difference_row, summary.differences),
             ]
-            tables.append(("Paired differences, p after Holm's correction", rows))
+            sections.append(Section(heading, tables=[Table(rows)]))
         if summary.deliveries:
             rows = [statistics.DELIVERY_HEADER, *map(statistics.delivery_row, summary.deliveries)]
-            tables.append(("Messages, means over runs", rows))
-        page = html_report(
-            title="Regret of cooperative bandits",
-            lead=summary.advice,
-            figures=[
-                ("Regret against rounds", self.plot()),
-                ("Regret against values sent", self.plot("values")),
-            ],
-            tables=tables,
-            settings=self.meta,
-        )
+            sections.append(Section("Messages, means over runs", tables=[Table(rows)]))
+        page = html_page("Regret of cooperative bandits", summary.advice, sections, self.meta)
         target = Path(path)
         storage.write_text(target, page)
         return target
