@@ -77,11 +77,10 @@ class Standing:
 def score(plan: Plan, results: Sequence[tuple[Cell, Result]]) -> list[Score]:
     """Score every policy in every scenario, in the plan's order."""
     found = {cell.id: result for cell, result in results}
+    planned = plan.cells().items()
     rows: list[Score] = []
     for scenario in plan.scenarios:
-        cells = {
-            policy: cell for (name, policy), cell in plan.cells().items() if name == scenario.name
-        }
+        cells = {policy: cell for (name, policy), cell in planned if name == scenario.name}
         rows += _score(scenario, cells, {policy: found[cell.id] for policy, cell in cells.items()})
     return rows
 
