@@ -8,7 +8,7 @@ import typer
 
 from coopbandits import theory
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.policies import DDUCB
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import GraphReport, Network, describe
 from coopbandits.problems import GaussianBandit, parse_means

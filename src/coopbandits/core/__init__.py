@@ -1,64 +1,62 @@
 """What one agent knows and does: numpy alone, no clock, socket, file or random source."""
 
-from coopbandits.core.agent import (
-    Agent,
+from coopbandits.core.aggregate import (
     Aggregation,
-    CooperativeAgent,
-    Estimate,
-    LocalView,
-    State,
-    Vector,
+    CentralTotals,
+    Controller,
+    FloodedPulls,
+    FloodedTotals,
+    LocalSums,
+    Machine,
+    MessageSize,
+    NeighborhoodSums,
+    PullMixing,
+    RunningConsensus,
+    RunningSums,
+    StagedMixing,
+    TreeSums,
 )
-from coopbandits.core.baselines import IndependentUCB
-from coopbandits.core.central import (
+from coopbandits.core.contract import Agent, Estimate, LocalView, Share, State, Vector
+from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at
+from coopbandits.core.errors import InputError
+from coopbandits.core.index import (
+    KLUCB,
+    MOSS,
+    UCB,
+    UCL,
+    BayesUCB,
+    BetaDraw,
+    CentredDraw,
+    EpsilonGreedy,
+    Index,
+    InflatedUCB,
+    NormalDraw,
+    TopTwo,
+)
+from coopbandits.core.policies import (
+    DDUCB,
+    MPUCB,
     CentralBatchedUCB,
-    CentralPolicy,
     CentralTS,
     CentralUCB,
+    CoopUCB,
+    CoopUCB2,
+    CoopUCL,
+    DecBayesUCB,
+    DecTS,
     DelayedCentralUCB,
+    FloodTS,
+    FloodUCB,
+    GossipTS,
+    IndependentTS,
+    IndependentUCB,
+    TreeTS,
+    TreeUCB,
+    UCBNetwork,
 )
-from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
-from coopbandits.core.dducb import DDUCB
-from coopbandits.core.errors import InputError
-from coopbandits.core.index import ucb_index
-from coopbandits.core.policy import Policy
-from coopbandits.core.registry import POLICIES, AnyPolicy, parse_policy
-from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
-from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
-from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
+from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
+from coopbandits.core.registry import POLICIES, parse_policy
+from coopbandits.core.statistic import ArmSums, Registers, Statistic
 
-__all__ = [
-    "DDUCB",
-    "MPUCB",
-    "POLICIES",
-    "Agent",
-    "Aggregation",
-    "AnyPolicy",
-    "CentralBatchedUCB",
-    "CentralPolicy",
-    "CentralTS",
-    "CentralUCB",
-    "CoopUCB",
-    "CoopUCB2",
-    "CoopUCL",
-    "CooperativeAgent",
-    "DecBayesUCB",
-    "DecTS",
-    "DelayedCentralUCB",
-    "Estimate",
-    "FloodTS",
-    "FloodUCB",
-    "GossipTS",
-    "IndependentTS",
-    "IndependentUCB",
-    "InputError",
-    "LocalView",
-    "Policy",
-    "State",
-    "TreeTS",
-    "TreeUCB",
-    "UCBNetwork",
-    "Vector",
-    "parse_policy",
-    "ucb_index",
-]
+__all__ = [name for name in dir() if not name.startswith("_")]

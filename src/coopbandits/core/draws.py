@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 
 Words = NDArray[np.uint64]
 
@@ -36,6 +36,9 @@ TAIL_CELLS = 28
 CELL_SHIFT = np.uint64(64 - CELL_BITS)
 PLACE_SHIFT = np.uint64(64 - CELL_BITS - PLACE_BITS)
 PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
+
+_ALL_BITS = (1 << 64) - 1
+_PLACE_BITS_SET = (1 << PLACE_BITS) - 1
 
 TINY = 2.0**-1022
 """The smallest normal number."""
@@ -63,6 +66,49 @@ def mix(x: Words) -> Words:
     x = (x ^ (x >> _30)) * MIX_1
     x = (x ^ (x >> _27)) * MIX_2
     return x ^ (x >> _31)
+
+
+def word_at(key: int, counter: int) -> int:
+    """Return one word of one key: what `words` returns for many, as Python's own number.
+
+    Indices call this and the next three; compiled engines have them under the same names.
+    """
+    x = (key + (counter + 1) * 0x9E3779B97F4A7C15) & _ALL_BITS
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _ALL_BITS
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _ALL_BITS
+    return x ^ (x >> 31)
+
+
+def uniform_of(word: int) -> float:
+    """Return the uniform of one word."""
+    return ((word >> 12) + 0.5) * 2.0**-52
+
+
+def normal_of(word: int) -> float:
+    """Return the standard normal of one word."""
+    cubics = _cubic_list()
+    at = 4 * (word >> (64 - CELL_BITS))
+    slope = cubics[at + 1]
+    if slope == 0.0:  # where nothing is tabulated, and nowhere else
+        return normal_quantile(uniform_of(word))
+    x = float((word >> (64 - CELL_BITS - PLACE_BITS)) & _PLACE_BITS_SET)
+    return cubics[at] + x * (slope + x * (cubics[at + 2] + x * cubics[at + 3]))
+
+
+def gamma_of(key: int, shape: float) -> float:
+    """Return one Gamma(shape, 1) variate, for a shape of at least 1; see `gammas`."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    trial = 0
+    while True:
+        x = normal_of(word_at(key, 2 * trial))
+        base = 1.0 + c * x
+        if base > 0.0:
+            v = base * base * base
+            bound = 0.5 * x * x + d * (1.0 - v + math.log(v))
+            if math.log(uniform_of(word_at(key, 2 * trial + 1))) < bound:
+                return d * v
+        trial += 1
 
 
 def uniforms(words: Words) -> Vector:
@@ -98,6 +144,11 @@ def normal_cubics() -> NDArray[np.float64]:
     cubics = np.linalg.solve(np.vander(nodes, increasing=True), values.T).T
     scaled = cubics * 2.0 ** (-PLACE_BITS * np.arange(4))
     return np.ascontiguousarray(scaled, dtype=np.float64).ravel()
+
+
+@cache
+def _cubic_list() -> list[float]:
+    return normal_cubics().tolist()  # one number of a list is read several times faster
 
 
 # Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from coopbandits.core.agent import Vector
+    from coopbandits.core.contract import Vector
 
     Matrix = NDArray[np.float64]
 

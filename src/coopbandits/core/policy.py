@@ -1,54 +1,90 @@
-"""What a policy is: settings that make one agent per LocalView."""
+"""What a policy is: settings that make one agent per LocalView, mostly as a product of parts."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import Field, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from abc import ABC
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
+from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.errors import InputError
+from coopbandits.core.index import Index
+from coopbandits.core.spelling import Named
 
 if TYPE_CHECKING:
-    from coopbandits.core.agent import Agent, LocalView
+    from coopbandits.core.contract import Agent, LocalView
+    from coopbandits.core.statistic import Statistic
 
 
-class Named:
-    """Settings with a name; as a frozen dataclass their fields make the spelling."""
-
-    name: ClassVar[str]
-
-    @property
-    def spelling(self) -> str:
-        """The policy as one word, as on the command line: settings at their default left out."""
-        settings: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
-        changed = [
-            f"{setting.name}={spell(getattr(self, setting.name))}"
-            for setting in settings
-            if getattr(self, setting.name) != setting.default
-        ]
-        return self.name + (":" + ",".join(changed) if changed else "")
-
-    @property
-    def bonus_constant(self) -> float | None:
-        """B of a bonus sqrt(B σ² ln t / n): the setting `constant` where there is one.
-
-        A policy that makes its B of other settings says so; None where there is no such bonus.
-        """
-        constant: float | None = getattr(self, "constant", None)
-        return constant
-
-
-class Policy(Named, ABC):
-    """Settings of an algorithm; immutable, compared by value.
-
-    A policy of one's own sets `name` and writes `make_agent`. As a frozen dataclass its fields are
-    its settings, and the spelling (``name:setting=value,…``) follows from them.
+@dataclass(frozen=True)
+class Parts:
+    """What a policy is made of.
 
     Attributes
     ----------
-    needs_common_round : bool
-        Whether its agents only work where all count rounds together, and not on own clocks.
+    aggregation : Aggregation or CentralTotals
+        How statistics travel.
+    index : Index
+        What is played on them.
     """
 
-    needs_common_round: ClassVar[bool] = False
+    aggregation: Aggregation | CentralTotals
+    index: Index
+
+    @property
+    def statistic(self) -> Statistic:
+        """What is added up: as the index asks."""
+        return self.index.statistic
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What agents must be told beyond their row of P."""
+        return self.aggregation.needs | self.index.needs
+
+    @property
+    def bonus_constant(self) -> float | None:
+        """The index's."""
+        return self.index.bonus_constant
+
+    @property
+    def spelling(self) -> str:
+        """Both spellings, as on the command line: ``tree-sums*kl-ucb``."""
+        return f"{self.aggregation.spelling}*{self.index.spelling}"
+
+
+class AnyPolicy(Named, ABC):
+    """What all policies have in common: a name, settings, and mostly parts."""
+
+    def __post_init__(self) -> None:
+        """Let the parts refuse settings outside what they are defined for."""
+        self.parts  # noqa: B018  making them checks them
+
+    @property
+    def parts(self) -> Parts | None:
+        """What it is made of; None for a policy of one's own that is not made of parts."""
+        return None
+
+    @property
+    def bonus_constant(self) -> float | None:
+        """B of a bonus sqrt(B σ² ln t / n); None where there is no such bonus."""
+        own = super().bonus_constant
+        return own if own is not None or self.parts is None else self.parts.bonus_constant
+
+
+class Policy(AnyPolicy):
+    """Settings of an algorithm that every agent runs by itself; immutable, compared by value.
+
+    A policy of one's own sets `name` and returns its `parts`; one that is no such product writes
+    `make_agent` instead. As a frozen dataclass its fields are its settings, and the spelling
+    (``name:setting=value,…``) follows from them.
+    """
+
+    @property
+    def needs_common_round(self) -> bool:
+        """Whether its agents only work where all count rounds together, and not on own clocks."""
+        aggregation = self.parts and self.parts.aggregation
+        return isinstance(aggregation, Aggregation) and aggregation.needs_common_round
 
     @property
     def needs(self) -> frozenset[str]:
@@ -57,19 +93,84 @@ class Policy(Named, ABC):
         "num_agents", "lambda_bound", a "random_word", or global knowledge such as
         "epsilon_c:closed".
         """
-        return frozenset()
+        return frozenset() if self.parts is None else self.parts.needs
 
-    @abstractmethod
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent that knows `view` and nothing else."""
+        parts = self.parts
+        if parts is None or not isinstance(parts.aggregation, Aggregation):
+            raise InputError(
+                f"policy {self.name} makes no agents; return its parts, an aggregation and an "
+                "index, or write make_agent"
+            )
+        registers = parts.statistic.registers(view.num_arms)
+        machine = parts.aggregation.make(view, registers)
+        return CooperativeAgent(view, machine, parts.index, self.spelling)
 
 
-def spell(value: Any) -> str:
-    """Spell a setting as the command line reads it."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return "..".join(spell(part) for part in value)
-    if isinstance(value, float):
-        return repr(float(value)).removesuffix(".0")  # a numpy float as well
-    return str(value)
+class CentralPolicy(AnyPolicy):
+    """Settings that make one controller of all agents."""
+
+    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+        """Return a fresh controller."""
+        parts = self.parts
+        if parts is None or not isinstance(parts.aggregation, CentralTotals):
+            raise InputError(
+                f"policy {self.name} makes no controller; return parts with CentralTotals, or "
+                "write make_controller"
+            )
+        registers = parts.statistic.registers(num_arms)
+        return parts.aggregation.make(parts.index, registers, sigma)
+
+
+@dataclass(frozen=True)
+class Product(Policy):
+    """Any aggregation × any index; made by `combine`."""
+
+    aggregation: Aggregation
+    index: Index
+    name: ClassVar[str] = "product"
+
+    @property
+    def parts(self) -> Parts:
+        """What it was made of."""
+        return Parts(self.aggregation, self.index)
+
+    @property
+    def spelling(self) -> str:
+        """Both spellings, as on the command line: ``tree-sums*kl-ucb``."""
+        return self.parts.spelling
+
+
+@dataclass(frozen=True)
+class CentralProduct(CentralPolicy):
+    """Central totals × any index; made by `combine`."""
+
+    aggregation: CentralTotals
+    index: Index
+    name: ClassVar[str] = "central-product"
+
+    @property
+    def parts(self) -> Parts:
+        """What it was made of."""
+        return Parts(self.aggregation, self.index)
+
+    @property
+    def spelling(self) -> str:
+        """Both spellings, as on the command line."""
+        return self.parts.spelling
+
+
+def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
+    """Return the policy that plays an index on what an aggregation tells.
+
+    >>> combine(TreeSums(), KLUCB()).spelling
+    'tree-sums*kl-ucb'
+    """
+    if not isinstance(index, Index):
+        raise InputError(f"index is {index!r}; give one such as cb.UCB()")
+    if isinstance(aggregation, CentralTotals):
+        return CentralProduct(aggregation, index)
+    if not isinstance(aggregation, Aggregation):
+        raise InputError(f"aggregation is {aggregation!r}; give one such as cb.TreeSums()")
+    return Product(aggregation, index)

@@ -7,31 +7,12 @@ from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from coopbandits.core.baselines import IndependentUCB
-from coopbandits.core.central import (
-    CentralBatchedUCB,
-    CentralPolicy,
-    CentralTS,
-    CentralUCB,
-    DelayedCentralUCB,
-)
-from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
-from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import Named, Policy
-from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
-from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
-from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
+from coopbandits.core.policies import NAMED
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.spelling import Named
 
-AnyPolicy = Policy | CentralPolicy
-
-_AGENTS = (
-    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, GossipTS, TreeTS,
-    FloodTS, TreeUCB, FloodUCB, IndependentUCB, IndependentTS,
-)  # fmt: skip
-_CENTRAL = (CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS)
-
-POLICIES: dict[str, type[AnyPolicy]] = {cls.name: cls for cls in (*_AGENTS, *_CENTRAL)}
+POLICIES: dict[str, type[AnyPolicy]] = {cls.name: cls for cls in NAMED}
 
 EXAMPLES = tuple(
     {

@@ -12,7 +12,8 @@ from typing import Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import BernoulliBandit, Problem

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from coopbandits.core.agent import LocalView
+from coopbandits.core.contract import LocalView
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
 from coopbandits.network.adjacency import GraphLike, Labels, breadth_first_depths, read_adjacency

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.plots import Curve, Section, Table, figure_bytes, html_page, regret_figure
 from coopbandits.results import statistics, storage

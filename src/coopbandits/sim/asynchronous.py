@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.network.faults import Loss
 from coopbandits.problems import reward_from_variate

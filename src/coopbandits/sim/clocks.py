@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
 from coopbandits.core.checks import require_number, require_positive
+from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, uniforms
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Named
 from coopbandits.core.registry import parse_named
+from coopbandits.core.spelling import Named
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem

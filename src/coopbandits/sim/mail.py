@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coopbandits.core.agent import Agent, Vector
+from coopbandits.core.contract import Agent, Vector
 from coopbandits.network import Network
 from coopbandits.network.faults import DOWN, LOST, directed_links
 from coopbandits.sim.record import Record

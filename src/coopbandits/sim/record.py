@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.contract import Vector
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem

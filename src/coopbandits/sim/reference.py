@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopbandits.core.agent import LocalView
-from coopbandits.core.central import CentralPolicy
-from coopbandits.core.policy import Policy
+from coopbandits.core.contract import LocalView
+from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.policies import DDUCB
 from coopbandits.core.policy import Named
 from coopbandits.network import Network
 from coopbandits.problems import Problem

@@ -1,5 +1,8 @@
 """How statistics travel between agents: one scheme per file."""
 
+from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.central import CentralTotals, Controller
+from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
@@ -7,13 +10,26 @@ from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.running_sums import RunningSums
-from coopbandits.core.aggregate.staged import StagedMixing
+from coopbandits.core.aggregate.staged_mixing import StagedMixing
 from coopbandits.core.aggregate.tree_sums import TreeSums
 
+AGGREGATIONS = (
+    LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
+    NeighborhoodSums, FloodedPulls,
+)  # fmt: skip
+"""Every aggregation that ships, but for the central one."""
+
 __all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "CentralTotals",
+    "Claims",
+    "Controller",
     "FloodedPulls",
     "FloodedTotals",
     "LocalSums",
+    "Machine",
+    "MessageSize",
     "NeighborhoodSums",
     "PullMixing",
     "RunningConsensus",

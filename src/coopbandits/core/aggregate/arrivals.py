@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
 from coopbandits.core.aggregate.exchange import all_finite, check_vectors
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 
 

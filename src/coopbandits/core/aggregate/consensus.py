@@ -2,30 +2,58 @@
 
 Totals per agent follow x ← P(x + y), y the pulls of the round. What is new has hardly travelled, so
 estimates are biased towards the neighbourhood; what is old is known well. Each message carries all
-2K values x + y. A neighbour whose message did not arrive counts as if it had sent the own values:
+registers x + y. A neighbour whose message did not arrive counts as if it had sent the own values:
 every step is an average, and what two neighbours both miss of each other changes no total.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
-from coopbandits.core.aggregate.exchange import add_pull, check_vectors
+from coopbandits.core.aggregate.aggregation import (
+    MIXED,
+    SYNCHRONOUS,
+    Aggregation,
+    Machine,
+    told_agents,
+)
+from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.mixing import weighted_sum
 
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
 
+
+@dataclass(frozen=True)
 class RunningConsensus(Aggregation):
-    """Network averages as a running consensus of (sums, counts), one array of length 2K.
+    """Network averages as a running consensus; N makes them totals.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know.
-    num_agents : int
-        N, by which averages become totals.
+    Notes
+    -----
+    Knows its row of P and N. Sends all registers to each neighbour in every round.
+    """
+
+    name: ClassVar[str] = "running-consensus"
+    mode: ClassVar[str] = SYNCHRONOUS
+    shares: ClassVar[str] = MIXED
+    checks_claims: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """N."""
+        return frozenset({"num_agents"})
+
+    def make(self, view: LocalView, registers: Registers) -> RunningConsensusMachine:
+        """Return the machine of one agent."""
+        return RunningConsensusMachine(view, registers, told_agents(view, self.name))
+
+
+class RunningConsensusMachine(Machine):
+    """Averages x, to which own pulls are added.
 
     Notes
     -----
@@ -35,19 +63,19 @@ class RunningConsensus(Aggregation):
 
     fields = ("mixed",)
 
-    def __init__(self, view: LocalView, num_agents: int) -> None:
-        self.view = view
-        self.num_agents = num_agents
-        self.mixed = np.zeros(2 * view.num_arms)
+    def __init__(self, view: LocalView, registers: Registers, num_agents: int) -> None:
+        self.view, self.registers, self.num_agents = view, registers, num_agents
+        self.mixed = registers.zeros()
 
     def estimate(self) -> Estimate:
         """Return N times the averages."""
-        sums, counts = self.num_agents * self.mixed.reshape(2, -1)
-        return Estimate(sums, counts, max(1.0, float(counts.sum())), self.num_agents)
+        totals = self.num_agents * self.mixed
+        time = max(1.0, float(self.registers.version(totals)))
+        return self.registers.read(totals, time=time, num_agents=self.num_agents)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull to what the next step mixes."""
-        add_pull(self.mixed, arm, reward, 1.0)
+        self.registers.add(self.mixed, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the averages with the pulls of this round."""
@@ -60,7 +88,14 @@ class RunningConsensus(Aggregation):
         weights = self.view.neighbor_weights
         missing = sum(weight for j, weight in weights.items() if j not in messages)
         self.mixed = weighted_sum(self.view.own_weight + missing, self.mixed, weights, messages)
+        self.registers.age(self.mixed)
 
-    def share(self) -> Vector:
+    def share(self) -> Share:
         """Return the averages, with the pulls of this round."""
-        return self.mixed.copy()
+        return self.registers.share(self.mixed)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse nothing but values that are not finite, which `receive` does.
+
+        Weights may be negative, and so may what is on its way.
+        """

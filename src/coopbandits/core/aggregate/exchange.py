@@ -1,4 +1,4 @@
-"""What aggregations share: pairs of sums and counts in one array, and checks of what arrives."""
+"""What aggregations share: checks of what arrives."""
 
 from __future__ import annotations
 
@@ -7,40 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coopbandits.core.agent import Estimate, Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 
 FEW = 64
-"""So many values are summed sooner as Python's own numbers than by numpy that has to be woken."""
-
-
-def add_pull(pair: Vector, arm: int, reward: float, weight: float) -> None:
-    """Add one pull to an array of K reward sums and K pull counts."""
-    pair[arm] += weight * reward
-    pair[pair.size // 2 + arm] += weight
-
-
-def record_pull(registers: Vector, num_arms: int, arm: int, reward: float) -> None:
-    """Add one pull to K reward sums, K pull counts and, where there is room, the squares."""
-    registers[arm] += reward
-    registers[num_arms + arm] += 1.0
-    if registers.size > 2 * num_arms:
-        registers[2 * num_arms] += reward**2
-
-
-def as_estimate(
-    registers: Vector, num_arms: int, num_agents: float, anticipation: float = 1.0
-) -> Estimate:
-    """Return network totals, laid out as `record_pull` does; the time is the pulls behind them."""
-    counts = registers[num_arms : 2 * num_arms]
-    return Estimate(
-        sums=registers[:num_arms],
-        counts=counts,
-        time=max(2.0, float(counts.sum())),
-        num_agents=num_agents,
-        anticipation=anticipation,
-        squares=float(registers[2 * num_arms]) if registers.size > 2 * num_arms else 0.0,
-    )
+"""Below this size Python's sum beats a numpy call."""
 
 
 def anticipation(num_agents: float, rounds: int, recorded: float) -> float:

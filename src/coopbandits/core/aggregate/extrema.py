@@ -24,7 +24,7 @@ from coopbandits.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coopbandits.core.agent import LocalView, Vector
+    from coopbandits.core.contract import LocalView, Vector
 
 EXPONENTIALS = 32
 """L; the estimate is within 18 % of N in two of three networks."""

@@ -1,4 +1,4 @@
-"""Flooding of single pulls: every pull is passed on from neighbour to neighbour, so many hops far.
+"""Flooding of single pulls: each is passed on from neighbour to neighbour for some hops.
 
 A message is a list of items of four values (origin, time, arm, reward): the own pulls of this
 round, and what was heard for the first time in the last. All agents count rounds together, and an
@@ -9,31 +9,63 @@ in one round travel together under the key (origin, time); a key heard before is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import add_pull, check_arms, read_items
+from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import check_arms, read_items
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coopbandits.core.statistic import Registers
+
 Key = tuple[float, ...]
 """(origin, time) of some items."""
 
 
+@dataclass(frozen=True)
 class FloodedPulls(Aggregation):
-    """Reward sums and pull counts of all agents up to `hop_limit` hops away, as old as far.
+    """Pulls of all agents up to `hop_limit` hops away, each delayed by its hop distance.
 
     Parameters
     ----------
-    view : LocalView
-        What the agent may know; of the network it uses its own number alone.
     hop_limit : int
-        How many links an item may cross.
+        How many links the news of a pull may cross.
+
+    Notes
+    -----
+    Knows its own number, who its neighbours are, and the number of the round, common to all. Sends
+    4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away.
+    """
+
+    hop_limit: int = 2
+    name: ClassVar[str] = "flooded-pulls"
+    needs_common_round: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that is none."""
+        require_count("hop_limit", self.hop_limit)
+
+    def make(self, view: LocalView, registers: Registers) -> FloodedPullsMachine:
+        """Return the machine of one agent."""
+        return FloodedPullsMachine(view, registers, self.hop_limit)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size for one pull a round, and where everybody is within reach."""
+        del registers
+        when = f"with {max_agents} agents within {self.hop_limit} hops"
+        return MessageSize(4, 4 * max_agents, when)
+
+
+class FloodedPullsMachine(Machine):
+    """Totals of all pulls heard of, and what may still travel.
 
     Notes
     -----
@@ -45,10 +77,10 @@ class FloodedPulls(Aggregation):
     fields = ("totals", "num_pulls", "rounds", "outbox", "seen")
     tables = ("outbox", "seen")
 
-    def __init__(self, view: LocalView, hop_limit: int) -> None:
-        self.agent_id, self.num_arms = view.agent_id, view.num_arms
+    def __init__(self, view: LocalView, registers: Registers, hop_limit: int) -> None:
+        self.agent_id, self.registers = view.agent_id, registers
         self.hop_limit = hop_limit
-        self.totals = np.zeros(2 * view.num_arms)
+        self.totals = registers.zeros()
         self.num_pulls = 0
         self.rounds = 0
         self.outbox = np.empty((0, 4))  # items to send in this round
@@ -56,12 +88,12 @@ class FloodedPulls(Aggregation):
 
     def estimate(self) -> Estimate:
         """Return the totals of all that was heard."""
-        sums, counts = self.totals.reshape(2, -1)
-        return Estimate(sums, counts, max(2.0, float(self.num_pulls)), 1.0)
+        time = max(2.0, float(self.num_pulls))
+        return self.registers.read(self.totals, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull, and put it down for the others."""
-        add_pull(self.totals, arm, reward, 1.0)
+        self.registers.add(self.totals, arm, reward)
         self.num_pulls += 1
         self.outbox = np.vstack([self.outbox, [self.agent_id, self.rounds, arm, reward]])
 
@@ -80,12 +112,23 @@ class FloodedPulls(Aggregation):
             new = [item for item in items.tolist() if self._is_news(item, seen)]
             seen.update(tuple(item[:2]) for item in new)
             fresh += new
-        for _, _, arm, reward in fresh:
-            add_pull(self.totals, int(arm), reward, 1.0)
+        for _, time, arm, reward in fresh:
+            self._add(int(arm), reward, self.rounds - int(time))
+        self.registers.age(self.totals)
         self.rounds += 1
         news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
         self.outbox = self._young(news)
         self.seen = self._young(np.vstack([self.seen, news[:, :2]]))
+
+    def _add(self, arm: int, reward: float, age: int) -> None:
+        """Add a pull that was made so many rounds before this one."""
+        if self.registers.decay == 1.0 or age == 0:
+            self.registers.add(self.totals, arm, reward)
+            return
+        pull = self.registers.zeros()
+        self.registers.add(pull, arm, reward)
+        self.registers.age(pull, rounds=age)
+        self.totals += pull
 
     def _is_news(self, item: list[float], seen: set[Key]) -> bool:
         origin, time = item[:2]
@@ -97,7 +140,7 @@ class FloodedPulls(Aggregation):
         return rows[self.rounds - rows[:, 1] < self.hop_limit]
 
     def _read(self, sender: int, message: Vector) -> Vector:
-        items = read_items(message, 4, self.num_arms, sender)
+        items = read_items(message, 4, self.registers.num_arms, sender)
         # What comes late, or again, may be too old to count and is still no mistake.
         check_keys(items[:, :2], 0, self.rounds, f"message from {sender}")
         return items
@@ -109,7 +152,7 @@ class FloodedPulls(Aggregation):
         oldest = max(0, values["rounds"] - self.hop_limit + 1)
         for name in self.tables:
             check_keys(values[name][:, :2], oldest, values["rounds"], f"state field {name}")
-        check_arms(values["outbox"][:, 2], self.num_arms, "state field outbox")
+        check_arms(values["outbox"][:, 2], self.registers.num_arms, "state field outbox")
 
 
 def check_keys(keys: Vector, oldest: int, now: int, source: str) -> None:

@@ -1,8 +1,7 @@
 """Flooding of totals: everybody keeps everybody's own totals, and passes on what is newer.
 
-Per known agent there is one entry: its number, the rounds behind its totals, its K reward sums and
-K pull counts (and the sum of squares where an index needs it). Counts only grow, so the number of
-pulls in an entry is its version, and of two entries the one with more pulls wins, for the own entry
+Per known agent there is one entry: its number, the rounds behind its totals, and their registers.
+The number of pulls ever only grows, so it is an entry's version, and of two entries the one with more pulls wins, for the own entry
 too: an agent that lost its memory hears of its former self.
 
 A message to neighbour j is [number of this message | number of the last one heard from j | entries]
@@ -13,39 +12,63 @@ number per neighbour is enough, and what is lost is sent again until it is known
 
 Invariants: idempotent and order-free, so loss, delay and repetition only make entries older. What
 is known is exact. Without faults an entry is as old as its agent is far away, and no protocol is
-fresher. Memory and messages grow with the number of agents: (2K + 2) values per entry.
+fresher. Memory and messages grow with the number of agents: all registers and 2 values per entry.
 
 *Differs from the paper*: nothing known; it is folklore (anti-entropy, Demers et al. 1987).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import all_finite, anticipation, as_estimate, record_pull
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import all_finite, anticipation
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
+
 HEADER = 2
 """Values of a message before its entries, and of an entry before its registers."""
 
 
+@dataclass(frozen=True)
 class FloodedTotals(Aggregation):
-    """Exact totals of all agents heard of, each as old as its news are long on the way.
+    """Exact totals of all agents heard of, each as stale as its message delay.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know: its own number, who its neighbours are, and whether rounds are
-        common (otherwise nothing is anticipated).
-    squares : bool
-        Also carry the sum of squared rewards, one value per entry.
+    Notes
+    -----
+    Knows its own number, who its neighbours are, and whether rounds are common (otherwise nothing
+    is anticipated). Sends 2 values to each neighbour in every round, and all registers and 2 more
+    for every agent of whom the neighbour may know less.
+    """
+
+    name: ClassVar[str] = "flooded-totals"
+    mode: ClassVar[str] = ROBUST
+    shares: ClassVar[str] = OWN
+    checks_claims: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
+
+    def make(self, view: LocalView, registers: Registers) -> FloodedTotalsMachine:
+        """Return the machine of one agent."""
+        return FloodedTotalsMachine(view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without news, and with news of everybody."""
+        when = f"with news of {max_agents} agents in every round"
+        return MessageSize(HEADER, HEADER + max_agents * (HEADER + registers.size), when)
+
+
+class FloodedTotalsMachine(Machine):
+    """One entry per agent known, and what each neighbour is known to have.
 
     Notes
     -----
@@ -56,12 +79,12 @@ class FloodedTotals(Aggregation):
     tables = ("entries", "changed", "sources")
     links = ("arrived", "heard")
 
-    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
-        self.agent_id, self.num_arms = view.agent_id, view.num_arms
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        self.agent_id, self.registers = view.agent_id, registers
         self.common_round = view.common_round
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
-        self.entries = np.zeros((1, HEADER + 2 * view.num_arms + squares))  # ascending by agent
+        self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
         self.entries[0, 0] = view.agent_id
         self.changed = np.ones(1)  # the first message that surely carries the entry as it is
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
@@ -72,12 +95,15 @@ class FloodedTotals(Aggregation):
         """Return the totals of all agents heard of, with what is on its way anticipated."""
         num_agents, totals = float(len(self.entries)), self.entries.sum(axis=0)
         ahead = anticipation(num_agents, self.rounds, totals[1]) if self.common_round else 1.0
-        return as_estimate(totals[HEADER:], self.num_arms, num_agents, ahead)
+        time = max(2.0, float(self.registers.version(totals[HEADER:])))
+        return self.registers.read(
+            totals[HEADER:], time=time, num_agents=num_agents, anticipation=ahead
+        )
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
-        record_pull(self.entries[at, HEADER:], self.num_arms, arm, reward)
+        self.registers.add(self.entries[at, HEADER:], arm, reward)
         self.entries[at, 1] = self.rounds + 1
         # This round's message may be on its way already: only the next one surely carries it.
         self.changed[at], self.sources[at] = self.rounds + 2, -1.0
@@ -103,12 +129,14 @@ class FloodedTotals(Aggregation):
         told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
         if told:
             self._merge(told)
+        self.registers.age(self.entries[:, HEADER:])
 
     def _merge(self, told: Mapping[int, Vector]) -> None:
         width = self.entries.shape[1]
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
-        order = np.lexsort((self._versions(entries), entries[:, 0]))
+        versions = self.registers.version(entries[:, HEADER:])
+        order = np.lexsort((versions, entries[:, 0]))
         agents = entries[:, 0].take(order)
         last = np.ones(len(agents), dtype=bool)
         np.not_equal(agents[1:], agents[:-1], out=last[:-1])
@@ -118,11 +146,6 @@ class FloodedTotals(Aggregation):
         self.entries = entries.take(newest, axis=0)
         self.changed = np.array(changed).take(newest)
         self.sources = np.array(senders + self.sources.tolist()).take(newest)
-
-    def _versions(self, entries: Vector) -> Vector:
-        first = HEADER + self.num_arms
-        versions: Vector = entries[:, first : first + self.num_arms].sum(axis=1)
-        return versions
 
     def _check(self, messages: Mapping[int, Vector]) -> None:
         """Refuse all but vectors of numbers that tell of agents."""
@@ -138,10 +161,28 @@ class FloodedTotals(Aggregation):
             if message.size > HEADER:
                 check_entries(message[HEADER:].reshape(-1, width), f"message from {sender}")
 
-    def share(self) -> Vector:
-        """Return the own totals."""
+    def _own(self) -> Vector:
         at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
-        return self.entries[at, HEADER : HEADER + 2 * self.num_arms].copy()
+        own: Vector = self.entries[at, HEADER:]
+        return own
+
+    def share(self) -> Share:
+        """Return the own totals."""
+        return self.registers.share(self._own())
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse entries of more pulls than their agents can have made, each and together."""
+        width = self.entries.shape[1]
+        if message.size <= HEADER or message.size % width != HEADER % width:
+            return
+        entries = message[HEADER:].reshape(-1, width)
+        versions = self.registers.version(entries[:, HEADER:]).tolist()
+        pulls: dict[float, float] = {}
+        for agent, total in zip(entries[:, 0].tolist(), versions, strict=True):
+            pulls[agent] = max(total, pulls.get(agent, total))  # of several the newest is taken
+        claims.check_entries(pulls, self.agent_id, float(self.registers.version(self._own())), now)
+        claims.check_totals(self.registers, entries[:, HEADER:], float(len(pulls)), now)
+        claims.accept_entries(pulls, now)
 
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""

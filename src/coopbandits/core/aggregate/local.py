@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
+from coopbandits.core.aggregate.aggregation import OWN, Aggregation, Machine, MessageSize
+from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coopbandits.core.statistic import Registers
 
+
+@dataclass(frozen=True)
 class LocalSums(Aggregation):
-    """Own reward sums and pull counts, nothing sent and nothing received."""
+    """Own pulls alone: nothing is sent, nothing is heard."""
 
-    fields = ("sums", "counts")
+    name: ClassVar[str] = "local-sums"
+    shares: ClassVar[str] = OWN
 
-    def __init__(self, view: LocalView) -> None:
-        self.sums = np.zeros(view.num_arms)
-        self.counts = np.zeros(view.num_arms)
+    def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
+        """Return the machine of one agent."""
+        del view
+        return LocalSumsMachine(registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return that nothing is sent."""
+        del registers, max_agents
+        return MessageSize(0, 0)
+
+
+class LocalSumsMachine(Machine):
+    """Own totals; the time is the number of own pulls."""
+
+    fields = ("totals",)
+
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.totals = registers.zeros()
 
     def estimate(self) -> Estimate:
-        """Return the own totals; the time is the number of own pulls."""
-        return Estimate(self.sums, self.counts, max(2.0, float(self.counts.sum())), 1.0)
+        """Return the own totals."""
+        time = max(2.0, float(self.registers.version(self.totals)))
+        return self.registers.read(self.totals, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull."""
-        self.sums[arm] += reward
-        self.counts[arm] += 1.0
+        self.registers.add(self.totals, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Stay silent."""
@@ -43,3 +63,8 @@ class LocalSums(Aggregation):
                 f"messages arrived from {list(messages)}, but this policy does not communicate; "
                 "deliver none"
             )
+        self.registers.age(self.totals)
+
+    def share(self) -> Share:
+        """Return the own totals."""
+        return self.registers.share(self.totals)

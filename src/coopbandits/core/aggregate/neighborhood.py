@@ -6,25 +6,46 @@ neighbour pulls in one round is known in the next; what others pull is never kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import add_pull, check_arms, read_items
+from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import check_arms, read_items
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coopbandits.core.statistic import Registers
 
+
+@dataclass(frozen=True)
 class NeighborhoodSums(Aggregation):
-    """Reward sums and pull counts of the closed neighbourhood.
+    """Own pulls and those of the neighbours.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know; of the network it uses nothing.
+    Notes
+    -----
+    Knows who its neighbours are. Sends 2 values, arm and reward, to each of them for every pull.
+    """
+
+    name: ClassVar[str] = "neighborhood-sums"
+
+    def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
+        """Return the machine of one agent."""
+        del view
+        return NeighborhoodSumsMachine(registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size for one pull a round."""
+        del registers, max_agents
+        return MessageSize(2, 2, "with one pull a round")
+
+
+class NeighborhoodSumsMachine(Machine):
+    """Totals of the closed neighbourhood.
 
     Notes
     -----
@@ -36,20 +57,20 @@ class NeighborhoodSums(Aggregation):
     fields = ("totals", "num_pulls", "news")
     tables = ("news",)
 
-    def __init__(self, view: LocalView) -> None:
-        self.num_arms = view.num_arms
-        self.totals = np.zeros(2 * view.num_arms)
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.totals = registers.zeros()
         self.num_pulls = 0
         self.news = np.empty((0, 2))  # own pulls of this round: arm, reward
 
     def estimate(self) -> Estimate:
         """Return the totals of the closed neighbourhood."""
-        sums, counts = self.totals.reshape(2, -1)
-        return Estimate(sums, counts, max(2.0, float(self.num_pulls)), 1.0)
+        time = max(2.0, float(self.num_pulls))
+        return self.registers.read(self.totals, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull, and put it down for the neighbours."""
-        add_pull(self.totals, arm, reward, 1.0)
+        self.registers.add(self.totals, arm, reward)
         self.num_pulls += 1
         self.news = np.vstack([self.news, [arm, reward]])
 
@@ -60,12 +81,14 @@ class NeighborhoodSums(Aggregation):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Add what the neighbours pulled."""
-        heard = [read_items(message, 2, self.num_arms, j) for j, message in messages.items()]
+        num_arms = self.registers.num_arms
+        heard = [read_items(message, 2, num_arms, j) for j, message in messages.items()]
         for arm, reward in (item for items in heard for item in items.tolist()):
-            add_pull(self.totals, int(arm), reward, 1.0)
+            self.registers.add(self.totals, int(arm), reward)
         self.news = np.empty((0, 2))
+        self.registers.age(self.totals)
 
     def check_state(self, values: State) -> None:
         """Refuse pulls of arms that do not exist."""
         require_count("state field num_pulls", values["num_pulls"], least=len(values["news"]))
-        check_arms(values["news"][:, 0], self.num_arms, "state field news")
+        check_arms(values["news"][:, 0], self.registers.num_arms, "state field news")

@@ -1,7 +1,6 @@
 r"""Pull mixing: an agent moves towards the values that it heard, and stays where it heard nothing.
 
-Per agent one vector x of reward sums and pull counts (2K values, and one more for the squares of
-rewards where an index needs them). A pull adds to x; then, with whatever arrived,
+Per agent one vector x of registers. A pull adds to x; then, with whatever arrived,
 
     x_i ← x_i + Σ_{heard j} W_ij (x_j − x_i),      W_ij = 1 / (1 + max(d_i, d_j)),
 
@@ -21,12 +20,19 @@ those of links alive, and averages become totals by an estimate of N.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
-from coopbandits.core.aggregate.exchange import as_estimate, check_vectors, record_pull
+from coopbandits.core.aggregate.aggregation import (
+    ON_AVERAGE,
+    ROBUST,
+    Aggregation,
+    Machine,
+    MessageSize,
+)
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
     check_minima,
@@ -35,32 +41,59 @@ from coopbandits.core.aggregate.extrema import (
     extrema_part,
     require_word,
 )
+from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
+
 RECENT = 10
-"""A neighbour not heard for so many rounds is not counted as one."""
+"""A neighbour not heard for this many rounds is not counted as one."""
 
 
+@dataclass(frozen=True)
 class PullMixing(Aggregation):
     """Network averages under any failures, and totals from an estimate of N.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know: who its neighbours are, and a random word.
-    squares : bool
-        Also carry the sum of squared rewards, one value per message.
+    Notes
+    -----
+    Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
+    each neighbour in every round, and 32 more as long as the two differ about N̂.
     """
+
+    name: ClassVar[str] = "pull-mixing"
+    mode: ClassVar[str] = ROBUST
+    shares: ClassVar[str] = ON_AVERAGE
+    checks_claims: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A random word."""
+        return frozenset({"random_word"})
+
+    def make(self, view: LocalView, registers: Registers) -> PullMixingMachine:
+        """Return the machine of one agent."""
+        return PullMixingMachine(view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without and with the minima by which agents are counted."""
+        del max_agents
+        usual = registers.size + 2
+        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+
+
+class PullMixingMachine(Machine):
+    """Averages x, links alive, and minima."""
 
     fields = ("mixed", "ages", "minima", "told")
     links = ("ages", "told")
 
-    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
-        self.num_arms = view.num_arms
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        self.registers = registers
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.mixed = np.zeros(2 * view.num_arms + squares)
+        self.mixed = registers.zeros()
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self.minima = exponentials(require_word(view))
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
@@ -68,11 +101,13 @@ class PullMixing(Aggregation):
     def estimate(self) -> Estimate:
         """Return N̂ times the averages."""
         num_agents = count_agents(self.minima)
-        return as_estimate(num_agents * self.mixed, self.num_arms, num_agents)
+        totals = num_agents * self.mixed
+        time = max(2.0, float(self.registers.version(totals)))
+        return self.registers.read(totals, time=time, num_agents=num_agents)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull to what the next step mixes."""
-        record_pull(self.mixed, self.num_arms, arm, reward)
+        self.registers.add(self.mixed, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [averages | own degree | Σ m | m unless the neighbour told the same sum]."""
@@ -98,10 +133,16 @@ class PullMixing(Aggregation):
             if message.size > size + 2:
                 self.minima = np.minimum(self.minima, message[size + 2 :])
         self.mixed = moved
+        self.registers.age(self.mixed)
 
     def _alive(self) -> list[bool]:
         return [age < RECENT for age in self.ages.tolist()]
 
-    def share(self) -> Vector:
+    def share(self) -> Share:
         """Return the averages: they add up exactly as long as links fail both ways at once."""
-        return self.mixed[: 2 * self.num_arms].copy()
+        return self.registers.share(self.mixed)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse averages beyond what one agent can have pulled."""
+        if message.size >= self.registers.size:
+            claims.check_totals(self.registers, message[: self.registers.size], 1.0, now)

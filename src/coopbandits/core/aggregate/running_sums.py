@@ -1,7 +1,6 @@
 r"""Running-sum ratio consensus: mass is handed on in cumulative sums, so that none is ever lost.
 
-Every agent holds mass: a vector y of reward sums and pull counts (2K values, one more for squares)
-and a weight z, 1 at the start. A pull adds to y. Per round and link i → j, in all components of
+Every agent holds mass: a vector y of registers and a weight z, 1 at the start. A pull adds to y. Per round and link i → j, in all components of
 (y, z) alike, with d the number of neighbours j heard within the last 2 g_j rounds, g_j being the
 mean gap between messages from j, so two rounds where nothing is lost::
 
@@ -25,12 +24,13 @@ link that works one way for ever still drains: who is heard is not known to hear
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
-from coopbandits.core.aggregate.exchange import as_estimate, check_vectors, record_pull
+from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
     check_minima,
@@ -39,28 +39,52 @@ from coopbandits.core.aggregate.extrema import (
     extrema_part,
     require_word,
 )
+from coopbandits.core.contract import Estimate, LocalView, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from coopbandits.core.statistic import Registers
+
 PATIENCE = 2.0
-"""A neighbour not heard for so many of its mean gaps is handed nothing."""
+"""A neighbour not heard for this many of its mean gaps is handed nothing."""
 
 LEAST_WEIGHT = 1e-9
 """A weight z up to this is lost in the rounding of sums that have grown for long."""
 
 
+@dataclass(frozen=True)
 class RunningSums(Aggregation):
     """Network averages with all mass accounted for, and totals from an estimate of N.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know: who its neighbours are, and a random word.
-    squares : bool
-        Also carry the sum of squared rewards, one value per message.
+    Notes
+    -----
+    Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
+    each neighbour in every round, and 32 more as long as the two differ about N̂.
+    """
+
+    name: ClassVar[str] = "running-sums"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A random word."""
+        return frozenset({"random_word"})
+
+    def make(self, view: LocalView, registers: Registers) -> RunningSumsMachine:
+        """Return the machine of one agent."""
+        return RunningSumsMachine(view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without and with the minima by which agents are counted."""
+        del max_agents
+        usual = registers.size + 2
+        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+
+
+class RunningSumsMachine(Machine):
+    """Mass held, and all that was ever handed on and heard.
 
     Notes
     -----
@@ -71,11 +95,10 @@ class RunningSums(Aggregation):
 
     fields = ("held", "sent", "heard", "ages", "gaps", "minima", "told")
 
-    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
-        self.num_arms = view.num_arms
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        self.registers = registers
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.held = np.zeros(2 * view.num_arms + squares + 1)
-        self.held[-1] = 1.0  # z
+        self.held = np.append(registers.zeros(), 1.0)  # y, z
         self.sent = np.zeros((len(self.places), self.held.size))  # S_ij
         self.heard = np.zeros((len(self.places), self.held.size))  # R_ij
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
@@ -87,13 +110,13 @@ class RunningSums(Aggregation):
         """Return N̂ times the ratios y/z."""
         mass, weight, num_agents = self.held[:-1], self.held[-1], count_agents(self.minima)
         totals = num_agents * mass / weight if weight > LEAST_WEIGHT else np.zeros(mass.size)
-        # Rounding may leave a count just below 0, which no index takes.
-        totals[self.num_arms :] = np.maximum(totals[self.num_arms :], 0.0)
-        return as_estimate(totals, self.num_arms, num_agents)
+        totals = self.registers.clip(totals)  # rounding may leave a count just below 0
+        time = max(2.0, float(self.registers.version(totals)))
+        return self.registers.read(totals, time=time, num_agents=num_agents)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull to the mass."""
-        record_pull(self.held[:-1], self.num_arms, arm, reward)
+        self.registers.add(self.held[:-1], arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [all that was ever handed to the neighbour, this round's share included | m]."""
@@ -118,6 +141,7 @@ class RunningSums(Aggregation):
             self.told[at] = message[size]
             if message.size > size + 1:
                 self.minima = np.minimum(self.minima, message[size + 1 :])
+        self.registers.age(self.held[:-1], self.sent[:, :-1], self.heard[:, :-1])
 
     def _alive(self) -> NDArray[np.bool_]:
         return self.ages < PATIENCE * self.gaps

@@ -4,8 +4,7 @@ r"""Tree sums: exact totals over a spanning tree that the agents grow by themsel
 
     payload to j = V − [j is a tree neighbour] R_j,     V = O + Σ_{tree neighbours j} R_j
 
-O being the own totals (K reward sums, K counts, squares where wanted, a = 1 agent, B the rounds
-behind them) and R_j the last payload from j. All of it is cumulative, hence idempotent: a lost or a
+O being the own totals (registers, a = 1 agent, B the rounds behind them) and R_j the last payload from j. All of it is cumulative, hence idempotent: a lost or a
 late message is only a delay. On a tree that stands, V is exact, every agent's share as old as it is
 far away, and a(V) = N; while the tree changes, it may count too much or too little.
 
@@ -36,7 +35,7 @@ missed it has moved below it.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
-a(V) is steady. A message has 2K + 6 values, 7 with squares, and 32 more with the minima.
+a(V) is steady. A message has 6 values beside the registers, and 32 more with the minima.
 
 *Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
 (Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids
@@ -46,17 +45,13 @@ global structures that are given, while this one is made by the agents.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import (
-    anticipation,
-    as_estimate,
-    check_vectors,
-    record_pull,
-)
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
     check_minima,
@@ -65,11 +60,15 @@ from coopbandits.core.aggregate.extrema import (
     require_word,
 )
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
 
 FAR = 2.0**31
 """dist of an agent that is cut off from its root: infinite."""
@@ -87,17 +86,40 @@ DEAF, HEARS, CHILD = 0.0, 1.0, 2.0
 """Bonds: the sender does not hear the receiver; it does; and the receiver is its parent."""
 
 
+@dataclass(frozen=True)
 class TreeSums(Aggregation):
-    """Exact network totals, each agent's part as old as it is far away on the tree.
+    """Exact network totals, each agent's part delayed by its distance on the tree.
 
-    Parameters
-    ----------
-    view : LocalView
-        What the agent may know: who its neighbours are, a random word, and whether rounds are
-        common (otherwise nothing is anticipated).
-    squares : bool
-        Also carry the sum of squared rewards, one value per message.
+    Notes
+    -----
+    Knows who its neighbours are, a random word of its own, and whether rounds are common (otherwise
+    nothing is anticipated). Sends all registers and 6 values to each neighbour in every round, and
+    32 more until the number of agents is steady.
     """
+
+    name: ClassVar[str] = "tree-sums"
+    mode: ClassVar[str] = ROBUST
+    shares: ClassVar[str] = OWN
+    checks_claims: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A random word."""
+        return frozenset({"random_word"})
+
+    def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
+        """Return the machine of one agent."""
+        return TreeSumsMachine(view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without and with the minima by which agents are counted."""
+        del max_agents
+        usual = registers.size + 6
+        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+
+
+class TreeSumsMachine(Machine):
+    """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields = (
         "rounds", "own", "payloads", "controls", "ages", "gaps", "minima", "agents_seen", "steady",
@@ -105,13 +127,12 @@ class TreeSums(Aggregation):
     )  # fmt: skip
     links = ("payloads", "controls", "ages", "gaps")
 
-    def __init__(self, view: LocalView, *, squares: bool = False) -> None:
+    def __init__(self, view: LocalView, registers: Registers) -> None:
         word = require_word(view)
-        self.num_arms, self.common_round = view.num_arms, view.common_round
+        self.registers, self.common_round = registers, view.common_round
         self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
-        self.own = np.zeros(2 * view.num_arms + squares + 2)  # O, ending in a and B
-        self.own[-2] = 1.0
+        self.own = np.append(registers.zeros(), [1.0, 0.0])  # O, ending in a and B
         self.payloads = np.zeros((len(self.places), self.own.size))  # R_j
         self.controls = np.tile([1.0, 0.0, FAR, DEAF], (len(self.places), 1))  # above all tags
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
@@ -127,11 +148,14 @@ class TreeSums(Aggregation):
         totals = self._totals()
         num_agents = self._num_agents(float(totals[-2]))
         ahead = anticipation(num_agents, self.rounds, totals[-1]) if self.common_round else 1.0
-        return as_estimate(totals[:-2], self.num_arms, num_agents, ahead)
+        time = max(2.0, float(self.registers.version(totals[:-2])))
+        return self.registers.read(
+            totals[:-2], time=time, num_agents=num_agents, anticipation=ahead
+        )
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
-        record_pull(self.own[:-2], self.num_arms, arm, reward)
+        self.registers.add(self.own[:-2], arm, reward)
         self.own[-1] = self.rounds + 1
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -160,6 +184,7 @@ class TreeSums(Aggregation):
         agents = float(self._totals()[-2])
         self.steady = self.steady + 1 if agents == self.agents_seen else 0
         self.agents_seen = agents
+        self.registers.age(self.own[:-2], self.payloads[:, :-2])
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
         size = self.own.size
@@ -237,9 +262,17 @@ class TreeSums(Aggregation):
             self._improve(root, beat)
             self.dist = dist + 1.0
 
-    def share(self) -> Vector:
+    def share(self) -> Share:
         """Return the own totals."""
-        return self.own[: 2 * self.num_arms].copy()
+        return self.registers.share(self.own[:-2])
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse totals beyond what so many agents can have pulled."""
+        size = self.registers.size
+        if message.size >= self.own.size:
+            agents = float(message[size])
+            claims.check_num_agents(agents)
+            claims.check_totals(self.registers, message[:size], agents, now)
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Drop a parent that is no longer a neighbour; root and beat stay."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from coopbandits.core.agent import LocalView, Stateful, Vector
 from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.state import Stateful
 
 
 class Estimator(Stateful, ABC):

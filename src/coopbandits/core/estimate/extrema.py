@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coopbandits.core.agent import LocalView, Vector
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     check_minima,
@@ -14,6 +13,7 @@ from coopbandits.core.aggregate.extrema import (
     exponentials,
     require_word,
 )
+from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.estimate.estimator import Estimator
 
 

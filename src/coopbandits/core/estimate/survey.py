@@ -26,9 +26,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coopbandits.core.agent import LocalView, Vector
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
+from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.estimate.estimator import Estimator
 from coopbandits.core.estimate.spectral import guaranteed_lambda

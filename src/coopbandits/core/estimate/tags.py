@@ -22,8 +22,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coopbandits.core.agent import LocalView, Vector
 from coopbandits.core.aggregate.extrema import require_word
+from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.draws import words
 from coopbandits.core.estimate.estimator import Estimator
 from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho, weighted_sum

@@ -1,23 +1,35 @@
-"""What is played on an Estimate: one pure function per formula."""
+"""What is played on an Estimate: one file per formula."""
 
-from coopbandits.core.index.inflated import inflated_ucb, inflated_ucb_index
-from coopbandits.core.index.posterior import (
-    beta_draw_index,
-    centred_draw_index,
-    normal_draw_index,
-)
-from coopbandits.core.index.quantile import bayes_ucb_index, normal_upper, ucl_index
-from coopbandits.core.index.ucb import ucb, ucb_index
+from coopbandits.core.index.greedy import EpsilonGreedy
+from coopbandits.core.index.index import FAMILIES, Index, require_family
+from coopbandits.core.index.inflated import InflatedUCB
+from coopbandits.core.index.kl import KLUCB
+from coopbandits.core.index.moss import MOSS
+from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw
+from coopbandits.core.index.quantile import UCL, BayesUCB
+from coopbandits.core.index.top_two import TopTwo
+from coopbandits.core.index.ucb import UCB
+
+INDICES = (
+    UCB, InflatedUCB, UCL, BayesUCB, KLUCB, MOSS, NormalDraw, CentredDraw, BetaDraw, TopTwo,
+    EpsilonGreedy,
+)  # fmt: skip
+"""Every index that ships."""
 
 __all__ = [
-    "bayes_ucb_index",
-    "beta_draw_index",
-    "centred_draw_index",
-    "inflated_ucb",
-    "inflated_ucb_index",
-    "normal_draw_index",
-    "normal_upper",
-    "ucb",
-    "ucb_index",
-    "ucl_index",
+    "FAMILIES",
+    "INDICES",
+    "KLUCB",
+    "MOSS",
+    "UCB",
+    "UCL",
+    "BayesUCB",
+    "BetaDraw",
+    "CentredDraw",
+    "EpsilonGreedy",
+    "Index",
+    "InflatedUCB",
+    "NormalDraw",
+    "TopTwo",
+    "require_family",
 ]

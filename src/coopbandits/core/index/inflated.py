@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
+from coopbandits.core.checks import require_number
+from coopbandits.core.choice import NO_INFORMATION
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.index.index import Floats, Index
 
-from coopbandits.core.agent import NO_INFORMATION, Estimate, Vector
+if TYPE_CHECKING:
+    from coopbandits.core.contract import Estimate, LocalView
+
+EPSILON_C_FORMS = ("closed", "landgren")
+
+GROWING = -1.0
+"""Stands for an inflation f(t) = sqrt(ln t) instead of a number."""
 
 
 def inflated_ucb(
@@ -14,16 +25,11 @@ def inflated_ucb(
 ) -> float:
     """Return total/count + sqrt(exploration·(1 + inflation/count)/count), or +∞.
 
-    A compilable leaf. `exploration` is 2γσ² ln t; `inflation` is N ε_c, or N f(t).
+    `exploration` is 2γσ² ln t; `inflation` is N ε_c, or N f(t).
     """
     if count <= least:
         return math.inf
     return total / count + math.sqrt(exploration * (1.0 + inflation / count) / count)
-
-
-def rounds_of(estimate: Estimate) -> float:
-    """Return t, the rounds behind an estimate: pulls per agent."""
-    return estimate.time / estimate.num_agents
 
 
 def root_log(rounds: float) -> float:
@@ -31,28 +37,90 @@ def root_log(rounds: float) -> float:
     return math.sqrt(math.log(max(1.0, rounds)))
 
 
-def inflated_ucb_index(
-    estimate: Estimate, word: int, *, scale: float, epsilon_c: float | None
-) -> Vector:
-    r"""Return coop-UCB's index of every arm, with n̂ = counts/N.
+@dataclass(frozen=True)
+class InflatedUCB(Index):
+    r"""coop-UCB's index (Landgren, Srivastava, Leonard 2016), with n̂ = counts/N.
 
     .. math:: \hat s/\hat n + σ \sqrt{2γ \frac{\hat n + ε}{N \hat n} \frac{\ln t}{\hat n}}
 
     Parameters
     ----------
-    estimate : Estimate
-        Network totals.
-    word : int
-        Not used.
-    scale : float
-        2γσ².
-    epsilon_c : float or None
-        ε of the formula; None for f(t) = sqrt(ln t).
+    gamma : float
+        γ > 1, exploration.
+    epsilon_c : {"closed", "landgren"} or None
+        Which form of ε, a number per agent that says how well the graph mixes for it; None for
+        f(t) = sqrt(ln t), which takes no knowledge of the graph.
+
+    Notes
+    -----
+    t is the number of pulls per agent behind the estimate. *Differs from the paper*: an arm without
+    information has index +∞.
     """
-    del word
-    rounds = rounds_of(estimate)
-    inflation = estimate.num_agents * (root_log(rounds) if epsilon_c is None else epsilon_c)
-    exploration = scale * math.log(max(1.0, rounds))
-    least = NO_INFORMATION * estimate.num_agents
-    pairs = zip(estimate.sums.tolist(), estimate.counts.tolist(), strict=True)
-    return np.array([inflated_ucb(s, n, least, exploration, inflation) for s, n in pairs])
+
+    gamma: float = 1.01
+    epsilon_c: str | None = None
+    name: ClassVar[str] = "inflated-ucb"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
+    def __post_init__(self) -> None:
+        """Refuse settings outside what the index is defined for."""
+        require_gamma(self.gamma)
+        if self.epsilon_c is not None and self.epsilon_c not in EPSILON_C_FORMS:
+            raise unknown_name("form of epsilon_c", str(self.epsilon_c), EPSILON_C_FORMS)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """ε_c, where it is not sqrt(ln t)."""
+        return frozenset() if self.epsilon_c is None else frozenset({self._knowledge})
+
+    @property
+    def _knowledge(self) -> str:
+        return f"epsilon_c:{self.epsilon_c}"
+
+    @property
+    def bonus_constant(self) -> float:
+        """B = 2γ, which the inflation then multiplies."""
+        return 2 * self.gamma
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """2γσ² and ε."""
+        epsilon = GROWING
+        if self.epsilon_c is not None:
+            if self._knowledge not in view.global_knowledge:
+                raise InputError(
+                    f"{self.name} needs {self._knowledge} of agent {view.agent_id}; tell it"
+                )
+            epsilon = view.global_knowledge[self._knowledge]
+        return self.bonus_constant * view.sigma**2, epsilon
+
+    def scratch_size(self, num_arms: int) -> int:
+        """2γσ² ln t, and f(t)."""
+        del num_arms
+        return 2
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
+        """2γσ² ln t, and f(t)."""
+        rounds = estimate.time / estimate.num_agents
+        scratch[0] = numbers[0] * math.log(max(1.0, rounds))
+        scratch[1] = root_log(rounds)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+        """Return the inflated bound of one arm."""
+        least = NO_INFORMATION * estimate.num_agents
+        total, count = estimate.sums[arm], estimate.counts[arm]
+        inflation = estimate.num_agents * (scratch[1] if numbers[1] == GROWING else numbers[1])
+        return inflated_ucb(total, count, least, scratch[0], inflation)
+
+    @staticmethod
+    def bonus(estimate: Estimate, numbers: Floats, scratch: Floats) -> tuple[float, float]:
+        """2γσ² ln t, and that times N ε."""
+        inflation = estimate.num_agents * (scratch[1] if numbers[1] == GROWING else numbers[1])
+        return scratch[0], scratch[0] * inflation
+
+
+def require_gamma(gamma: float) -> None:
+    """Refuse all but finite numbers above 1."""
+    require_number("gamma", gamma, "a finite number larger than 1", 1.0, math.inf)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from coopbandits.core.agent import NO_INFORMATION, Estimate, Vector
+from coopbandits.core.checks import require_number
+from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import normal_quantile
-from coopbandits.core.index.inflated import root_log, rounds_of
+from coopbandits.core.index.index import Floats, Index, require_family
+from coopbandits.core.index.inflated import require_gamma, root_log
+from coopbandits.core.index.posterior import write_betas
+from coopbandits.core.special import beta_upper_quantile
+
+if TYPE_CHECKING:
+    from coopbandits.core.contract import Estimate, LocalView
 
 
 def normal_upper(
     total: float, count: float, precision: float, shift: float, sigma: float, spread: float
 ) -> float:
-    """Return the posterior mean plus `spread` standard deviations; a compilable leaf.
+    """Return the posterior mean plus `spread` standard deviations.
 
     The prior of an arm is normal with this precision and precision·mean = shift; rewards are
     normal with standard deviation σ.
@@ -33,31 +40,119 @@ def upper_quantile(tail: float) -> float:
     return -normal_quantile(min(0.5, max(1e-300, tail)))
 
 
-def ucl_index(
-    estimate: Estimate, word: int, *, gamma: float, sigma: float, precision: float, shift: float
-) -> Vector:
-    r"""Return coop-UCL's index of every arm.
+@dataclass(frozen=True)
+class UCL(Index):
+    r"""coop-UCL's index (Landgren, Srivastava, Leonard 2016): an inflated upper credible limit.
 
     .. math:: m + \sqrt{v} \sqrt{(\hat n + f(t))/\hat n} \; Φ^{-1}(1 - t^{-γ})
 
-    m and v are the mean and variance of the posterior; a flat prior has precision 0.
+    m and v are the mean and variance of the posterior, f(t) = sqrt(ln t), t the pulls per agent.
+
+    Parameters
+    ----------
+    gamma : float
+        γ > 1, exploration.
+    prior_mean, prior_sigma : float
+        ν_0 and σ_0 of the normal prior of every arm; σ_0 = ∞ is the flat prior.
+
+    Notes
+    -----
+    *Differs from the paper*: arms are independent a priori; an arm not yet seen has index +∞ even
+    under an informative prior.
     """
-    del word
-    rounds = rounds_of(estimate)
-    quantile = upper_quantile(max(1.0, rounds) ** -gamma)
-    inflation = estimate.num_agents * root_log(rounds)
-    least = NO_INFORMATION * estimate.num_agents
-    values = np.full(estimate.counts.size, math.inf)
-    for k, (total, count) in enumerate(zip(estimate.sums, estimate.counts, strict=True)):
-        if count > least:
-            spread = quantile * math.sqrt(1.0 + inflation / count)
-            values[k] = normal_upper(total, count, precision, shift, sigma, spread)
-    return values
+
+    gamma: float = 1.01
+    prior_mean: float = 0.0
+    prior_sigma: float = math.inf
+    name: ClassVar[str] = "ucl"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
+    def __post_init__(self) -> None:
+        """Refuse settings outside what the index is defined for."""
+        require_gamma(self.gamma)
+        require_number("prior_mean", self.prior_mean, "a finite number", -math.inf, math.inf)
+        if self.prior_sigma != math.inf:
+            accepted = "between 1e-100 and 1e100, or infinite for a flat prior"
+            require_number("prior_sigma", self.prior_sigma, accepted, 1e-100, 1e100)
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """γ, σ, 1/σ_0² and ν_0/σ_0²."""
+        precision = 1.0 / self.prior_sigma**2
+        return float(self.gamma), view.sigma, precision, precision * self.prior_mean
+
+    def scratch_size(self, num_arms: int) -> int:
+        """The quantile, and N f(t)."""
+        del num_arms
+        return 2
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
+        """The quantile, and N f(t)."""
+        rounds = estimate.time / estimate.num_agents
+        scratch[0] = upper_quantile(max(1.0, rounds) ** -numbers[0])
+        scratch[1] = estimate.num_agents * root_log(rounds)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+        """Return the upper credible limit of one arm."""
+        total, count = estimate.sums[arm], estimate.counts[arm]
+        if count <= NO_INFORMATION * estimate.num_agents:
+            return math.inf
+        spread = scratch[0] * math.sqrt(1.0 + scratch[1] / count)
+        return normal_upper(total, count, numbers[2], numbers[3], numbers[1], spread)
 
 
-def bayes_ucb_index(estimate: Estimate, word: int, *, sigma: float) -> Vector:
-    r"""Return the quantile of level 1 − 1/(t + 1) of every arm's posterior, prior N(0, 1)."""
-    del word
-    spread = upper_quantile(1.0 / (1.0 + rounds_of(estimate)))
-    pairs = zip(estimate.sums.tolist(), estimate.counts.tolist(), strict=True)
-    return np.array([normal_upper(s, n, 1.0, 0.0, sigma, spread) for s, n in pairs])
+@dataclass(frozen=True)
+class BayesUCB(Index):
+    r"""Bayes-UCB (Kaufmann, Cappé, Garivier 2012): the quantile of level 1 − 1/(t + 1).
+
+    Parameters
+    ----------
+    family : {"gaussian", "bernoulli"}
+        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1) for rewards in [0, 1].
+
+    Notes
+    -----
+    t is the number of pulls per agent behind the estimate, as where all agents play on the same
+    posterior. *Differs from the paper*: there the level of Bernoulli arms is
+    1 − 1/(t (ln T)^c), with c = 0 recommended.
+    """
+
+    family: str = "gaussian"
+    name: ClassVar[str] = "bayes-ucb"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "arms"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown family."""
+        require_family(self.family)
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """σ, and 1 for Bernoulli rewards."""
+        return view.sigma, float(self.family == "bernoulli")
+
+    def scratch_size(self, num_arms: int) -> int:
+        """The tail or its quantile, and beta posteriors."""
+        return 2 * num_arms + 1
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
+        """Write the posteriors, and the tail or its normal quantile."""
+        tail = 1.0 / (1.0 + estimate.time / estimate.num_agents)
+        if numbers[1] > 0.0:
+            write_betas(estimate, scratch)
+            scratch[2 * len(estimate.counts)] = tail
+        else:
+            scratch[2 * len(estimate.counts)] = upper_quantile(tail)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+        """Return the quantile of one arm's posterior."""
+        num_arms = len(estimate.counts)
+        level = scratch[2 * num_arms]
+        if numbers[1] > 0.0:
+            return beta_upper_quantile(level, scratch[arm], scratch[num_arms + arm])
+        # Mixing may leave counts just below 0, which tell nothing.
+        count = max(0.0, estimate.counts[arm])
+        return normal_upper(estimate.sums[arm], count, 1.0, 0.0, numbers[0], level)

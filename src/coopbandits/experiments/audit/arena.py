@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.registry import parse_policy
 from coopbandits.experiments.audit.dducb import Deviations, play_dducb
 from coopbandits.experiments.audit.finding import Finding, Measurement

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.experiments.audit.arena import Arena, Claim, Measure
 from coopbandits.experiments.audit.coop_ucb import play_coop_ucb, play_coop_ucb_in_turns

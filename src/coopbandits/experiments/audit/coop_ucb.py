@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.experiments.audit.tapes import Played, Setting, add_pulls, best_arms
 
 

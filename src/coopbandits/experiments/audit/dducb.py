@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import mixing_rounds
+from coopbandits.core.policies import DDUCB
 from coopbandits.experiments.audit.matrices import inverse_degree_matrix, second_eigenvalue
 from coopbandits.experiments.audit.mixing import chebyshev_mix
 from coopbandits.experiments.audit.tapes import Arms, Played, Setting, add_pulls, best_arms

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.results.statistics import number, t_interval
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.network import Network
 from coopbandits.theory.epsilon_c import eigenpairs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.problems.rewards import rewards_from_variates

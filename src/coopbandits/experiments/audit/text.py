@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.experiments.audit.arena import Arena, Claim
 from coopbandits.experiments.audit.finding import Finding, Measurement

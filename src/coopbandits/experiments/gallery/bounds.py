@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.policies import DDUCB
 from coopbandits.network import Network
 from coopbandits.network.generators import cycle
 from coopbandits.problems import GaussianBandit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.experiments.gallery.entries import Entry
 from coopbandits.plots import Curve, scaling_figure
 from coopbandits.results.statistics import columns, number, t_interval

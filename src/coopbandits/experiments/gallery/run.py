@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.experiments.gallery import bounds

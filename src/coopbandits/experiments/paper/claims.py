@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from coopbandits import theory
-from coopbandits.core.agent import Vector
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.contract import Vector
+from coopbandits.core.policies import DDUCB
 from coopbandits.experiments.paper.play import Played
 from coopbandits.experiments.paper.settings import ANALYSED, PROBLEM
 from coopbandits.experiments.paper.verdicts import (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.settings import FIGURES, PROBLEM, Line, PaperFigure
 from coopbandits.plots import Curve
 from coopbandits.results import Result

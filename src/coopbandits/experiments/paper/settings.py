@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from coopbandits.core.dducb import DDUCB
 from coopbandits.core.errors import unknown_name
-from coopbandits.core.registry import AnyPolicy, parse_policy
+from coopbandits.core.policies import DDUCB
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
 from coopbandits.theory import as_analysed

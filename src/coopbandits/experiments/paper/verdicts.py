@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.play import Played
 from coopbandits.results.statistics import LEVEL, holm, number, p_value, t_interval
 

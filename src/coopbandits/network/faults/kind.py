@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import spell
 from coopbandits.core.registry import parse_value
+from coopbandits.core.spelling import spell
 from coopbandits.network.faults.links import Links, Rounds
 
 Effect = Callable[[Rounds], NDArray[Any]]

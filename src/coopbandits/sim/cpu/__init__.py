@@ -3,88 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numba
 from numba.core import event
 
-from coopbandits.core.baselines import IndependentUCB
-from coopbandits.core.central import CentralBatchedUCB, CentralTS, CentralUCB, DelayedCentralUCB
-from coopbandits.core.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.aggregate import (
+    CentralTotals,
+    FloodedPulls,
+    FloodedTotals,
+    LocalSums,
+    NeighborhoodSums,
+    PullMixing,
+    RunningConsensus,
+    StagedMixing,
+    TreeSums,
+)
 from coopbandits.core.errors import InputError
-from coopbandits.core.registry import AnyPolicy
-from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
-from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
-from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
-from coopbandits.network import Faults
-from coopbandits.network.faults import PERFECT, Delay
-from coopbandits.sim.clocks import Clocks
-from coopbandits.sim.cpu import flood, stale_cache
+from coopbandits.core.index import UCB
+from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu import flood, leaves, stale_cache
 from coopbandits.sim.cpu.central import play_central
-from coopbandits.sim.cpu.consensus import play_consensus
-from coopbandits.sim.cpu.flooding import play_flooding
+from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
+from coopbandits.sim.cpu.consensus import play_consensus, play_local
+from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
-from coopbandits.sim.cpu.local import play_independent_ucb
-from coopbandits.sim.cpu.pulls import play_initial
-from coopbandits.sim.cpu.staged import play_dducb
+from coopbandits.sim.cpu.staged import play_local_ucb, play_staged, play_staged_ucb
 from coopbandits.sim.cpu.tree import play_tree
+from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 
-stale_cache.remove(Path(play_initial.stats.cache_path))
+stale_cache.remove(leaves.cache_folder())
 
-KERNELS: dict[type[AnyPolicy], Callable[[Any, Task, range, Tick], Record]] = {
-    DDUCB: play_dducb,
-    IndependentUCB: play_independent_ucb,
-    CoopUCB: play_consensus,
-    CoopUCB2: play_consensus,
-    CoopUCL: play_consensus,
-    DecTS: play_consensus,
-    DecBayesUCB: play_consensus,
-    UCBNetwork: play_flooding,
-    MPUCB: play_flooding,
-    IndependentTS: play_consensus,
-    FloodTS: flood.play_flood,
-    FloodUCB: flood.play_flood,
-    GossipTS: play_gossip,
-    TreeTS: play_tree,
-    TreeUCB: play_tree,
-    CentralUCB: play_central,
-    CentralBatchedUCB: play_central,
-    DelayedCentralUCB: play_central,
-    CentralTS: play_central,
+Kernel = Callable[[Parts, Task, range, Tick], Record]
+
+KERNELS: dict[type, Kernel] = {
+    LocalSums: play_local,
+    StagedMixing: play_staged,
+    RunningConsensus: play_consensus,
+    PullMixing: play_gossip,
+    TreeSums: play_tree,
+    FloodedTotals: flood.play_flood,
+    NeighborhoodSums: play_neighborhood,
+    FloodedPulls: play_flooded_pulls,
+    CentralTotals: play_central,
 }
+"""The kernel of every aggregation, which plays any index; a subclass is another aggregation."""
+
+SHORTCUTS: dict[tuple[type, type], Kernel] = {
+    (StagedMixing, UCB): play_staged_ucb,
+    (LocalSums, UCB): play_local_ucb,
+}
+"""Faster kernels of single pairs, where nothing goes wrong."""
+
+NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
+"""Aggregations whose kernel takes all messages to arrive."""
 
 
-NEEDS_MESSAGES: frozenset[type[AnyPolicy]] = frozenset({DDUCB, UCBNetwork, MPUCB})
-"""Policies whose kernel takes all messages to arrive."""
+def find_kernel(task: Task) -> Kernel:
+    """Return the kernel that plays a task."""
+    parts = parts_of(task)
+    pair = type(parts.aggregation), type(parts.index)
+    if not task.faults and pair in SHORTCUTS:
+        return SHORTCUTS[pair]
+    return KERNELS[pair[0]]
 
 
-def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None = None) -> bool:
-    """Tell whether a kernel plays this policy under these conditions; a subclass is another one.
-
-    No kernel keeps messages that are late.
-    """
-    finds_out = isinstance(policy, DDUCB) and policy.estimates
-    late = any(isinstance(kind, Delay) for kind in faults.kinds)
-    takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
-    return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
+def parts_of(task: Task) -> Parts:
+    """Return the parts of a task that has no obstacle."""
+    parts = task.policy.parts
+    assert parts is not None  # noqa: S101  `obstacle` says so
+    return parts
 
 
 def obstacle(task: Task) -> str | None:
-    """Return for what there is no kernel, to be read after these words, or None if one plays."""
-    if not supports(task.policy, task.faults, task.clocks):
-        conditions = f" for faults {task.faults.spelling}" if task.faults else ""
-        return conditions + (" on own clocks" if task.clocks else "")
-    return flood.excess(task) if isinstance(task.policy, FloodTS | FloodUCB) else None
+    """Return for what there is no kernel, to be read after these words, or None if one plays.
+
+    This is the whole list: policies without parts, aggregations and statistics of one's own, agents
+    that find out N or λ first, late messages, own clocks, what `NEEDS_MESSAGES` where there are
+    faults, an index that numba cannot compile, and floods that are too large.
+    """
+    parts = task.policy.parts
+    if parts is None:
+        return ""
+    aggregation = parts.aggregation
+    if type(aggregation) not in KERNELS:
+        return f" for aggregation {aggregation.spelling}"
+    if isinstance(aggregation, StagedMixing) and aggregation.estimates:
+        return " for agents that estimate what they are not told"
+    if parts.statistic.registers(task.problem.num_arms).layout is None:
+        return f" for statistic {parts.statistic.spelling}"
+    if task.clocks is not None:
+        return " on own clocks"
+    late = any(kind.touches == "delay" for kind in task.faults.kinds)
+    if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
+        return f" for faults {task.faults.spelling}"
+    if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
+        return excess
+    return _uncompiled(parts)
 
 
-def play(task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs at once."""
-    return KERNELS[type(task.policy)](task.policy, task, runs, tick)
+def _uncompiled(parts: Parts) -> str | None:
+    try:
+        compiled_choice(parts.index)
+    except CannotCompileError as error:
+        return f", since numba cannot compile index {parts.index.spelling} ({error})"
+    return None
 
 
 @contextmanager
@@ -116,3 +142,32 @@ class CompilationNote(event.Listener):
 
     def on_end(self, event: Any) -> None:
         """Stay silent."""
+
+
+class CPUEngine:
+    """The functions above, as `simulate` asks for them."""
+
+    name = "cpu"
+
+    def obstacle(self, task: Task) -> str | None:
+        """Tell for what there is no kernel."""
+        missing = obstacle(task)
+        return None if missing is None else f"has no compiled kernel{missing}"
+
+    def run_bytes(self, task: Task) -> int:
+        """Return the memory of one run: of all agents and arms, of a flood and of shuffled arms."""
+        is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
+        table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
+        known = flood.bytes_of_a_run(task) if is_flood else 0
+        return task.network.num_agents * task.problem.num_arms * 100 + table + known
+
+    def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
+        """Use so many threads, and tell when something is compiled."""
+        return threads(threads_wanted)
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        """Play some runs at once."""
+        return find_kernel(task)(parts_of(task), task, runs, tick)
+
+
+ENGINE: Engine = CPUEngine()

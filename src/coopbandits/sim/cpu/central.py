@@ -1,4 +1,4 @@
-"""Central policies: one controller's totals, and every agent's pulls in turn."""
+"""Central totals: one controller's registers, and every agent's pulls in turn."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from coopbandits.core.central import CentralBatchedUCB, CentralTS, CentralUCB, DelayedCentralUCB
-from coopbandits.sim.cpu.indices import BETA_DRAW, NORMAL_DRAW, UCB, IndexRule, choose, level
+from coopbandits.core.aggregate import CentralTotals
+from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
+from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
@@ -19,84 +21,86 @@ from coopbandits.sim.record import Record, Task, Tick
 SPAN_PULLS = 2_000_000
 """Pulls of one run played between two reports of progress."""
 
-AT_ONCE = -1
 
-AnyCentral = CentralUCB | CentralBatchedUCB | DelayedCentralUCB | CentralTS
-
-
-def play_central(policy: AnyCentral, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any central policy."""
-    state = Runs(task, runs, tick)
-    delay = AT_ONCE if isinstance(policy, CentralUCB) else 0
-    if isinstance(policy, DelayedCentralUCB):
-        delay = policy.delay
-    rule = index_rule(policy, task.problem.sigma)
+def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on central totals."""
+    state = Runs(parts, task, runs, tick)
+    rule, numbers = state.rule()
+    assert isinstance(parts.aggregation, CentralTotals)  # noqa: S101  the table of kernels says so
+    delay = parts.aggregation.delay
     totals = np.zeros((len(runs), 1, state.shape[2]))
-    history = np.zeros((len(runs), delay + 1, state.shape[2]))
+    history = np.zeros((len(runs), 0 if delay is None else delay + 1, state.shape[2]))
     forecast = Forecast(task, runs)
     most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
-            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history, rule,
-            forecast.read(rounds).acts,
+            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
+            state.memory, rule, numbers, forecast.read(rounds).acts,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
 
 
-def index_rule(policy: AnyCentral, sigma: float) -> IndexRule:
-    """Return the compiled form of a policy's index."""
-    if isinstance(policy, CentralTS):
-        kind = BETA_DRAW if policy.family == "bernoulli" else NORMAL_DRAW
-        return IndexRule(kind, sigma=sigma)
-    return IndexRule(UCB, scale=policy.constant * sigma**2, sigma=sigma)
-
-
 @njit(cache=True, parallel=True)
 def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, acts: Any
-) -> None:
+    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
+    rule: Any, numbers: Any, acts: Any,
+) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(totals.shape[0]):
-        _play_run(world, span, tally, fresh[run], totals[run], history[run], rule, acts[run], run)
+        _play_run(
+            world, span, tally, fresh[run], totals[run], history[run], memory[run], rule, numbers,
+            acts[run], run,
+        )  # fmt: skip
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, rule: Any, acts: Any,
-    run: int,
+    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
+    rule: Any, numbers: Any, acts: Any, run: int,
 ) -> None:  # fmt: skip
-    """Play one run; what is visible stands in the row of `history` that is oldest."""
-    num_arms, num_agents, kept = world.tables.shape[1], world.reward_keys.shape[1], history.shape[0]
+    """Play one run; what is visible stands in the row of `history` that is oldest.
+
+    Where everybody sees the same in a round, an index without chance chooses once for all.
+    """
+    num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
-    scratch = np.empty((5, num_arms))
-    lasts, levels, told = np.zeros(num_agents, np.int64), np.zeros(1), np.zeros(1)
-    choosers = 1 if rule.kind == UCB else num_agents
+    scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
+    contexts[0, FACTOR] = contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
+    lasts = np.zeros(num_agents, np.int64)
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
-        is_first = True
+        chosen = 0  # so many agents have chosen on what is visible
         for agent in range(num_agents):
             if acts.shape[0] > 0 and acts[r, agent] == 0:
                 continue
-            if is_first or kept == 0:  # else all have chosen on what was visible
-                is_first = False
+            if kept == 0:
+                chosen = agent
+            if agent >= chosen:
+                at_once = 1 if kept == 0 or not rule.random else num_agents - agent
                 _choose(
-                    rule, visible, kept, choosers, done, told, words_from, world.cubics, lasts,
-                    levels, scratch,
+                    rule.address, rule.numbers_stride, num_arms, rule.squares, visible, kept,
+                    contexts, done, words_from, numbers, memory, scratch, lasts, agent,
+                    agent + at_once,
                 )  # fmt: skip
-            arm = lasts[agent if choosers > 1 else 0]
+                if kept > 0 and not rule.random:
+                    lasts[agent:] = lasts[agent]
+                chosen = num_agents
+            arm = lasts[agent]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
             u = reward_from_variate(world.form_kind, table, arm, z)
             totals[0, arm] += u
             totals[0, num_arms + arm] += 1.0
+            if rule.squares >= 0:
+                totals[0, rule.squares] += u * u
             block = agent // world.block
             book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
-                slot, arm, done, done + 1, u,
+                num_arms, slot, arm, done, done + 1, u,
             )  # fmt: skip
         if kept > 0:
             history[row] = totals[0]
@@ -104,18 +108,19 @@ def _play_run(
 
 @njit
 def _choose(
-    rule: Any, visible: Any, kept: int, choosers: int, done: int, told: Any, words_from: Any,
-    cubics: Any, lasts: Any, levels: Any, scratch: Any,
+    address: int, numbers_stride: int, num_arms: int, squares: int, visible: Any, kept: int,
+    contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any, lasts: Any,
+    start: int, end: int,
 ) -> None:  # fmt: skip
-    """Write into `lasts` what is played on what is visible, by one for all or by everyone."""
-    num_arms = scratch.shape[1]
+    """Write into `lasts` what some agents play on what is visible."""
     time = 0.0
     for k in range(num_arms):
         if kept > 1 and visible[0, num_arms + k] == 0.0:
-            lasts[:choosers] = done % num_arms  # nothing to go by yet: every arm in turn
+            lasts[start:end] = done % num_arms  # nothing to go by yet: every arm in turn
             return
         time += visible[0, num_arms + k]
+    contexts[0, TIME] = max(2.0, time)
     choose(
-        rule, visible, 0, choosers, 1.0, done, time, level(rule, 1.0, time), told, words_from,
-        cubics, lasts, levels, scratch,
+        address, visible, 0, contexts, 0, words_from, done, numbers, numbers_stride, memory,
+        scratch, lasts, start, end, num_arms, squares,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Flooding of totals: FloodTS and FloodUCB.
+"""Flooding of totals.
 
 An agent of `core.aggregate.flooded_totals` keeps everybody's totals. Here all pulls of a run stand
 in one log, and an entry is merely the last pull that it knows of, and the number of pulls up to it,
@@ -16,13 +16,14 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER
-from coopbandits.core.robust import FloodTS, FloodUCB
+from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
+from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
-from coopbandits.sim.cpu.robust import choose_robust, posterior_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
@@ -40,7 +41,7 @@ LAST, VERSION, CHANGED, SOURCE = range(4)
 HEARD, ARRIVED = range(2)
 """What is remembered of a link: see `FloodedTotals`."""
 
-AGENTS, ROUNDS = range(2)
+KNOWN_AGENTS, ROUNDS = range(2)
 """What is known beside totals: the number of agents, and the rounds behind their totals."""
 
 
@@ -64,8 +65,8 @@ class Fleet(NamedTuple):
         Of everybody's entries on everybody the last pull, version, and whence and when it came.
     links : int32 of shape (run, 2, 2, link)
         What the receiver of every link remembers of the sender's messages.
-    totals : (run, agent, 2K or 2K + 1)
-        Sums, counts and, where σ is estimated, squares of all pulls known of.
+    totals : (run, agent, size)
+        Registers of all pulls known of.
     known : int64 of shape (run, agent, 2)
         The number of agents known of, and the rounds behind their totals.
     """
@@ -76,11 +77,11 @@ class Fleet(NamedTuple):
     known: NDArray[np.int64]
 
 
-def play_flood(policy: FloodTS | FloodUCB, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of a policy that floods totals, as many together as memory allows."""
+def play_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on flooded totals, as many together as memory allows."""
     at_once = max(1, MOST_BYTES // bytes_of_a_run(task))
     groups = [runs[first : first + at_once] for first in range(0, len(runs), at_once)]
-    return join([play_together(policy, task, group, tick) for group in groups])
+    return join([play_together(parts, task, group, tick) for group in groups])
 
 
 def bytes_of_a_run(task: Task) -> int:
@@ -101,21 +102,21 @@ def excess(task: Task) -> str | None:
     )
 
 
-def play_together(policy: FloodTS | FloodUCB, task: Task, runs: range, tick: Tick) -> Record:
+def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs that fit into memory together."""
-    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
-    posterior = posterior_of(policy, task.problem.sigma)
-    agents, width = state.shape[1], state.shape[2] + posterior.squares
+    state, links = Runs(parts, task, runs, tick), link_table(task.network)
+    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    agents, width = state.shape[1:]
     log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
     # With as many runs as threads each thread plays runs of its own, else all share every round.
-    parts = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     most = min(forecast.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
-            forecast.read(rounds), links, posterior, parts,
+            forecast.read(rounds), links, rule, numbers, state.memory, blocks,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
@@ -132,7 +133,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     entries = np.zeros((runs, 2, 4, agents, agents), dtype=np.int32)
     entries[:, :, LAST] = -1
     known = np.zeros((runs, agents, 2), dtype=np.int64)
-    known[:, :, AGENTS] = 1
+    known[:, :, KNOWN_AGENTS] = 1
     link_memory = np.zeros((runs, 2, 2, links), dtype=np.int32)
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
@@ -140,7 +141,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
 @njit(cache=True, parallel=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
-    links: Any, posterior: Any, parts: int,
+    links: Any, rule: Any, numbers: Any, memory: Any, parts: int,
 ) -> None:  # fmt: skip
     """Play a span of rounds in steps, one to pull and one to exchange messages.
 
@@ -154,18 +155,21 @@ def play_rounds(
         for task in prange(num_runs * parts):
             run, start = task // parts, task % parts * width
             _play(
-                world, span, tally, fresh[run], log, fleet, counts[run], weather, links, posterior,
-                run, start, min(start + width, size), first, first + at_once,
+                world, span, tally, fresh[run], log, fleet, counts[run], weather, links, rule,
+                numbers, memory[run], run, start, min(start + width, size), first, first + at_once,
             )  # fmt: skip
 
 
 @njit
 def _play(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
-    links: Any, posterior: Any, run: int, start: int, end: int, first: int, stop: int,
+    links: Any, rule: Any, numbers: Any, memory: Any, run: int, start: int, end: int, first: int,
+    stop: int,
 ) -> None:  # fmt: skip
     """Let some agents of one run make some steps."""
-    table, scratch = table_of(world.tables, run), np.empty((5, world.tables.shape[1]))
+    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
+    num_agents = world.reward_keys.shape[1]
+    contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
     entries, memory = fleet.entries[run], fleet.links[run]
@@ -180,17 +184,23 @@ def _play(
                 _renew(
                     renewed[r], links.indptr, entries[now], memory[now], totals, known, start, end
                 )
+            _look(totals, known, contexts, rule.num_arms, done, start, end)
+            choose(
+                rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
+                done, numbers, rule.numbers_stride, memory, scratch, lasts, start, end,
+                rule.num_arms, rule.squares,
+            )  # fmt: skip
             _pull(
                 world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-                world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run],
-                fresh, arms, rewards, before, entries[now], totals, known, acts[r : r + 1],
-                posterior, scratch, world.block, slot, done, start, end,
+                tally.counts[run], tally.rewards[run], tally.arms[run], fresh, arms, rewards,
+                before, entries[now], totals, known, lasts, acts[r : r + 1], rule.squares,
+                world.block, slot, done, start, end,
             )  # fmt: skip
         else:
             _exchange(
                 links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
                 entries[now], entries[after], memory[now], memory[after], totals, known,
-                table.shape[0], counts[start // world.block, slot], done, start, end,
+                table.shape[0], rule.squares, counts[start // world.block, slot], done, start, end,
             )  # fmt: skip
 
 
@@ -206,28 +216,39 @@ def _renew(
             entries[VERSION, agent] = 0
             memory[:, indptr[agent] : indptr[agent + 1]] = 0
             totals[agent] = 0.0
-            known[agent, AGENTS], known[agent, ROUNDS] = 1, 0
+            known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1, 0
+
+
+@njit
+def _look(
+    totals: Any, known: Any, contexts: Any, num_arms: int, done: int, start: int, end: int
+) -> None:
+    """Write how many agents and pulls stand behind the totals, and how many more there may be."""
+    for agent in range(start, end):
+        agents, rounds, pulls = float(known[agent, KNOWN_AGENTS]), known[agent, ROUNDS], 0.0
+        for k in range(num_arms):
+            pulls += totals[agent, num_arms + k]
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, agents
+        contexts[agent, TIME] = max(2.0, pulls)
+        contexts[agent, AHEAD] = max(1.0, agents * done / rounds) if rounds > 0 else 1.0
 
 
 @njit
 def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
-    counts: Any, paid: Any, kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any,
-    entries: Any, totals: Any, known: Any, acts: Any, posterior: Any, scratch: Any, block: int,
-    slot: int, done: int, start: int, end: int,
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any, paid: Any,
+    kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any, entries: Any, totals: Any,
+    known: Any, lasts: Any, acts: Any, squares: int, block: int, slot: int, done: int, start: int,
+    end: int,
 ) -> None:  # fmt: skip
-    """Let some agents choose and pull, if they act."""
+    """Let some agents pull, if they act."""
     num_arms = table.shape[0]
     for agent in range(start, end):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             continue
-        agents, rounds = float(known[agent, AGENTS]), known[agent, ROUNDS]
-        ahead = max(1.0, agents * done / rounds) if rounds > 0 else 1.0
-        word = word_at(decisions_from[agent], done)
-        arm = choose_robust(posterior, totals, agent, 1.0, agents, ahead, word, cubics, scratch)
+        arm = lasts[agent]
         z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
         u = reward_from_variate(kind, table, arm, z)
-        _add(totals, agent, num_arms, arm, u, 1.0)
+        _add(totals, agent, num_arms, squares, arm, u, 1.0)
         last = entries[LAST, agent, agent]
         arms[done, agent], rewards[done, agent], before[done, agent] = arm, u, last
         known[agent, ROUNDS] += done - last
@@ -235,14 +256,14 @@ def _pull(
         entries[VERSION, agent, agent] += 1
         entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
         at = agent // block
-        book(counts[at], paid[at], kept_arms, fresh, agent, slot, arm, done, done + 1, u)
+        book(counts[at], paid[at], kept_arms, fresh, agent, num_arms, slot, arm, done, done + 1, u)
 
 
 @njit
 def _exchange(
     indptr: Any, senders: Any, reverse: Any, fate: Any, arms: Any, rewards: Any, before: Any,
-    now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int, counts: Any,
-    done: int, start: int, end: int,
+    now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int,
+    squares: int, counts: Any, done: int, start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents take the messages of a round, all of which tell what was known before it."""
     size, width = now.shape[1], HEADER + totals.shape[1]
@@ -261,8 +282,8 @@ def _exchange(
                 if fated == 0:
                     tell[HEARD, link], tell[ARRIVED, link] = done + 1, told[HEARD, reverse[link]]
                     _take(
-                        arms, rewards, before, now, after, totals, known, num_arms, sender, agent,
-                        arrived, done,
+                        arms, rewards, before, now, after, totals, known, num_arms, squares,
+                        sender, agent, arrived, done,
                     )  # fmt: skip
 
 
@@ -285,7 +306,7 @@ def _is_sent(entries: Any, sender: int, origin: int, agent: int, arrived: int) -
 @njit
 def _take(
     arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
-    num_arms: int, sender: int, agent: int, arrived: int, done: int,
+    num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int,
 ) -> None:  # fmt: skip
     """Take every entry of a message that is newer, or as new as one that came in this round.
 
@@ -296,23 +317,27 @@ def _take(
         is_newer = version > own or (version == own and own != now[VERSION, agent, origin])
         if is_newer and _is_sent(now, sender, origin, agent, arrived):
             last, old = now[LAST, sender, origin], after[LAST, agent, origin]
-            known[agent, AGENTS] += int(own == 0)
+            known[agent, KNOWN_AGENTS] += int(own == 0)
             known[agent, ROUNDS] += last - old
             after[LAST, agent, origin], after[VERSION, agent, origin] = last, version
             after[CHANGED, agent, origin], after[SOURCE, agent, origin] = done + 2, sender
             while last != old:  # back to where the two meet; in a tree the deeper one goes first
                 forth, back = version >= own, own >= version
                 if forth:
-                    _add(totals, agent, num_arms, arms[last, origin], rewards[last, origin], 1.0)
+                    arm, reward = arms[last, origin], rewards[last, origin]
+                    _add(totals, agent, num_arms, squares, arm, reward, 1.0)
                     last, version = before[last, origin], version - 1
                 if back:
-                    _add(totals, agent, num_arms, arms[old, origin], rewards[old, origin], -1.0)
+                    arm, reward = arms[old, origin], rewards[old, origin]
+                    _add(totals, agent, num_arms, squares, arm, reward, -1.0)
                     old, own = before[old, origin], own - 1
 
 
 @njit(inline="always")
-def _add(totals: Any, agent: int, num_arms: int, arm: int, reward: float, times: float) -> None:
+def _add(
+    totals: Any, agent: int, num_arms: int, squares: int, arm: int, reward: float, times: float
+) -> None:
     totals[agent, arm] += times * reward
     totals[agent, num_arms + arm] += times
-    if totals.shape[1] > 2 * num_arms:
-        totals[agent, 2 * num_arms] += times * reward * reward
+    if squares >= 0:
+        totals[agent, squares] += times * reward * reward

@@ -1,4 +1,4 @@
-"""Pulls told to others: UCB-Network, which is one hop, and MP-UCB.
+"""Pulls told to others: to the neighbours, which is one hop, or further on.
 
 Nobody sends anything here. Without faults and with one pull a round, who chooses for pull t knows
 of another agent d hops away, d up to the hop limit, the pulls 0 … t − d. So in every round each
@@ -8,25 +8,19 @@ holds the latest pulls of all.
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import NO_INFORMATION
-from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
+from coopbandits.core.aggregate import FloodedPulls
+from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
-from coopbandits.sim.cpu.leaves import (
-    best_arm,
-    reward_from_variate,
-    table_of,
-    ucb,
-    variate,
-    word_at,
-)
+from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
+from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -38,14 +32,32 @@ RING_PULLS = 50_000_000
 """Pulls in the rings of all runs that are played together."""
 
 
-def play_flooding(policy: UCBNetwork | MPUCB, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of a policy whose agents tell each other single pulls."""
-    hop_limit, width = (policy.hop_limit, 4) if isinstance(policy, MPUCB) else (1, 2)
+def play_neighborhood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on the pulls of neighbours: a ball of one hop."""
+    return play_balls(parts, task, runs, tick, Reach(1, 2))
+
+
+def play_flooded_pulls(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on pulls flooded over some hops."""
+    assert isinstance(parts.aggregation, FloodedPulls)  # noqa: S101  the table of kernels says so
+    return play_balls(parts, task, runs, tick, Reach(parts.aggregation.hop_limit, 4))
+
+
+class Reach(NamedTuple):
+    """How many hops the news of a pull travels, and of how many values it consists."""
+
+    hop_limit: int
+    width: int
+
+
+def play_balls(parts: Parts, task: Task, runs: range, tick: Tick, reach: Reach) -> Record:
+    """Play some runs of agents that hear of all pulls within reach."""
+    hop_limit, width = reach
     balls = find_balls(task.network, hop_limit)
     at_once = max(1, RING_PULLS // balls.starts.size)
     record = join(
         [
-            play_together(policy, task, runs[first : first + at_once], tick, balls)
+            play_together(parts, task, runs[first : first + at_once], tick, balls)
             for first in range(0, len(runs), at_once)
         ]
     )
@@ -54,24 +66,22 @@ def play_flooding(policy: UCBNetwork | MPUCB, task: Task, runs: range, tick: Tic
     return record
 
 
-def play_together(
-    policy: UCBNetwork | MPUCB, task: Task, runs: range, tick: Tick, balls: Balls
-) -> Record:
+def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Record:
     """Play some runs whose rings fit into memory together."""
-    state = Runs(task, runs, tick)
+    state = Runs(parts, task, runs, tick)
+    rule, numbers = state.rule()
     totals = np.zeros(state.shape)
     ring = (len(runs), balls.starts.shape[1], task.network.num_agents)
     arms, rewards = np.zeros(ring, dtype=np.int32), np.zeros(ring)
     last = np.zeros(state.shape[:2], dtype=np.int64)
-    scale = policy.constant * task.problem.sigma**2
     # With as many runs as threads each thread plays runs of its own, else all share every round.
-    parts = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     most = max(1, SPAN_PULLS // balls.members.size)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, arms, rewards,
-            last, balls.starts, balls.members, parts, scale,
+            last, state.memory, balls.starts, balls.members, rule, numbers, blocks,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
@@ -97,13 +107,13 @@ def items_sent(
 @njit(cache=True, parallel=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
-    starts: Any, members: Any, parts: int, scale: float,
+    memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread some runs, or of each round some agents.
 
     Parameters
     ----------
-    totals : (run, agent, 2K)
+    totals : (run, agent, size)
         What every agent has made or heard of.
     arms, rewards : (run, depth + 1, agent)
         The ring: the pulls number t stand in row t mod (depth + 1).
@@ -113,8 +123,6 @@ def play_rounds(
         The balls.
     parts : int
         Into how many parts the agents of a run are cut: 1, or the number of blocks.
-    scale : float
-        B σ².
     """
     at_once = span.rounds if parts == 1 else 1
     width = world.block * (world.num_blocks // parts)
@@ -122,37 +130,44 @@ def play_rounds(
         for task in prange(totals.shape[0] * parts):
             run, start = task // parts, task % parts * width
             _play(
-                world, span, tally, fresh, totals, arms, rewards, last, starts, members, scale, run,
-                start, min(start + width, totals.shape[1]), first, first + at_once,
+                world, span, tally, fresh, totals, arms, rewards, last, memory, starts, members,
+                rule, numbers, run, start, min(start + width, totals.shape[1]), first,
+                first + at_once,
             )  # fmt: skip
 
 
 @njit
 def _play(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, ring_arms: Any, ring_rewards: Any,
-    last: Any, starts: Any, members: Any, scale: float, run: int, start: int, end: int, first: int,
-    stop: int,
+    last: Any, memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, run: int,
+    start: int, end: int, first: int, stop: int,
 ) -> None:  # fmt: skip
     """Let some agents of one run play some rounds."""
     # Arrays are taken out of their tuples once; see `play_block`.
     table, keys = table_of(world.tables, run), world.reward_keys[run]
     cubics, stops = world.cubics, span.stops
     counts, paid, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
-    pulls, known, lasts = fresh[run], totals[run], last[run]
+    pulls, known, lasts, memories = fresh[run], totals[run], last[run], memory[run]
+    words_from, address, squares = world.decision_keys[run], rule.address, rule.squares
     told_arms, told_rewards = ring_arms[run], ring_rewards[run]
-    num_arms, values = table.shape[0], np.empty(table.shape[0])
+    num_arms, scratch = table.shape[0], np.empty(rule.scratch)
+    contexts = np.ones((1, CONTEXT))
     for r in range(first, stop):
         done = span.first + r
         slot = span.slot + np.searchsorted(stops, r, side="right")
-        exploration = scale * math.log(max(2.0, float(done)))
+        contexts[0, TIME] = max(2.0, float(done))
         for agent in range(start, end):
-            _hear(known, agent, starts, members, told_arms, told_rewards, done)
-            arm = _choose(known, agent, exploration, lasts[agent], values)
+            _hear(known, agent, num_arms, squares, starts, members, told_arms, told_rewards, done)
+        choose(
+            address, known, known.shape[1], contexts, 0, words_from, done, numbers,
+            rule.numbers_stride, memories, scratch, lasts, start, end, num_arms, squares,
+        )  # fmt: skip
+        for agent in range(start, end):
+            arm = lasts[agent]
             z = variate(world.is_normal, word_at(keys[agent], done), cubics)
             u = reward_from_variate(world.form_kind, table, arm, z)
             told_arms[done % told_arms.shape[0], agent] = arm
             told_rewards[done % told_arms.shape[0], agent] = u
-            lasts[agent] = arm
             pulls[agent, num_arms + arm] += 1.0
             counts[agent // world.block, slot, arm] += 1
             paid[agent // world.block, slot] += u
@@ -162,40 +177,17 @@ def _play(
 
 @njit
 def _hear(
-    known: Any, agent: int, starts: Any, members: Any, arms: Any, rewards: Any, done: int
-) -> None:
+    known: Any, agent: int, num_arms: int, squares: int, starts: Any, members: Any, arms: Any,
+    rewards: Any, done: int,
+) -> None:  # fmt: skip
     """Add the pull of every member of the ball that reaches the agent before its pull `done`."""
-    num_arms, depth = known.shape[1] // 2, starts.shape[1] - 1
+    depth = starts.shape[1] - 1
     for level in range(min(depth, done)):
         row = (done - level - 1) % (depth + 1)
         for at in range(starts[agent, level], starts[agent, level + 1]):
             other = members[at]
-            arm = arms[row, other]
-            known[agent, arm] += rewards[row, other]
+            arm, reward = arms[row, other], rewards[row, other]
+            known[agent, arm] += reward
             known[agent, num_arms + arm] += 1.0
-
-
-@njit
-def _choose(known: Any, agent: int, exploration: float, last: int, values: Any) -> int:
-    """Return the arm with the largest index.
-
-    An arm can only win if s + √(e n) ≥ V n for the largest index V found so far, which takes
-    neither root nor division to rule out. The search begins with the arm played last.
-    """
-    num_arms = values.size
-    best = -1e300
-    if known[agent, num_arms + last] > NO_INFORMATION:
-        best = ucb(known[agent, last], known[agent, num_arms + last], NO_INFORMATION, exploration)
-    enough = best - 4e-9 * max(1.0, abs(best))
-    for k in range(num_arms):
-        total, count = known[agent, k], known[agent, num_arms + k]
-        if count <= NO_INFORMATION:
-            return k
-        lack = enough * count - total
-        values[k] = -1e300
-        if lack <= 0.0 or exploration * count >= lack * lack:
-            values[k] = ucb(total, count, NO_INFORMATION, exploration)
-            if values[k] > best:
-                best = values[k]
-                enough = best - 4e-9 * max(1.0, abs(best))
-    return best_arm(values)
+            if squares >= 0:
+                known[agent, squares] += reward * reward

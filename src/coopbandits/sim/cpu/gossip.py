@@ -9,10 +9,11 @@ from numba import njit, prange
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
 from coopbandits.core.aggregate.pull_mixing import RECENT
-from coopbandits.core.robust import GossipTS
+from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
+from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
-from coopbandits.sim.cpu.robust import choose_robust, posterior_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
@@ -23,11 +24,11 @@ SPAN_PULLS = 500_000
 """Pulls of one run played between two reports of progress."""
 
 
-def play_gossip(policy: GossipTS, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of `GossipTS`."""
-    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
-    posterior = posterior_of(policy, task.problem.sigma)
-    mixed = np.zeros((*state.shape[:2], state.shape[2] + posterior.squares))
+def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on pull mixing."""
+    state, links = Runs(parts, task, runs, tick), link_table(task.network)
+    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    mixed = np.zeros(state.shape)
     born = np.array(
         [
             [exponentials(word) for word in birth_words(task.seed, run, task.network.num_agents)]
@@ -42,7 +43,8 @@ def play_gossip(policy: GossipTS, task: Task, runs: range, tick: Tick) -> Record
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
-            told, born, minima, spare, counts, forecast.read(rounds), links, posterior,
+            told, born, minima, spare, counts, forecast.read(rounds), links, rule, numbers,
+            state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -51,34 +53,42 @@ def play_gossip(policy: GossipTS, task: Task, runs: range, tick: Tick) -> Record
 @njit(cache=True, parallel=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, posterior: Any,
+    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, rule: Any,
+    numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(mixed.shape[0]):
         _play_run(
             world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
-            minima[run], spare[run], counts[run], weather, links, posterior, run,
+            minima[run], spare[run], counts[run], weather, links, rule, numbers, memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, posterior: Any,
-    run: int,
+    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, rule: Any,
+    numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
-    table, scratch = table_of(world.tables, run), np.empty((5, world.tables.shape[1]))
+    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
+    contexts, lasts = np.ones((mixed.shape[0], CONTEXT)), np.zeros(mixed.shape[0], np.int64)
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         if renewed.shape[0] > 0:
             _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, done)
+        _look(mixed, minima, sums, contexts, rule.num_arms)
+        choose(
+            rule.address, mixed, mixed.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
+            numbers, rule.numbers_stride, memory, scratch, lasts, 0, mixed.shape[0], rule.num_arms,
+            rule.squares,
+        )  # fmt: skip
         _pull(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-            world.decision_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
-            mixed, minima, sums, acts[r : r + 1], posterior, scratch, world.block, slot, done,
+            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, mixed, lasts,
+            acts[r : r + 1], rule.squares, world.block, slot, done,
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,
@@ -102,31 +112,38 @@ def _renew(
 
 
 @njit
-def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
-    counts: Any, rewards: Any, arms: Any, fresh: Any, mixed: Any, minima: Any, sums: Any, acts: Any,
-    posterior: Any, scratch: Any, block: int, slot: int, done: int,
-) -> None:  # fmt: skip
-    """Let all who act choose and pull."""
-    num_arms = scratch.shape[1]
+def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
+    """Count agents by their minima, and the pulls behind the averages."""
     for agent in range(mixed.shape[0]):
         sums[agent] = minima[agent].sum()
+        num_agents, pulls = max(1.0, (EXPONENTIALS - 1) / sums[agent]), 0.0
+        for k in range(num_arms):
+            pulls += mixed[agent, num_arms + k]
+        contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
+        contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, num_agents * pulls), 1.0
+
+
+@njit
+def _pull(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
+    rewards: Any, arms: Any, fresh: Any, mixed: Any, lasts: Any, acts: Any, squares: int,
+    block: int, slot: int, done: int,
+) -> None:  # fmt: skip
+    """Let all who act pull."""
+    num_arms = table.shape[0]
+    for agent in range(mixed.shape[0]):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             if arms.shape[1] > 0:
                 arms[agent, done] = -1
             continue
-        num_agents = max(1.0, (EXPONENTIALS - 1) / sums[agent])
-        arm = choose_robust(
-            posterior, mixed, agent, num_agents, num_agents, 1.0,
-            word_at(decisions_from[agent], done), cubics, scratch,
-        )  # fmt: skip
+        arm = lasts[agent]
         u = reward_from_variate(
             kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
         )
         mixed[agent, arm] += u
         mixed[agent, num_arms + arm] += 1.0
-        if posterior.squares > 0:
-            mixed[agent, 2 * num_arms] += u * u
+        if squares >= 0:
+            mixed[agent, squares] += u * u
         fresh[agent, num_arms + arm] += 1.0
         counts[agent // block, slot, arm] += 1
         rewards[agent // block, slot] += u

@@ -1,25 +1,31 @@
 """Compiled leaves: small scalar functions that every kernel is made of.
 
-Where the source elsewhere is scalar (`ucb`, `reward_from_variate`, `normal_quantile`) numba
-compiles that very source. The generators of `core.draws` work on arrays; they are restated here for
-one word, and a test holds the two together bit for bit.
+Where the source elsewhere is scalar (`reward_from_variate`, `normal_quantile`) numba compiles that
+very source. The generators of `core.draws` work on arrays or on Python's own whole numbers; they
+are restated here for 64-bit words, and a test holds them together bit for bit.
 """
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
 from coopbandits.core import draws
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.index import ucb as ucb_source
 from coopbandits.problems import rewards
 
-ucb = njit()(ucb_source)
 reward_from_variate = njit(inline="always")(rewards.reward_from_variate)
 normal_quantile = njit()(draws.normal_quantile)
+
+_CUBICS = draws.normal_cubics()
+
+SQUEEZE, SQUEEZED_FROM = 0.2, 0.31
+"""Who is below one and above the other need not be looked at more closely; see `gamma_of`."""
 
 _GOLDEN = np.uint64(draws.GOLDEN)
 _MIX_1 = np.uint64(draws.MIX_1)
@@ -64,6 +70,33 @@ def normal(word: Any, cubics: Any) -> float:
 
 
 @njit(inline="always")
+def normal_of(word: Any) -> float:
+    """Return one standard normal, with the table as a constant."""
+    return normal(np.uint64(word), _CUBICS)
+
+
+@njit
+def gamma_of(key: Any, shape: float) -> float:
+    """Return one Gamma(shape, 1) variate; see `core.draws.gamma_of`.
+
+    A trial x, u is taken if ln u < r = x²/2 + d(1 − v + ln v). As e^r ≥ 1 + r, and r ≥ −0.2 c² x⁴
+    where 1 + c x > 0.31, most can be taken without logarithms: all but about 7 % / d.
+    """
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    trial = 0
+    while True:
+        x, u = normal_of(word_at(key, 2 * trial)), uniform(word_at(key, 2 * trial + 1))
+        base, square = 1.0 + c * x, c * x * x
+        v = base * base * base
+        if base > SQUEEZED_FROM and u < 1.0 - SQUEEZE * square * square:
+            return d * v
+        if base > 0.0 and math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+            return d * v
+        trial += 1
+
+
+@njit(inline="always")
 def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     """Return what the problem declares: a normal or a uniform."""
     return normal(word, cubics) if is_normal else uniform(word)
@@ -75,9 +108,9 @@ def table_of(tables: Any, run: int) -> Any:
     return tables[run % tables.shape[0]]
 
 
-@njit
+@njit(cache=True)
 def best_arm(values: Vector) -> int:
-    """Return the lowest arm within rounding of the largest value; see `core.agent.best_arm`."""
+    """Return the lowest arm within rounding of the largest value; see `core.choice.best_arm`."""
     largest = values[0]
     for k in range(1, values.size):
         largest = max(largest, values[k])
@@ -87,3 +120,8 @@ def best_arm(values: Vector) -> int:
         if values[k] >= largest:
             return k
     return 0  # unreachable: the largest value passes its own test
+
+
+def cache_folder() -> Path:
+    """Return where numba keeps what it compiles from this folder."""
+    return Path(best_arm.stats.cache_path)

@@ -1,4 +1,7 @@
-"""Kernels that play: agents that choose by UCB on their own for a span of rounds.
+"""Kernels that play: agents that choose on their own for a span of rounds.
+
+`play_alone` takes any index. `play_ucb` is the declared shortcut for UCB, whose indices need not be
+computed in every round; tests hold it to the former.
 
 In a function with ``parallel=True`` numba drops updates of arrays that stand in a tuple, taking
 them for dead code. There, tallies are only written by functions of their own that are not inlined.
@@ -7,18 +10,19 @@ them for dead code. There, tallies are only written by functions of their own th
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
 from coopbandits.problems.rewards import LOCATION_SCALE
+from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
+from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
     best_arm,
     normal,
     reward_from_variate,
     table_of,
-    ucb,
     uniform,
     variate,
     word_at,
@@ -43,20 +47,103 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
                 u = reward_from_variate(world.form_kind, table, r, z)
                 book(
                     tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
-                    fresh[run], agent, span.slot + at, r, r, r + 1, u,
+                    fresh[run], agent, table.shape[0], span.slot + at, r, r, r + 1, u,
                 )  # fmt: skip
                 if r + 1 == span.stops[at]:
                     at += 1
 
 
+class Reading(NamedTuple):
+    """How agents read what has settled: `factor` times, as so many agents' totals.
+
+    Own pulls count at once, with `weight`, if `own_pulls`; a count up to `least` tells nothing.
+    """
+
+    own_pulls: bool
+    weight: float
+    least: float
+    num_agents: float
+
+
 @njit(cache=True, parallel=True)
 def play_alone(
-    world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
-    explorations: Any, rule: Any,
+    world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, times: Any,
+    reading: Any, rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Let every agent play a span of rounds on the totals it reads at the start.
 
     Nobody reads what the others do meanwhile, so agents are independent of one another.
+
+    Parameters
+    ----------
+    read : (run, agent, size)
+        What agents read at the start, `factor` times.
+    fresh : (run, agent, size)
+        The new pulls, in place of whatever is there.
+    times : (rounds,)
+        s in every round.
+    """
+    for task in prange(world.reward_keys.shape[0] * world.num_blocks):
+        run, block = task // world.num_blocks, task % world.num_blocks
+        _play_block(
+            world, span, tally, run, block, read[run], fresh[run], factor, times, reading, rule,
+            numbers, memory[run],
+        )  # fmt: skip
+
+
+@njit
+def _play_block(
+    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
+    times: Any, reading: Any, rule: Any, numbers: Any, memory: Any,
+) -> None:  # fmt: skip
+    """Let one block of one run's agents play, one after another."""
+    num_arms, squares = rule.num_arms, rule.squares
+    last = min((block + 1) * world.block, world.reward_keys.shape[1])
+    keys, words_from = world.reward_keys[run], world.decision_keys[run]
+    table, stops = table_of(world.tables, run), span.stops
+    counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
+    totals, contexts = np.empty((1, read.shape[1])), np.ones((1, CONTEXT))
+    scratch, chosen = np.empty(rule.scratch), np.zeros(1, np.int64)
+    contexts[0, AGENTS] = reading.num_agents
+    changes = reading.own_pulls or rule.random  # else one choice holds for the whole span
+    for agent in range(block * world.block, last):
+        for c in range(totals.shape[1]):
+            totals[0, c] = factor * read[agent, c]
+            fresh[agent, c] = 0.0
+        own, at = (agent if rule.numbers_stride > 0 else 0), 0
+        for r in range(span.rounds):
+            done = span.first + r
+            if r == 0 or changes:
+                contexts[0, TIME] = times[r]
+                choose(
+                    rule.address, totals, 0, contexts, 0, words_from[agent : agent + 1], done,
+                    numbers[own : own + 1], 0, memory[agent : agent + 1], scratch, chosen, 0, 1,
+                    num_arms, squares,
+                )  # fmt: skip
+            arm = chosen[0]
+            z = variate(world.is_normal, word_at(keys[agent], done), world.cubics)
+            u = reward_from_variate(world.form_kind, table, arm, z)
+            if reading.own_pulls:
+                totals[0, arm] += reading.weight * u
+                totals[0, num_arms + arm] += reading.weight
+            if squares >= 0:
+                fresh[agent, squares] += u * u
+                if reading.own_pulls:
+                    totals[0, squares] += reading.weight * u * u
+            book(
+                counts, rewards, arms, fresh, agent, num_arms, span.slot + at, arm, done, done + 1,
+                u,
+            )  # fmt: skip
+            if r + 1 == stops[at]:
+                at += 1
+
+
+@njit(cache=True, parallel=True)
+def play_ucb(
+    world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
+    explorations: Any, rule: Any,
+) -> None:  # fmt: skip
+    """As `play_alone`, for UCB.
 
     Parameters
     ----------
@@ -66,18 +153,18 @@ def play_alone(
         Own pulls; the new ones are added, after clearing the old ones if `clear`.
     explorations : (rounds,)
         B σ² ln s in every round.
-    rule : UcbRule
+    rule : Reading
         How own pulls count.
     """
     for task in prange(world.reward_keys.shape[0] * world.num_blocks):
         run, block = task // world.num_blocks, task % world.num_blocks
-        play_block(
+        play_ucb_block(
             world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
         )
 
 
 @njit
-def play_block(
+def play_ucb_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
@@ -110,7 +197,7 @@ def play_block(
             _play_one_arm(
                 kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
                 span.slot, counts, rewards, arms, agent, totals, fresh, explorations[0],
-                rule.least, values, variates,
+                rule.least, means, widths, values, variates,
             )  # fmt: skip
 
 
@@ -157,7 +244,10 @@ def _play_own_pulls(
                 break
         totals[arm], totals[num_arms + arm] = total, count
         _refresh(arm, total, count, least, means, widths)
-        book(counts, rewards, arms, fresh, agent, slot + at, arm, first + start, first + r, gained)
+        book(
+            counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + start, first + r,
+            gained,
+        )  # fmt: skip
         if r == stops[at]:
             at += 1
 
@@ -166,19 +256,23 @@ def _play_own_pulls(
 def _play_one_arm(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
-    fresh: Any, exploration: float, least: float, values: Any, variates: Any,
+    fresh: Any, exploration: float, least: float, means: Any, widths: Any, values: Any,
+    variates: Any,
 ) -> None:  # fmt: skip
     """Choose once; then the tape is only summed."""
     num_arms = values.size
     for k in range(num_arms):
-        values[k] = ucb(totals[k], totals[num_arms + k], least, exploration)
-    arm = best_arm(values)
+        _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
+    arm = _leader(means, widths, values, math.sqrt(exploration))
     r, at = 0, 0
     while r < rounds:
         end = min(rounds, stops[at], r + BUFFER)
         _fill(is_normal, cubics, key, first + r, end - r, variates)
         gained = _sum_rewards(kind, table, arm, end - r, variates)
-        book(counts, rewards, arms, fresh, agent, slot + at, arm, first + r, first + end, gained)
+        book(
+            counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + r, first + end,
+            gained,
+        )  # fmt: skip
         r = end
         if r == stops[at]:
             at += 1
@@ -250,12 +344,12 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
 
 @njit
 def book(
-    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, slot: int, arm: int, start: int,
-    end: int, gained: float,
+    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, num_arms: int, slot: int,
+    arm: int, start: int, end: int, gained: float,
 ) -> None:  # fmt: skip
     """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
     fresh[agent, arm] += gained
-    fresh[agent, fresh.shape[1] // 2 + arm] += end - start
+    fresh[agent, num_arms + arm] += end - start
     counts[slot, arm] += end - start
     rewards[slot] += gained
     if arms.shape[1] > 0:
@@ -265,57 +359,75 @@ def book(
 
 @njit(cache=True, parallel=True)
 def play_round(
-    world: Any, span: Any, tally: Any, read: Any, fresh: Any, explorations: Any, rule: Any,
-    arms: Any, rewards: Any,
+    world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
+    numbers: Any, memory: Any, arms: Any, rewards: Any,
 ) -> None:  # fmt: skip
     """Let every agent pull once by what it reads; leave arms and rewards for the others to see.
 
     Parameters
     ----------
-    read : (run, agent, 2K)
+    read : (run, agent, size)
         Network totals as the agents see them; not changed.
-    explorations : (agent,)
-        B σ² ln s of every agent.
+    contexts : (agent, 4)
+        What goes with them.
     arms, rewards : (run, agent)
         What was pulled and what it paid.
     """
-    num_arms = world.tables.shape[1]
     for task in prange(world.reward_keys.shape[0] * world.num_blocks):
         run, block = task // world.num_blocks, task % world.num_blocks
-        last = min((block + 1) * world.block, world.reward_keys.shape[1])
-        values, table = np.empty(num_arms), table_of(world.tables, run)
-        for agent in range(block * world.block, last):
-            seen = read[run, agent]
-            for k in range(num_arms):
-                values[k] = ucb(seen[k], seen[num_arms + k], rule.least, explorations[agent])
-            arm = best_arm(values)
-            z = variate(
-                world.is_normal, word_at(world.reward_keys[run, agent], span.first), world.cubics
-            )
-            u = reward_from_variate(world.form_kind, table, arm, z)
-            arms[run, agent], rewards[run, agent] = arm, u
-            book(
-                tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh[run],
-                agent, span.slot, arm, span.first, span.first + 1, u,
-            )  # fmt: skip
+        start = block * world.block
+        last = min(start + world.block, world.reward_keys.shape[1])
+        _play_round(
+            world, span, tally, run, block, read[run], fresh[run], contexts, rule, numbers,
+            memory[run], arms[run], rewards[run], start, last,
+        )  # fmt: skip
+
+
+@njit
+def _play_round(
+    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, contexts: Any,
+    rule: Any, numbers: Any, memory: Any, arms: Any, rewards: Any, start: int, last: int,
+) -> None:  # fmt: skip
+    scratch, table = np.empty(rule.scratch), table_of(world.tables, run)
+    choose(
+        rule.address, read, read.shape[1], contexts, CONTEXT, world.decision_keys[run], span.first,
+        numbers, rule.numbers_stride, memory, scratch, arms, start, last, rule.num_arms,
+        rule.squares,
+    )  # fmt: skip
+    for agent in range(start, last):
+        key, arm = world.reward_keys[run, agent], arms[agent]
+        z = variate(world.is_normal, word_at(key, span.first), world.cubics)
+        u = reward_from_variate(world.form_kind, table, arm, z)
+        rewards[agent] = u
+        if rule.squares >= 0:
+            fresh[agent, rule.squares] += u * u
+        book(
+            tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
+            rule.num_arms, span.slot, arm, span.first, span.first + 1, u,
+        )  # fmt: skip
 
 
 @njit(cache=True, parallel=True)
 def settle_pulls(
-    indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, weight: float
-) -> None:
+    indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int, squares: int,
+    weight: float,
+) -> None:  # fmt: skip
     """Add the last pull of every agent and of its neighbours to its settled totals."""
     num_runs, num_agents = arms.shape
-    num_arms = settled.shape[2] // 2
     for task in prange(num_runs * num_agents):
         run, agent = task // num_agents, task % num_agents
-        _settle(settled[run, agent], num_arms, arms[run, agent], rewards[run, agent], weight)
+        own = settled[run, agent]
+        _settle(own, num_arms, squares, arms[run, agent], rewards[run, agent], weight)
         for at in range(indptr[agent], indptr[agent + 1]):
             other = indices[at]
-            _settle(settled[run, agent], num_arms, arms[run, other], rewards[run, other], weight)
+            _settle(own, num_arms, squares, arms[run, other], rewards[run, other], weight)
 
 
 @njit
-def _settle(settled: Any, num_arms: int, arm: int, reward: float, weight: float) -> None:
+def _settle(
+    settled: Any, num_arms: int, squares: int, arm: int, reward: float, weight: float
+) -> None:
     settled[arm] += weight * reward
     settled[num_arms + arm] += weight
+    if squares >= 0:
+        settled[squares] += weight * reward * reward

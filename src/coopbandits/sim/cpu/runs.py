@@ -7,20 +7,41 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.sim.cpu.pulls import play_initial
-from coopbandits.sim.cpu.world import make_tally, make_world, span, write_record
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.choice_forms import FIXED, MEMORY, NO_NUMBER, TROUBLE
+from coopbandits.sim.cpu.choices import compiled_choice
+from coopbandits.sim.cpu.world import make_tally, make_world, write_record
+from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
 
-Pairs = NDArray[np.float64]
-"""Reward sums and pull counts of every agent: (run, agent, 2K)."""
+Rows = NDArray[np.float64]
+"""Registers of every agent: (run, agent, size)."""
 
 
-class UcbRule(NamedTuple):
-    """How own pulls count: with `weight`, if at once; a count up to `least` tells nothing."""
+class Rule(NamedTuple):
+    """What kernels hand on to `choices.choose`.
 
-    own_pulls: bool
-    weight: float
-    least: float
+    Attributes
+    ----------
+    address : int
+        The compiled choice.
+    numbers_stride : int
+        From one agent's numbers to the next one's; 0 where all have the same.
+    num_arms, squares : int
+        K, and the place of the sum of squares among the registers, or −1.
+    scratch : int
+        The size of the choice's scratch.
+    random : bool
+        Whether the choice depends on the word.
+    """
+
+    address: int
+    numbers_stride: int
+    num_arms: int
+    squares: int
+    scratch: int
+    random: bool
 
 
 class Runs:
@@ -28,34 +49,51 @@ class Runs:
 
     Attributes
     ----------
-    fresh : (run, agent, 2K)
+    shape : (int, int, int)
+        Runs, agents, and the size of the registers.
+    fresh : array of that shape
         Own pulls since they were last taken.
+    memory : (run, agent, 3)
+        What choices remember of every agent.
     done : int
         Rounds played.
     """
 
-    def __init__(self, task: Task, runs: range, tick: Tick) -> None:
-        self.task = task
-        self.tick = tick
-        self.shape = (len(runs), task.network.num_agents, 2 * task.problem.num_arms)
+    def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
+        self.parts, self.task, self.tick = parts, task, tick
+        registers = parts.statistic.registers(task.problem.num_arms)
+        assert registers.layout is not None  # noqa: S101  no other statistic is played here
+        self.layout = registers.layout
+        self.shape = (len(runs), task.network.num_agents, registers.size)
         self.world = make_world(task, runs)
         self.tally = make_tally(task, self.world)
         self.record = Record.empty(task, len(runs))
         self.fresh = np.zeros(self.shape)
+        self.memory = np.zeros((*self.shape[:2], MEMORY))
         self.done = 0
 
-    def play_initial(self) -> None:
-        """Pull every arm once, or as many as the horizon allows."""
-        rounds = min(self.task.problem.num_arms, self.task.horizon)
-        play_initial(self.world, span(self.task, 0, rounds), self.tally, self.fresh)
-        self.played(rounds)
+    def rule(self) -> tuple[Rule, NDArray[np.float64]]:
+        """Return how the index is played, and its numbers for every agent or once for all."""
+        index, num_arms = self.parts.index, self.task.problem.num_arms
+        self.choice = compiled_choice(index)  # kept: its address is used as long as this lives
+        numbers = index_numbers(self.parts, self.task)
+        scratch = FIXED * num_arms + index.scratch_size(num_arms)
+        stride = numbers.shape[1] if len(numbers) > 1 else 0
+        rule = Rule(
+            self.choice.address, stride, num_arms, self.layout.squares, scratch, index.random
+        )
+        return rule, numbers
 
     def played(self, rounds: int) -> None:
-        """Go on by some rounds."""
+        """Go on by some rounds, unless a choice went wrong in them."""
+        trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
+        if trouble > 0.0:
+            what = "gave a value that is not a number" if trouble == NO_NUMBER else "picked no arm"
+            raise InputError(f"index {self.parts.index.spelling} {what}; repair the index")
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
 
-    def take_fresh(self, used_up: Pairs) -> Pairs:
+    def take_fresh(self, used_up: Rows) -> Rows:
         """Return the pulls since the last call; an array that is not needed takes their place.
 
         Whoever plays next has to clear it.
@@ -78,6 +116,24 @@ class Runs:
         write_record(self.tally, self.record)
         return self.record
 
-    def _keep(self, fresh: Pairs) -> None:
+    def _keep(self, fresh: Rows) -> None:
         if self.task.keep:
-            self.record.agent_pulls += fresh[:, :, self.shape[2] // 2 :].astype(np.int64)
+            first, last = self.layout.counts, self.layout.counts + self.task.problem.num_arms
+            self.record.agent_pulls += fresh[:, :, first:last].astype(np.int64)
+
+
+def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:
+    """Return the numbers of an index, one row per agent; a single row where all have the same."""
+    agents = task.network.num_agents if parts.index.needs else 1
+    known = global_knowledge(task.network, parts.index.needs)
+    rows = []
+    for agent in range(agents):
+        view = task.network.local_view(
+            agent,
+            num_arms=task.problem.num_arms,
+            sigma=task.problem.sigma,
+            needs=parts.needs,
+            global_knowledge=known[agent],
+        )
+        rows.append([*parts.index.numbers(view), 0.0])  # at least one, so that there is a row
+    return np.array(rows)

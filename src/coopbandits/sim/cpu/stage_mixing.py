@@ -26,7 +26,7 @@ DENSE_LIMIT = 4000
 
 
 class StageOperator:
-    """C mixing steps with P as one linear map on arrays (run, agent, 2K).
+    """C mixing steps with P as one linear map on arrays of registers (run, agent, size).
 
     Parameters
     ----------
@@ -36,9 +36,10 @@ class StageOperator:
         C.
     lambda_bound : float
         λ of the accelerated recursion; 0 mixes plainly.
-    uses, values : int
-        How often it will be applied to one run's values, and how many an agent has; they decide
-        between dense and sparse.
+    uses : int
+        How often it will be applied to one run's values; decides between dense and sparse.
+    num_arms : int
+        K: registers are K sums, K counts, and what belongs to no arm.
     """
 
     def __init__(
@@ -47,13 +48,14 @@ class StageOperator:
         steps: int,
         lambda_bound: float,
         uses: int,
-        values: int,
+        num_arms: int,
     ) -> None:
+        self.num_arms = num_arms
         self.matrix = matrix
         self.steps = steps
         self.lambda_bound = lambda_bound if lambda_bound >= LAMBDA_ZERO else 0.0
         self.spare: NDArray[np.float64] | None = None
-        self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses, values) else None
+        self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses, 2 * num_arms) else None
 
     def _dense(self) -> NDArray[np.float64]:
         identity = np.eye(self.matrix.shape[0])[None]
@@ -81,7 +83,7 @@ class StageOperator:
         if self.dense is None:
             accumulated += self._steps(values)
         else:
-            add_dense(self.dense, values, accumulated)
+            add_dense(self.dense, values, self.num_arms, accumulated)
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the mixed values as a new array."""
@@ -139,42 +141,46 @@ def mix_agent(
 
 
 @njit(cache=True, parallel=True)
-def add_dense(operator: Any, values: Any, accumulated: Any) -> None:
+def add_dense(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for all runs."""
     num_runs, num_agents, size = values.shape
-    for task in prange(num_runs * (size // 2)):
-        run, arm = task // (size // 2), task % (size // 2)
+    columns = size - num_arms
+    for task in prange(num_runs * columns):
+        run, column = task // columns, task % columns
         pullers = np.empty(num_agents, dtype=np.int64)
-        _add_arm(operator, values[run], arm, pullers, accumulated[run])
+        _add_column(operator, values[run], num_arms, column, pullers, accumulated[run])
 
 
 @njit
-def add_run(operator: Any, values: Any, accumulated: Any) -> None:
+def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for one run."""
     pullers = np.empty(values.shape[0], dtype=np.int64)
-    for arm in range(values.shape[1] // 2):
-        _add_arm(operator, values, arm, pullers, accumulated)
+    for column in range(values.shape[1] - num_arms):
+        _add_column(operator, values, num_arms, column, pullers, accumulated)
 
 
 @njit
-def _add_arm(operator: Any, values: Any, arm: int, pullers: Any, accumulated: Any) -> None:
-    """Add one arm's totals, over the agents that pulled it."""
-    count = arm + values.shape[1] // 2
-    found = 0
+def _add_column(
+    operator: Any, values: Any, num_arms: int, column: int, pullers: Any, accumulated: Any
+) -> None:
+    """Add one arm's sum and count, or what belongs to no arm, over the agents that pulled it."""
+    count = num_arms + column
+    arm, found = (column if column < num_arms else count), 0
     for agent in range(values.shape[0]):
         if values[agent, count] != 0.0 or values[agent, arm] != 0.0:
             pullers[found] = agent
             found += 1
     if found > 0:
-        _add_rows(operator, values, pullers[:found], arm, accumulated)
+        _add_rows(operator, values, pullers[:found], arm, count, accumulated)
 
 
 @njit(fastmath={"contract"})
-def _add_rows(operator: Any, values: Any, pullers: Any, arm: int, accumulated: Any) -> None:
+def _add_rows(
+    operator: Any, values: Any, pullers: Any, arm: int, count: int, accumulated: Any
+) -> None:
     """Add up the rows of some agents, four at a time; the operator is symmetric."""
-    num_agents, size = values.shape
+    num_agents = values.shape[0]
     sums, counts = np.zeros(num_agents), np.zeros(num_agents)
-    count = arm + size // 2
     whole = pullers.size - pullers.size % 4
     for p in range(0, whole, 4):
         a, b, c, d = pullers[p], pullers[p + 1], pullers[p + 2], pullers[p + 3]
@@ -191,5 +197,6 @@ def _add_rows(operator: Any, values: Any, pullers: Any, arm: int, accumulated: A
             sums[i] += row[i] * s
             counts[i] += row[i] * n
     for i in range(num_agents):
-        accumulated[i, arm] += sums[i]
         accumulated[i, count] += counts[i]
+        if arm != count:
+            accumulated[i, arm] += sums[i]

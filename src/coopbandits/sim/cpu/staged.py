@@ -1,103 +1,144 @@
-"""DDUCB: stages in which agents play on what has settled, and whole stages of mixing between."""
+"""Staged mixing: agents play on what has settled, and whole stages of mixing come in between."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import NO_INFORMATION, CooperativeAgent
 from coopbandits.core.aggregate import StagedMixing
-from coopbandits.core.dducb import DDUCB
-from coopbandits.sim.cpu.pulls import play_alone, play_round, settle_pulls
-from coopbandits.sim.cpu.runs import Pairs, Runs, UcbRule
+from coopbandits.core.choice import NO_INFORMATION
+from coopbandits.core.index import UCB
+from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
+from coopbandits.sim.cpu.pulls import (
+    Reading,
+    play_alone,
+    play_initial,
+    play_round,
+    play_ucb,
+    settle_pulls,
+)
+from coopbandits.sim.cpu.runs import Rows, Rule, Runs
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.whole_runs import StagePlan, play_stages
-from coopbandits.sim.cpu.world import span
+from coopbandits.sim.cpu.world import Span, span
 from coopbandits.sim.record import Record, Task, Tick
 
 SEVERAL_PULLS = 20_000_000
 """Pulls between two reports of progress, where stages are short."""
 
+SPAN_PULLS = 2_000_000
+"""Pulls of one run played between two reports of progress, where a stage never ends."""
 
-def play_dducb(policy: DDUCB, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of `DDUCB`, stage by stage."""
-    state = Runs(task, runs, tick)
-    state.play_initial()
-    if state.done < task.horizon:
-        stages = Stages(policy, state)
-        whole = stages.can_play_whole_runs()
-        while state.done < task.horizon:
-            if whole:
-                stages.play_several()
-            else:
-                stages.play_one()
-        stages.count_values()
+
+def play_staged(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on staged mixing."""
+    stages = Stages(Runs(parts, task, runs, tick))
+    return stages.play()
+
+
+def play_staged_ucb(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of UCB on staged mixing, which takes few looks at all arms."""
+    stages = UcbStages(Runs(parts, task, runs, tick))
+    return stages.play()
+
+
+def play_local_ucb(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of UCB on own sums: one stage that never ends."""
+    state = Runs(parts, task, runs, tick)
+    play_each_arm(state)
+    reading = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
+    scale, most = ucb_scale(state), max(1, SPAN_PULLS // task.network.num_agents)
+    while (done := state.done) < task.horizon:
+        rounds = min(most, task.horizon - done)
+        times = np.maximum(2.0, done + np.arange(rounds))
+        play_ucb(
+            state.world, span(task, done, rounds), state.tally, state.fresh, state.fresh,
+            1.0, False, scale * np.log(times), reading,
+        )  # fmt: skip
+        state.played(rounds)
     return state.finish()
 
 
+def play_each_arm(state: Runs) -> None:
+    """Pull every arm once, or as many as the horizon allows, as UCB does."""
+    rounds = min(state.task.problem.num_arms, state.task.horizon)
+    play_initial(state.world, span(state.task, 0, rounds), state.tally, state.fresh)
+    state.played(rounds)
+
+
+def ucb_scale(state: Runs) -> float:
+    """Return B σ²."""
+    assert isinstance(state.parts.index, UCB)  # noqa: S101  the table of kernels says so
+    return state.parts.index.constant * state.task.problem.sigma**2
+
+
 class Stages:
-    """The pipeline of `StagedMixing` for all agents of some runs at once.
+    """The pipeline of staged mixing for all agents of some runs at once.
 
     The numbers all agents share (C, E, bounds on N, variants) are read off one agent, so that no
     formula stands here twice. Values in flight are not touched before their stage ends.
     """
 
-    def __init__(self, policy: DDUCB, state: Runs) -> None:
+    def __init__(self, state: Runs) -> None:
         task, network = state.task, state.task.network
+        aggregation, self.num_arms = state.parts.aggregation, task.problem.num_arms
+        assert isinstance(aggregation, StagedMixing)  # noqa: S101  the table of kernels says so
+        view = network.local_view(
+            0, num_arms=self.num_arms, sigma=task.problem.sigma, needs=aggregation.needs
+        )
         self.state = state
-        self.shared = shared_settings(policy, task)
+        registers = state.parts.statistic.registers(self.num_arms)
+        self.shared = aggregation.make_staged(view, registers)
         self.stage_rounds = self.shared.stage_rounds
-        self.scale = policy.bonus_constant * task.problem.sigma**2
-        self.rule = UcbRule(
+        fewest, most = self.shared.fewest_agents, self.shared.most_agents
+        self.reading = Reading(
             own_pulls=self.shared.own_pulls,
-            weight=self.shared.fewest_agents / self.shared.most_agents,
-            least=NO_INFORMATION * self.shared.fewest_agents,
+            weight=fewest / most,
+            least=NO_INFORMATION * fewest,
+            num_agents=float(fewest),
         )
         uses = -(-task.horizon // self.stage_rounds) * task.num_runs
         steps = self.shared.sends // state.shape[2]
         self.operator = StageOperator(
-            network.matrix, steps, self.shared.lambda_bound, uses, state.shape[2]
+            network.matrix, steps, self.shared.lambda_bound, uses, self.num_arms
         )
         # The remixed totals are read every round, or only at the end of a stage.
         self.reads_remixed = self.shared.remix and not self.shared.own_pulls
         if self.shared.remix:
             remix_steps = 1 if self.reads_remixed else self.stage_rounds
-            self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses, state.shape[2])
-        self.in_flight = state.take_fresh(np.empty(state.shape))
-        self.accumulated = np.zeros(state.shape)
+            self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses, self.num_arms)
+        self.accumulated, self.in_flight = np.zeros(state.shape), np.zeros(state.shape)
         self.first = True
 
-    def can_play_whole_runs(self) -> bool:
-        """Tell whether every thread can take a run of its own, stage after stage."""
-        coupled = self.shared.neighbor_pulls or self.shared.remix or bool(self.state.task.keep)
-        enough = self.state.shape[0] >= get_num_threads()
-        return enough and not coupled and self.operator.dense is not None
+    @cached_property
+    def choosing(self) -> tuple[Rule, NDArray[np.float64]]:
+        """How the index is played; compiled when it is needed."""
+        return self.state.rule()
 
-    def play_several(self) -> None:
-        """Play as many stages as should lie between two reports of progress."""
-        state, shared = self.state, self.shared
-        left = -(-(state.task.horizon - state.done) // self.stage_rounds)
-        pulls = self.stage_rounds * state.shape[0] * state.shape[1]
-        stages = min(left, max(1, SEVERAL_PULLS // pulls))
-        plan = StagePlan(
-            stage_rounds=self.stage_rounds,
-            horizon=state.task.horizon,
-            fewest_agents=shared.fewest_agents,
-            most_agents=shared.most_agents,
-            scale=self.scale,
-        )
-        play_stages(
-            state.world, plan, state.tally, state.task.rounds, self.in_flight, state.fresh,
-            self.accumulated, self.operator.dense, self.rule, state.done, stages,
-        )  # fmt: skip
-        rounds = min(stages * self.stage_rounds, state.task.horizon - state.done)
-        mixed = stages if state.done + rounds < state.task.horizon else stages - 1
-        if mixed % 2:
-            self.in_flight, state.fresh = state.fresh, self.in_flight
-        state.played(rounds)
+    def play(self) -> Record:
+        """Play all rounds."""
+        state, horizon = self.state, self.state.task.horizon
+        self.play_initial()
+        if state.done < horizon:
+            self.in_flight = state.take_fresh(np.empty(state.shape))
+            while state.done < horizon:
+                self.play_next()
+            self.count_values()
+        return state.finish()
 
-    def play_one(self) -> None:
+    def play_initial(self) -> None:
+        """Play the initial stage, in which own pulls are read at once."""
+        rounds = min(self.num_arms, self.state.task.horizon)
+        times = np.maximum(2.0, np.arange(float(rounds)))
+        reading = self.reading._replace(own_pulls=True)
+        self._play_span(self._span(rounds), self.in_flight, 0.0, times, reading)
+        self.state.played(rounds)
+
+    def play_next(self) -> None:
         """Play one stage, or what the horizon leaves of it."""
         state = self.state
         rounds = min(self.stage_rounds, state.task.horizon - state.done)
@@ -105,18 +146,28 @@ class Stages:
             self._play_rounds(rounds)
         else:
             read, factor = self._read()
-            play_alone(
-                state.world, span(state.task, state.done, rounds), state.tally, read, state.fresh,
-                factor, True, self._explorations(rounds), self.rule,
-            )  # fmt: skip
+            times = np.maximum(2.0, self._times(rounds))
+            self._play_span(self._span(rounds), read, factor, times, self.reading)
             state.played(rounds)
         if rounds == self.stage_rounds and state.done < state.task.horizon:
             self._end_stage()
 
-    def _read(self) -> tuple[Pairs, float]:
+    def _span(self, rounds: int) -> Span:
+        return span(self.state.task, self.state.done, rounds)
+
+    def _play_span(
+        self, now: Span, read: Rows, factor: float, times: NDArray[np.float64], reading: Reading
+    ) -> None:
+        state = self.state
+        play_alone(
+            state.world, now, state.tally, read, state.fresh, factor, times, reading,
+            *self.choosing, state.memory,
+        )  # fmt: skip
+
+    def _read(self) -> tuple[Rows, float]:
         """Return what agents read when a stage starts, up to a factor."""
         if self.first:
-            return self.in_flight, self.rule.weight
+            return self.in_flight, self.reading.weight
         return self.accumulated, float(self.shared.fewest_agents)
 
     def _end_stage(self) -> None:
@@ -127,20 +178,18 @@ class Stages:
         self.first = False
 
     def _round_of_stage(self) -> int:
-        return (self.state.done - self.shared.view.num_arms) % self.stage_rounds
+        return (self.state.done - self.num_arms) % self.stage_rounds
 
     def _start_time(self) -> int:
         """Return s at the start of this stage."""
-        num_arms = self.shared.view.num_arms
         if self.first:
-            return num_arms
+            return self.num_arms
         start = self.state.done - self._round_of_stage()
         return (start - self.stage_rounds) * self.shared.most_agents
 
-    def _explorations(self, rounds: int) -> NDArray[np.float64]:
-        """Return B σ² ln s of so many rounds from now."""
-        times = self._start_time() + np.arange(rounds) * float(self.rule.own_pulls)
-        return np.asarray(self.scale * np.log(np.maximum(2.0, times)))
+    def _times(self, rounds: int) -> NDArray[np.float64]:
+        """Return s of so many rounds from now."""
+        return np.asarray(self._start_time() + np.arange(rounds) * float(self.reading.own_pulls))
 
     def _play_rounds(self, rounds: int) -> None:
         """Play a stage of a variant in which agents read each other's values every round."""
@@ -150,19 +199,24 @@ class Stages:
         for _ in range(rounds):
             self._play_round(settled)
 
-    def _play_round(self, settled: Pairs) -> None:
+    def _play_round(self, settled: Rows) -> None:
         state, network = self.state, self.state.task.network
         per_round = 1 + network.degrees if self.shared.neighbor_pulls else 0
-        times = self._start_time() + self._round_of_stage() * per_round * np.ones(state.shape[1])
+        contexts = np.ones((state.shape[1], CONTEXT))
+        contexts[:, AGENTS] = self.reading.num_agents
+        contexts[:, TIME] = np.maximum(2.0, self._start_time() + self._round_of_stage() * per_round)
         arms = np.empty(state.shape[:2], dtype=np.int64)
         rewards = np.empty(state.shape[:2])
         play_round(
-            state.world, span(state.task, state.done, 1), state.tally, settled, state.fresh,
-            self.scale * np.log(np.maximum(2.0, times)), self.rule, arms, rewards,
+            state.world, self._span(1), state.tally, settled, state.fresh, contexts,
+            *self.choosing, state.memory, arms, rewards,
         )  # fmt: skip
         if self.shared.neighbor_pulls:
             links = network.adjacency
-            settle_pulls(links.indptr, links.indices, arms, rewards, settled, self.rule.weight)
+            settle_pulls(
+                links.indptr, links.indices, arms, rewards, settled, self.num_arms,
+                state.layout.squares, self.reading.weight,
+            )  # fmt: skip
         if self.reads_remixed:
             self.accumulated = self.remix.apply(self.accumulated)
             np.multiply(self.accumulated, self.shared.fewest_agents, out=settled)
@@ -171,26 +225,65 @@ class Stages:
     def count_values(self) -> None:
         """Enter the values and messages that were sent."""
         task, record = self.state.task, self.state.record
-        mixing = max(0, task.horizon - self.shared.view.num_arms)
+        mixing = max(0, task.horizon - self.num_arms)
         sent = np.minimum(
             self.shared.budget,
             self.shared.sends - self.shared.budget * (np.arange(mixing) % self.stage_rounds),
         )
-        sent += (2 * self.shared.view.num_arms if self.shared.remix else 0) + (
+        sent += (self.state.shape[2] if self.shared.remix else 0) + (
             2 if self.shared.neighbor_pulls else 0
         )
         links = 2 * task.network.num_edges
-        totals = np.concatenate([np.zeros(self.shared.view.num_arms, np.int64), np.cumsum(sent)])
+        totals = np.concatenate([np.zeros(self.num_arms, np.int64), np.cumsum(sent)])
         record.values[:] = links * totals[task.rounds - 1]
         record.messages[:] = links * mixing
 
 
-def shared_settings(policy: DDUCB, task: Task) -> StagedMixing:
-    """Return the aggregation of agent 0, whose settings are those of every agent."""
-    view = task.network.local_view(
-        0, num_arms=task.problem.num_arms, sigma=task.problem.sigma, needs=policy.needs
-    )
-    agent = policy.make_agent(view)
-    assert isinstance(agent, CooperativeAgent)  # noqa: S101  a type, not an input
-    assert isinstance(agent.aggregation, StagedMixing)  # noqa: S101  a type, not an input
-    return agent.aggregation
+class UcbStages(Stages):
+    """Stages played by UCB, whose indices are computed only when the arm in play may lose."""
+
+    def __init__(self, state: Runs) -> None:
+        super().__init__(state)
+        self.scale = ucb_scale(state)
+        coupled = self.shared.neighbor_pulls or self.shared.remix or bool(state.task.keep)
+        enough = state.shape[0] >= get_num_threads()
+        self.plays_whole_runs = enough and not coupled and self.operator.dense is not None
+
+    def play_initial(self) -> None:
+        """Pull every arm once."""
+        play_each_arm(self.state)
+
+    def play_next(self) -> None:
+        """Play as many stages as should lie between two reports of progress."""
+        if not self.plays_whole_runs:
+            super().play_next()
+            return
+        state, shared = self.state, self.shared
+        left = -(-(state.task.horizon - state.done) // self.stage_rounds)
+        pulls = self.stage_rounds * state.shape[0] * state.shape[1]
+        stages = min(left, max(1, SEVERAL_PULLS // pulls))
+        plan = StagePlan(
+            stage_rounds=self.stage_rounds,
+            horizon=state.task.horizon,
+            fewest_agents=shared.fewest_agents,
+            most_agents=shared.most_agents,
+            num_arms=self.num_arms,
+            scale=self.scale,
+        )
+        play_stages(
+            state.world, plan, state.tally, state.task.rounds, self.in_flight, state.fresh,
+            self.accumulated, self.operator.dense, self.reading, state.done, stages,
+        )  # fmt: skip
+        rounds = min(stages * self.stage_rounds, state.task.horizon - state.done)
+        mixed = stages if state.done + rounds < state.task.horizon else stages - 1
+        if mixed % 2:
+            self.in_flight, state.fresh = state.fresh, self.in_flight
+        state.played(rounds)
+
+    def _play_span(
+        self, now: Span, read: Rows, factor: float, times: NDArray[np.float64], reading: Reading
+    ) -> None:
+        state, explorations = self.state, self.scale * np.log(times)
+        play_ucb(
+            state.world, now, state.tally, read, state.fresh, factor, True, explorations, reading
+        )

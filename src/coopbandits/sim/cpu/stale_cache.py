@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from coopbandits.core import agent, aggregate, draws, index
+from coopbandits import core
 from coopbandits.network.faults import schedule
 from coopbandits.problems import rewards
 
@@ -31,9 +31,9 @@ def remove(cache: Path) -> None:
 
 def digest() -> str:
     """Return a digest of all that kernels are compiled from."""
-    files = [Path(str(module.__file__)) for module in (agent, draws, rewards, schedule)]
-    for module in (str(aggregate.__file__), str(index.__file__), __file__):
-        files += sorted(Path(module).parent.glob("*.py"))
+    files = [Path(str(module.__file__)) for module in (rewards, schedule)]
+    for module in (str(core.__file__), __file__):
+        files += sorted(Path(module).parent.rglob("*.py"))
     total = hashlib.sha256()
     for file in files:
         total.update(file.read_bytes())

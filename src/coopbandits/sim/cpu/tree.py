@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
 from coopbandits.core.aggregate.tree_sums import BOND, CHILD, DEAF, FAR, HEARS, STEADY, tag_of
-from coopbandits.core.robust import TreeTS, TreeUCB
+from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
+from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
-from coopbandits.sim.cpu.robust import choose_robust, posterior_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
@@ -86,18 +87,18 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
     )  # fmt: skip
 
 
-def play_tree(policy: TreeTS | TreeUCB, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of a policy on tree sums."""
-    state, forecast, links = Runs(task, runs, tick), Forecast(task, runs), link_table(task.network)
-    posterior = posterior_of(policy, task.problem.sigma)
-    tree = make_tree(task, runs, links.senders.size, state.shape[2] + posterior.squares + 2)
+def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on tree sums."""
+    state, links = Runs(parts, task, runs, tick), link_table(task.network)
+    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
     most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
-            forecast.read(rounds), links, posterior,
+            forecast.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -106,17 +107,20 @@ def play_tree(policy: TreeTS | TreeUCB, task: Task, runs: range, tick: Tick) -> 
 @njit(cache=True, parallel=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
-    posterior: Any,
+    rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(tree.own.shape[0]):
-        _play_run(world, span, tally, fresh[run], tree, counts[run], weather, links, posterior, run)
+        _play_run(
+            world, span, tally, fresh[run], tree, counts[run], weather, links, rule, numbers,
+            memory[run], run,
+        )  # fmt: skip
 
 
 @njit
 def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
-    posterior: Any, run: int,
+    rule: Any, numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     own, totals = tree.own[run], tree.totals[run]
     payloads, controls = tree.payloads[run], tree.controls[run]
@@ -126,7 +130,8 @@ def _play_run(
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
     still, beat_gap = tree.still[run], tree.beat_gap[run]
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
-    scratch = np.empty((5, world.tables.shape[1]))
+    scratch, contexts = np.empty(rule.scratch), np.ones((own.shape[0], CONTEXT))
+    lasts = np.zeros(own.shape[0], np.int64)
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
@@ -137,11 +142,16 @@ def _play_run(
                 beat_gap, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
+        _look(totals, size, steady, contexts, rule.num_arms, done)
+        choose(
+            rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
+            done, numbers, rule.numbers_stride, memory, scratch, lasts, 0, own.shape[0],
+            rule.num_arms, rule.squares,
+        )  # fmt: skip
         _pull(
             world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
-            world.reward_keys[run], world.decision_keys[run], tally.counts[run],
-            tally.rewards[run], tally.arms[run], fresh, own, totals, size, steady,
-            acts[r : r + 1], posterior, scratch, world.block, slot, done,
+            world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
+            own, totals, lasts, acts[r : r + 1], rule.squares, world.block, slot, done,
         )  # fmt: skip
         _send(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
@@ -194,25 +204,35 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 
 @njit
+def _look(totals: Any, size: Any, steady: Any, contexts: Any, num_arms: int, done: int) -> None:
+    """Write how many agents and pulls stand behind the totals, and how many more there may be."""
+    last = totals.shape[1] - 1
+    for agent in range(size.size):
+        num_agents, pulls = totals[agent, last - 1], 0.0
+        for k in range(num_arms):
+            pulls += totals[agent, num_arms + k]
+        if steady[agent] < STEADY or num_agents < 0.45 * size[agent]:
+            num_agents = max(num_agents, size[agent])
+        recorded = totals[agent, last]
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, num_agents
+        contexts[agent, TIME] = max(2.0, pulls)
+        contexts[agent, AHEAD] = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
+
+
+@njit
 def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, decisions_from: Any,
-    counts: Any, rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, size: Any,
-    steady: Any, acts: Any, posterior: Any, scratch: Any, block: int, slot: int, done: int,
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
+    rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
+    block: int, slot: int, done: int,
 ) -> None:  # fmt: skip
-    """Let all who act choose and pull."""
-    num_arms, last = scratch.shape[1], own.shape[1] - 1
+    """Let all who act pull."""
+    num_arms, last = table.shape[0], own.shape[1] - 1
     for agent in range(own.shape[0]):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             if arms.shape[1] > 0:
                 arms[agent, done] = -1
             continue
-        num_agents = totals[agent, last - 1]
-        if steady[agent] < STEADY or num_agents < 0.45 * size[agent]:
-            num_agents = max(num_agents, size[agent])
-        recorded = totals[agent, last]
-        ahead = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
-        word = word_at(decisions_from[agent], done)
-        arm = choose_robust(posterior, totals, agent, 1.0, num_agents, ahead, word, cubics, scratch)
+        arm = lasts[agent]
         u = reward_from_variate(
             kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
         )
@@ -221,9 +241,9 @@ def _pull(
         totals[agent, arm] += u
         own[agent, num_arms + arm] += 1.0
         totals[agent, num_arms + arm] += 1.0
-        if posterior.squares > 0:
-            own[agent, 2 * num_arms] += u * u
-            totals[agent, 2 * num_arms] += u * u
+        if squares >= 0:
+            own[agent, squares] += u * u
+            totals[agent, squares] += u * u
         own[agent, last] += elapsed
         totals[agent, last] += elapsed
         fresh[agent, num_arms + arm] += 1.0

@@ -1,4 +1,4 @@
-"""Stage after stage of whole runs in one kernel: every thread takes a run.
+"""Stage after stage of whole runs in one kernel, for UCB: every thread takes a run.
 
 The same steps as playing and mixing stage by stage for all runs at once, in the same order, so the
 results are the same bits. But what a run needs stays in a core's cache, and nothing is paid between
@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from coopbandits.sim.cpu.pulls import play_block
+from coopbandits.sim.cpu.pulls import play_ucb_block
 from coopbandits.sim.cpu.stage_mixing import add_run
 from coopbandits.sim.cpu.world import Span
 
 
 class StagePlan(NamedTuple):
-    """What all stages share: their length E, the horizon, bounds on N, and B σ²."""
+    """What all stages share: their length E, the horizon, bounds on N, K, and B σ²."""
 
     stage_rounds: int
     horizon: int
     fewest_agents: int
     most_agents: int
+    num_arms: int
     scale: float
 
 
@@ -49,7 +50,7 @@ def _play_run(
     world: Any, plan: Any, tally: Any, recorded: Any, run: int, in_flight: Any, fresh: Any,
     accumulated: Any, operator: Any, rule: Any, done: int, stages: int,
 ) -> None:  # fmt: skip
-    num_arms = in_flight.shape[1] // 2
+    num_arms = plan.num_arms
     explorations = np.empty(plan.stage_rounds)
     for _ in range(stages):
         rounds = min(plan.stage_rounds, plan.horizon - done)
@@ -64,10 +65,10 @@ def _play_run(
         read = in_flight if first else accumulated
         factor = rule.weight if first else float(plan.fewest_agents)
         for block in range(world.num_blocks):
-            play_block(
+            play_ucb_block(
                 world, span, tally, run, block, read, fresh, factor, True, explorations, rule
             )
         done += rounds
         if rounds == plan.stage_rounds and done < plan.horizon:
-            add_run(operator, in_flight, accumulated)
+            add_run(operator, in_flight, num_arms, accumulated)
             in_flight, fresh = fresh, in_flight

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, normal_cubics
 from coopbandits.sim.record import Record, Task
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys

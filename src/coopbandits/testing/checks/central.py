@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopbandits.core import CentralPolicy, Policy
-from coopbandits.core.central import Controller
+from coopbandits.core.aggregate import Controller
 from coopbandits.core.draws import normals, words
 from coopbandits.testing.checks.finding import expect_named, finding
 

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-from coopbandits.core.agent import Agent, CooperativeAgent, Index, LocalView
-from coopbandits.core.aggregate.flooded_totals import FloodedTotals
-from coopbandits.core.aggregate.pull_mixing import PullMixing
-from coopbandits.core.aggregate.tree_sums import TreeSums
-from coopbandits.core.checks import require_positive
-from coopbandits.core.errors import unknown_name
-from coopbandits.core.index.posterior import beta_draw_index, centred_draw_index
-from coopbandits.core.index.ucb import ucb_index
-from coopbandits.core.policy import Policy
-from coopbandits.core.thompson import require_family
-
-SIGMAS = ("known", "estimate")
-
-RANDOM_WORD = frozenset({"random_word"})
+from coopbandits.core.aggregate import FloodedTotals, PullMixing, TreeSums
+from coopbandits.core.index import UCB, BetaDraw, CentredDraw, Index, require_family
+from coopbandits.core.policy import Parts, Policy
 
 
 @dataclass(frozen=True)
@@ -50,20 +38,10 @@ class GossipTS(Policy):
     sigma: str = "known"
     name: ClassVar[str] = "gossip-ts"
 
-    def __post_init__(self) -> None:
-        """Refuse unknown settings."""
-        require_sampling(self.family, self.sigma)
-
     @property
-    def needs(self) -> frozenset[str]:
-        """A random word."""
-        return RANDOM_WORD
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        sigma, squares = sigma_of(self, view)
-        aggregation = PullMixing(view, squares=squares)
-        return CooperativeAgent(view, aggregation, sampling(self.family, sigma), self.spelling)
+    def parts(self) -> Parts:
+        """Pull mixing × a posterior draw."""
+        return Parts(PullMixing(), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -90,20 +68,10 @@ class TreeTS(Policy):
     sigma: str = "known"
     name: ClassVar[str] = "tree-ts"
 
-    def __post_init__(self) -> None:
-        """Refuse unknown settings."""
-        require_sampling(self.family, self.sigma)
-
     @property
-    def needs(self) -> frozenset[str]:
-        """A random word."""
-        return RANDOM_WORD
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        sigma, squares = sigma_of(self, view)
-        aggregation = TreeSums(view, squares=squares)
-        return CooperativeAgent(view, aggregation, sampling(self.family, sigma), self.spelling)
+    def parts(self) -> Parts:
+        """Tree sums × a posterior draw."""
+        return Parts(TreeSums(), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -130,15 +98,10 @@ class FloodTS(Policy):
     sigma: str = "known"
     name: ClassVar[str] = "flood-ts"
 
-    def __post_init__(self) -> None:
-        """Refuse unknown settings."""
-        require_sampling(self.family, self.sigma)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        sigma, squares = sigma_of(self, view)
-        aggregation = FloodedTotals(view, squares=squares)
-        return CooperativeAgent(view, aggregation, sampling(self.family, sigma), self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """Flooded totals × a posterior draw."""
+        return Parts(FloodedTotals(), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -163,19 +126,10 @@ class TreeUCB(Policy):
     constant: float = 2.0
     name: ClassVar[str] = "tree-ucb"
 
-    def __post_init__(self) -> None:
-        """Refuse a bonus that is no bonus."""
-        require_positive("constant", self.constant)
-
     @property
-    def needs(self) -> frozenset[str]:
-        """A random word."""
-        return RANDOM_WORD
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(ucb_index, scale=self.constant * view.sigma**2)
-        return CooperativeAgent(view, TreeSums(view), index, self.spelling)
+    def parts(self) -> Parts:
+        """Tree sums × UCB."""
+        return Parts(TreeSums(), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -200,29 +154,14 @@ class FloodUCB(Policy):
     constant: float = 2.0
     name: ClassVar[str] = "flood-ucb"
 
-    def __post_init__(self) -> None:
-        """Refuse a bonus that is no bonus."""
-        require_positive("constant", self.constant)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(ucb_index, scale=self.constant * view.sigma**2)
-        return CooperativeAgent(view, FloodedTotals(view), index, self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """Flooded totals × UCB."""
+        return Parts(FloodedTotals(), UCB(self.constant))
 
 
-def require_sampling(family: str, sigma: str) -> None:
-    """Refuse an unknown family of rewards, and an unknown way to know σ."""
+def sampling(family: str, sigma: str) -> Index:
+    """Return the posterior draw for a family of rewards; σ makes no difference to a beta."""
     require_family(family)
-    if sigma not in SIGMAS:
-        raise unknown_name("way to know sigma", str(sigma), SIGMAS)
-
-
-def sigma_of(policy: GossipTS | TreeTS | FloodTS, view: LocalView) -> tuple[float | None, bool]:
-    """Return σ, None where it is to be estimated, and whether squares must travel for that."""
-    squares = policy.family == "gaussian" and policy.sigma == "estimate"
-    return (None if squares else view.sigma), squares
-
-
-def sampling(family: str, sigma: float | None) -> Index:
-    """Return the posterior draw for a family of rewards."""
-    return beta_draw_index if family == "bernoulli" else partial(centred_draw_index, sigma=sigma)
+    normal = CentredDraw(sigma)
+    return BetaDraw() if family == "bernoulli" else normal

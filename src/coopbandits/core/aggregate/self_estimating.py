@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, State, Vector
-from coopbandits.core.aggregate.exchange import add_pull
-from coopbandits.core.aggregate.staged import StagedMixing
+from coopbandits.core.aggregate.aggregation import Machine
+from coopbandits.core.aggregate.claims import Claims
+from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.estimate import PowerIteration, Survey
+from coopbandits.core.statistic import Registers
 
 PARTS = ("survey", "power", "mixing")
 
 
-class SurveyedMixing(Aggregation):
+class SelfEstimatingMachine(Machine):
     """A survey, a power iteration where wanted, and then staged mixing.
 
     Parameters
     ----------
     view : LocalView
         What the agent may know: its row of P and a random word.
+    registers : Registers
+        What is added up.
     make_mixing : callable
         Makes the staged mixing from N and a bound on λ.
     heuristic : bool
@@ -43,15 +45,17 @@ class SurveyedMixing(Aggregation):
     def __init__(
         self,
         view: LocalView,
-        make_mixing: Callable[[int, float], StagedMixing],
+        registers: Registers,
+        make_mixing: Callable[[int, float], StagedMixingMachine],
         *,
         heuristic: bool,
     ) -> None:
-        self.view, self.make_mixing, self.heuristic = view, make_mixing, heuristic
-        self.own = np.zeros(2 * view.num_arms)
+        self.view, self.registers = view, registers
+        self.make_mixing, self.heuristic = make_mixing, heuristic
+        self.own = registers.zeros()
         self.survey = Survey(view)
         self.power: PowerIteration | None = None
-        self.mixing: StagedMixing | None = None
+        self.mixing: StagedMixingMachine | None = None
 
     @property
     def estimator(self) -> Survey | PowerIteration:
@@ -62,15 +66,15 @@ class SurveyedMixing(Aggregation):
         """Return the own totals, and what the mixing says once there is one."""
         if self.mixing is not None:
             return self.mixing.estimate()
-        sums, counts = self.own.reshape(2, -1)
-        return Estimate(sums, counts, max(2.0, float(counts.sum())), 1.0)
+        time = max(2.0, float(self.registers.version(self.own)))
+        return self.registers.read(self.own, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Collect one own pull."""
         if self.mixing is not None:
             self.mixing.observe(arm, reward)
         else:
-            add_pull(self.own, arm, reward, 1.0)
+            self.registers.add(self.own, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return this round's message of whatever is under way."""
@@ -79,18 +83,24 @@ class SurveyedMixing(Aggregation):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand on what arrived; what is done makes way for what comes next."""
         (self.mixing or self.estimator).receive(messages)
-        if self.mixing is not None or not self.estimator.done:
+        if self.mixing is not None:
+            return
+        self.registers.age(self.own)
+        if not self.estimator.done:
             return
         if self.heuristic and self.power is None:
             self.power = PowerIteration(self.view, self.survey.diameter)
         else:
             self.mixing = self._begin()
 
-    def share(self) -> Vector:
+    def share(self) -> Share:
         """Return the own pulls, and what the mixing holds once there is one."""
-        return self.own.copy() if self.mixing is None else self.mixing.share()
+        return self.registers.share(self.own) if self.mixing is None else self.mixing.share()
 
-    def _begin(self) -> StagedMixing:
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse nothing but what `receive` refuses, as staged mixing does."""
+
+    def _begin(self) -> StagedMixingMachine:
         """Return the mixing that follows from what was found."""
         bound, rounds = self.survey.lambda_bound, self.survey.rounds
         if self.power is not None:
@@ -113,7 +123,9 @@ class SurveyedMixing(Aggregation):
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        restored = SurveyedMixing(self.view, self.make_mixing, heuristic=self.heuristic)
+        restored = SelfEstimatingMachine(
+            self.view, self.registers, self.make_mixing, heuristic=self.heuristic
+        )
         restored._restore(state)
         for name in (*self.fields, *PARTS):
             setattr(self, name, getattr(restored, name))

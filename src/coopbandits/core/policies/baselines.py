@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from coopbandits.core.agent import CooperativeAgent, LocalView
-from coopbandits.core.aggregate.local import LocalSums
-from coopbandits.core.checks import require_positive
-from coopbandits.core.index.ucb import ucb_index
-from coopbandits.core.policy import Policy
-
-if TYPE_CHECKING:
-    from coopbandits.core.agent import Agent
+from coopbandits.core.aggregate import LocalSums
+from coopbandits.core.index import UCB
+from coopbandits.core.policy import Parts, Policy
 
 
 @dataclass(frozen=True)
@@ -37,11 +31,7 @@ class IndependentUCB(Policy):
     constant: float = 4.0
     name: ClassVar[str] = "independent-ucb"
 
-    def __post_init__(self) -> None:
-        """Refuse a bonus that is no bonus."""
-        require_positive("constant", self.constant)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(ucb_index, scale=self.constant * view.sigma**2)
-        return CooperativeAgent(view, LocalSums(view), index, self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """Own sums × UCB."""
+        return Parts(LocalSums(), UCB(self.constant))

@@ -1,7 +1,7 @@
-"""Staged mixing, the aggregation of DDUCB: mix what is old, collect what is new, read what is done.
+"""The machine of staged mixing: mix what is old, collect what is new, read what is done.
 
-Time runs in stages of E rounds. Four pairs of vectors (reward sums, pull counts) move like a
-pipeline; each is one array of length 2K, sums first. In the paper's letters::
+Time runs in stages of E rounds. Four vectors of registers move like a pipeline. In the paper's
+letters, for reward sums and pull counts::
 
     fresh        γ, c   pulled during this stage
     in_flight    β, b   pulled during the last stage, being mixed now; never read before the end
@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Estimate, LocalView, Vector
+from coopbandits.core.aggregate.aggregation import Machine
 from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
-from coopbandits.core.aggregate.exchange import add_pull, check_messages
+from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import flow_step
 
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
+
 
 COUNTERS = (
     "missed_messages", "undone_flows", "restarted_links", "touched_stages", "overruled_counts",
 )  # fmt: skip
-"""What `StagedMixing.diagnostics` counts.
+"""What `StagedMixingMachine.diagnostics` counts.
 
 Messages that did not arrive; flows taken back because the other end had missed the message; links
 that started again with a plain step; stages with a lost message; mixed counts below the own pulls.
@@ -49,13 +53,15 @@ NO_PULL = np.array([-1.0, 0.0])
 NO_PULL.flags.writeable = False  # all agents share it
 
 
-class StagedMixing(Aggregation):
+class StagedMixingMachine(Machine):
     """Delayed network totals, exact to the precision of C mixing steps.
 
     Parameters
     ----------
     view : LocalView
         What the agent may know.
+    registers : Registers
+        What is added up.
     num_agents : (int, int)
         A lower and an upper bound on N; equal where N is known.
     steps : int
@@ -69,7 +75,7 @@ class StagedMixing(Aggregation):
     remix : bool
         Mix the accumulated totals again, one plain step every round.
     values_per_message : int or None
-        L, the budget of values per message; None for all 2K.
+        L, the budget of values per message; None for all registers.
 
     Notes
     -----
@@ -90,6 +96,7 @@ class StagedMixing(Aggregation):
     def __init__(
         self,
         view: LocalView,
+        registers: Registers,
         *,
         num_agents: tuple[int, int],
         steps: int,
@@ -99,8 +106,8 @@ class StagedMixing(Aggregation):
         remix: bool = False,
         values_per_message: int | None = None,
     ) -> None:
-        size = 2 * view.num_arms
-        self.view = view
+        size = registers.size
+        self.view, self.registers = view, registers
         self.fewest_agents, self.most_agents = num_agents
         self.lambda_bound = lambda_bound
         self.own_pulls, self.neighbor_pulls, self.remix = own_pulls, neighbor_pulls, remix
@@ -145,7 +152,6 @@ class StagedMixing(Aggregation):
 
     def estimate(self) -> Estimate:
         """Return the settled totals (with `remix` and without `own_pulls`: the remixed ones)."""
-        arms = self.view.num_arms
         read = self.settled
         if (
             self.remix
@@ -153,18 +159,15 @@ class StagedMixing(Aggregation):
             and self.rounds >= self.initial_rounds + self.stage_rounds
         ):
             read, _ = self._possible(self.accumulated)
-        return Estimate(
-            sums=self.fewest_agents * read[:arms],
-            counts=self.fewest_agents * read[arms:],
-            time=max(2.0, self.most_agents * float(read[arms:].sum())),
-            num_agents=self.fewest_agents,
-        )
+        time = max(2.0, self.most_agents * float(self.registers.version(read)))
+        totals = self.fewest_agents * read
+        return self.registers.read(totals, time=time, num_agents=self.fewest_agents)
 
     def observe(self, arm: int, reward: float) -> None:
         """Collect one own pull; it is settled at once in the initial stage or with `own_pulls`."""
-        add_pull(self.fresh, arm, reward, 1.0)
+        self.registers.add(self.fresh, arm, reward)
         if self.own_pulls or self.initial:
-            add_pull(self.settled, arm, reward, 1.0 / self.most_agents)
+            self.registers.add(self.settled, arm, reward, 1.0 / self.most_agents)
         self.last_pull = np.array([arm, reward])
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -193,21 +196,30 @@ class StagedMixing(Aggregation):
             if not arrived.whole:
                 self._note_faults(arrived)
         self.last_pull = NO_PULL
+        self.registers.age(
+            self.fresh, self.in_flight, self.accumulated, self.settled, self.own, self.flows
+        )
         self.rounds += 1
         if self.rounds == self.initial_rounds:
             self._next_stage()
         elif not self.initial and self._round_of_stage() == 0:
             self._end_stage()
 
-    def share(self) -> Vector:
+    def share(self) -> Share:
         """Return what was pulled, what is being mixed and what has been."""
-        return self.fresh + self.in_flight + self.accumulated
+        return self.registers.share(self.fresh + self.in_flight + self.accumulated)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse nothing but values that are not finite, which `receive` does.
+
+        What accelerated mixing has on its way may well be negative.
+        """
 
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds
 
     def _coordinates(self, rounds: int) -> NDArray[np.int64] | slice:
-        """Return the coordinates that travel after so many rounds, each `steps` times a stage."""
+        """Return the coordinates that travel in this round; each travels `steps` times a stage."""
         if self.budget == self.in_flight.size:
             return slice(None)
         start = (rounds - self.initial_rounds) % self.stage_rounds * self.budget
@@ -267,7 +279,7 @@ class StagedMixing(Aggregation):
     def _settle_pulls(self, pulls: Vector) -> None:
         for arm, reward in pulls.tolist():
             if arm >= 0:
-                add_pull(self.settled, int(arm), reward, 1.0 / self.most_agents)
+                self.registers.add(self.settled, int(arm), reward, 1.0 / self.most_agents)
 
     def _end_stage(self) -> None:
         self.accumulated = self.accumulated + self.in_flight
@@ -283,10 +295,13 @@ class StagedMixing(Aggregation):
 
     def _possible(self, totals: Vector) -> tuple[Vector, int]:
         """Return totals that are possible, and how many arms had to be read as own pulls."""
-        read, own = totals.reshape(2, -1).copy(), self.own.reshape(2, -1) / self.most_agents
-        low = (read[1] < own[1]) & (self.touched_stage > 0)
-        read[:, low] = own[:, low]
-        return read.ravel(), int(low.sum())
+        read = totals.copy()
+        if self.touched_stage == 0:
+            return read, 0
+        own = self.own / self.most_agents
+        low = self.registers.share(read).counts < self.registers.share(own).counts
+        self.registers.by_arm(read)[:, low] = self.registers.by_arm(own)[:, low]
+        return read, int(low.sum())
 
     def _check_pulls(self, arrived: Arrived) -> None:
         arms = arrived.values[:, -2]

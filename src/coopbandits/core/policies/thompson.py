@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-from coopbandits.core.agent import Agent, CooperativeAgent, Index, LocalView
-from coopbandits.core.aggregate.local import LocalSums
-from coopbandits.core.coop_ucb import consensus
-from coopbandits.core.errors import unknown_name
-from coopbandits.core.index.posterior import beta_draw_index, normal_draw_index
-from coopbandits.core.index.quantile import bayes_ucb_index
-from coopbandits.core.policy import Policy
-
-FAMILIES = ("gaussian", "bernoulli")
+from coopbandits.core.aggregate import LocalSums, RunningConsensus
+from coopbandits.core.index import BayesUCB, BetaDraw, Index, NormalDraw, require_family
+from coopbandits.core.policy import Parts, Policy
 
 
 @dataclass(frozen=True)
@@ -42,19 +35,10 @@ class DecTS(Policy):
     family: str = "gaussian"
     name: ClassVar[str] = "dec-ts"
 
-    def __post_init__(self) -> None:
-        """Refuse an unknown family."""
-        require_family(self.family)
-
     @property
-    def needs(self) -> frozenset[str]:
-        """N."""
-        return frozenset({"num_agents"})
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = draw_index(self.family, view.sigma)
-        return CooperativeAgent(view, consensus(self, view), index, self.spelling)
+    def parts(self) -> Parts:
+        """A running consensus × a posterior draw."""
+        return Parts(RunningConsensus(), draw_index(self.family))
 
 
 @dataclass(frozen=True)
@@ -72,14 +56,9 @@ class DecBayesUCB(Policy):
     name: ClassVar[str] = "dec-bayes-ucb"
 
     @property
-    def needs(self) -> frozenset[str]:
-        """N."""
-        return frozenset({"num_agents"})
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(bayes_ucb_index, sigma=view.sigma)
-        return CooperativeAgent(view, consensus(self, view), index, self.spelling)
+    def parts(self) -> Parts:
+        """A running consensus × a posterior quantile."""
+        return Parts(RunningConsensus(), BayesUCB())
 
 
 @dataclass(frozen=True)
@@ -100,22 +79,13 @@ class IndependentTS(Policy):
     family: str = "gaussian"
     name: ClassVar[str] = "independent-ts"
 
-    def __post_init__(self) -> None:
-        """Refuse an unknown family."""
-        require_family(self.family)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = draw_index(self.family, view.sigma)
-        return CooperativeAgent(view, LocalSums(view), index, self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """Own sums × a posterior draw."""
+        return Parts(LocalSums(), draw_index(self.family))
 
 
-def require_family(family: str) -> None:
-    """Refuse an unknown family of rewards."""
-    if family not in FAMILIES:
-        raise unknown_name("family of rewards", str(family), FAMILIES)
-
-
-def draw_index(family: str, sigma: float) -> Index:
+def draw_index(family: str) -> Index:
     """Return the posterior draw for a family of rewards."""
-    return beta_draw_index if family == "bernoulli" else partial(normal_draw_index, sigma=sigma)
+    require_family(family)
+    return BetaDraw() if family == "bernoulli" else NormalDraw()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
-from coopbandits.core.agent import Agent, CooperativeAgent, LocalView
-from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
-from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
-from coopbandits.core.checks import require_count, require_positive
-from coopbandits.core.index.ucb import ucb_index
-from coopbandits.core.policy import Policy
+from coopbandits.core.aggregate import FloodedPulls, NeighborhoodSums
+from coopbandits.core.index import UCB
+from coopbandits.core.policy import Parts, Policy
 
 
 @dataclass(frozen=True)
@@ -37,14 +33,10 @@ class UCBNetwork(Policy):
     constant: float = 4.0
     name: ClassVar[str] = "ucb-network"
 
-    def __post_init__(self) -> None:
-        """Refuse a bonus that is no bonus."""
-        require_positive("constant", self.constant)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(ucb_index, scale=self.constant * view.sigma**2)
-        return CooperativeAgent(view, NeighborhoodSums(view), index, self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """The neighbours' pulls × UCB."""
+        return Parts(NeighborhoodSums(), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -74,15 +66,8 @@ class MPUCB(Policy):
     hop_limit: int
     constant: float = 4.0
     name: ClassVar[str] = "mp-ucb"
-    needs_common_round: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
-        require_count("hop_limit", self.hop_limit)
-        require_positive("constant", self.constant)
-
-    def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent."""
-        index = partial(ucb_index, scale=self.constant * view.sigma**2)
-        aggregation = FloodedPulls(view, self.hop_limit)
-        return CooperativeAgent(view, aggregation, index, self.spelling)
+    @property
+    def parts(self) -> Parts:
+        """Flooded pulls × UCB."""
+        return Parts(FloodedPulls(self.hop_limit), UCB(self.constant))

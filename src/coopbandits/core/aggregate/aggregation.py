@@ -1,0 +1,156 @@
+"""The contract of an aggregation: a spec, and the machine of one agent that it makes.
+
+The **spec** is a frozen value with settings and a spelling. It says what agents must be told, what
+they can stand, and how much they send; everybody else asks it instead of knowing its class. The
+**machine** is what one agent runs: four methods and its state. Both treat what is added up as
+vectors of registers, whose meaning is known to the statistic alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.spelling import Named
+from coopbandits.core.state import Stateful
+from coopbandits.core.statistic import Registers
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate.claims import Claims
+
+ROBUST, SYNCHRONOUS = "robust", "synchronous"
+"""How agents of a fleet keep time: each by itself, or every round waits for all neighbours."""
+
+OWN, MIXED, ON_AVERAGE = "own", "mixed", "on average"
+"""What an agent's share is: its own pulls; a mixture, and all together add up exactly; or only on
+average."""
+
+
+class MessageSize(NamedTuple):
+    """Values in a message: usually, at most, and when that is."""
+
+    usual: int
+    most: int
+    when: str = "always"
+
+
+class Aggregation(Named, ABC):
+    """How statistics travel between agents, as a value; fields of the dataclass are its settings.
+
+    Attributes
+    ----------
+    mode : {"robust", "synchronous", ""}
+        How it runs in a fleet; "" where it cannot.
+    needs_common_round : bool
+        Whether its agents only work where all count rounds together, and not on own clocks.
+    shares : {"own", "mixed", "on average", ""}
+        What `Machine.share` returns; "" where it does not tell.
+    checks_claims : bool
+        Whether its machines refuse what cannot have happened. A fleet takes no other.
+    grows : bool
+        Whether messages grow with the number of agents.
+    """
+
+    mode: ClassVar[str] = ""
+    needs_common_round: ClassVar[bool] = False
+    shares: ClassVar[str] = ""
+    checks_claims: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Point out what used to be called an aggregation."""
+        super().__init_subclass__(**more)
+        if "observe" in vars(cls) and "make" not in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} has the methods of one agent; derive it from Machine, and make it "
+                "in the method `make` of an Aggregation"
+            )
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What agents must be told beyond their row of P, as in `Policy.needs`."""
+        return frozenset()
+
+    @abstractmethod
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        """Return the machine of one agent."""
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return how many values its messages have among up to so many agents."""
+        del max_agents
+        return MessageSize(registers.size, registers.size)
+
+
+class Machine(Stateful, ABC):
+    """One agent's part of an aggregation.
+
+    Attributes
+    ----------
+    registers : Registers
+        What is added up.
+    """
+
+    registers: Registers
+
+    @abstractmethod
+    def estimate(self) -> Estimate:
+        """Return the network totals as seen now."""
+
+    @abstractmethod
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull."""
+
+    @abstractmethod
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message to a neighbour, or None."""
+
+    @abstractmethod
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Mix in what arrived and end the round."""
+
+    def share(self) -> Share:
+        """Return this agent's share of all that was observed.
+
+        Shares of all agents, after the same number of rounds, add up to everybody's rewards and
+        pulls: nothing is lost, and nothing counts twice.
+        """
+        raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse a message that tells of what cannot have happened; its form is checked later."""
+        raise InputError(f"{type(self).__name__} does not check what neighbours claim")
+
+    def reweighted(self, state: State) -> State:
+        """Return the state of an agent with other weights, before its first round, for this one."""
+        return state
+
+    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
+        """Return the state of an agent that had other neighbours as one that fits this one.
+
+        What was known of links that remain is kept; new links start afresh. `neighbors` are those
+        of the state and `own` those of this agent, both in ascending order.
+        """
+        if not self.links:
+            raise InputError(
+                f"{type(self).__name__} cannot go on with other neighbours, {list(own)} instead of "
+                f"{list(neighbors)}; start afresh, all agents together"
+            )
+        fresh, places = self.export_state(), {j: at for at, j in enumerate(neighbors)}
+        rows = {
+            name: [
+                state[name][places[j]] if j in places else row
+                for j, row in zip(own, fresh[name], strict=True)
+            ]
+            for name in self.links
+        }
+        return state | rows
+
+
+def told_agents(view: LocalView, who: str) -> int:
+    """Return N, or say that it was not told."""
+    if view.num_agents is None:
+        raise InputError(f"{who} needs the number of agents; tell it")
+    return view.num_agents

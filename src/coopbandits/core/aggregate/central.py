@@ -1,0 +1,84 @@
+"""Central totals: one controller that sees every pull. What cooperation is measured against.
+
+The contract is smaller than an agent's: in every round, for every agent in turn, `choose` and then
+`observe`; then `end_round`. A controller that acts on whole rounds reads what it knew at the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from coopbandits.core.checks import require_count
+from coopbandits.core.choice import choose_arm
+from coopbandits.core.contract import LocalView, Vector
+from coopbandits.core.spelling import Named
+
+if TYPE_CHECKING:
+    from coopbandits.core.index import Index
+    from coopbandits.core.statistic import Registers
+
+
+@dataclass(frozen=True)
+class CentralTotals(Named):
+    """All pulls of all agents in one place.
+
+    Parameters
+    ----------
+    delay : int or None
+        By how many rounds rewards are late: 0 for what was known when the round began, None for
+        everything up to the last pull.
+    """
+
+    delay: int | None = 0
+    name: ClassVar[str] = "central-totals"
+
+    def __post_init__(self) -> None:
+        """Refuse a delay that is none."""
+        if self.delay is not None:
+            require_count("delay", self.delay, least=0)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: a controller sees all."""
+        return frozenset()
+
+    def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
+        """Return a controller that plays an index on what it sees."""
+        return Controller(index, registers, sigma, -1 if self.delay is None else self.delay)
+
+
+class Controller:
+    """Pooled totals and an index on what they were `delay` rounds ago; delay −1 is at once."""
+
+    def __init__(self, index: Index, registers: Registers, sigma: float, delay: int) -> None:
+        self.index, self.registers = index, registers
+        self.numbers = index.numbers(central_view(registers.num_arms, sigma))
+        self.totals = registers.zeros()
+        self.history = [self.totals.copy() for _ in range(delay + 1)]
+        self.rounds = 0
+
+    def choose(self, word: int) -> int:
+        """Return the arm for the next agent."""
+        visible: Vector = self.history[0] if self.history else self.totals
+        if len(self.history) > 1 and not self.registers.share(visible).counts.all():
+            return self.rounds % self.registers.num_arms  # nothing to go by yet: every arm in turn
+        time = max(2.0, float(self.registers.version(visible)))
+        estimate = self.registers.read(visible, time=time, num_agents=1.0)
+        return choose_arm(self.index, self.numbers, estimate, word)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Take in one reward."""
+        self.registers.add(self.totals, arm, reward)
+
+    def end_round(self) -> None:
+        """Let time pass for what is only seen later."""
+        self.rounds += 1
+        if self.history:
+            self.history = [*self.history[1:], self.totals.copy()]
+        self.registers.age(self.totals, *self.history)
+
+
+def central_view(num_arms: int, sigma: float) -> LocalView:
+    """Return the view of a controller: one agent without neighbours."""
+    return LocalView(0, 1.0, {}, num_arms, sigma=sigma, num_agents=1)

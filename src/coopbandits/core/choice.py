@@ -1,0 +1,107 @@
+"""From an estimate to an arm: open pulls, ties, and an index evaluated in plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.contract import Estimate
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from coopbandits.core.index import Index
+
+NO_INFORMATION = 1e-12
+"""A count per agent up to this carries no information: the index is +∞, never a NaN."""
+
+
+def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estimate:
+    """Count open pulls as pulls that showed exactly what was expected.
+
+    The mean of an arm stays, its uncertainty shrinks, so that a burst of choices before the first
+    reward spreads over the arms. An arm never seen is expected to be average.
+    """
+    if not np.count_nonzero(open_pulls):
+        return estimate
+    seen = estimate.counts > NO_INFORMATION * estimate.num_agents
+    total = estimate.counts[seen].sum()
+    average = estimate.sums[seen].sum() / total if total > 0 else 0.0
+    means = np.full(estimate.counts.size, average)
+    means[seen] = estimate.sums[seen] / estimate.counts[seen]
+    return estimate._replace(
+        sums=np.where(seen, estimate.sums, 0.0) + open_pulls * means,
+        counts=np.where(seen, estimate.counts, 0.0) + open_pulls,
+        squares=estimate.squares + float(open_pulls @ means**2),
+    )
+
+
+def index_values(
+    index: Index, numbers: Sequence[float], estimate: Estimate, word: int
+) -> tuple[list[float], Estimate, list[float]]:
+    """Return the index of every arm, and what `pick` may read: lists and the filled scratch.
+
+    The functions of an index are those that compiled engines are made of; here they get lists of
+    Python's own floats, on which scalar arithmetic is several times faster than on arrays.
+    """
+    read = estimate._replace(
+        sums=np.asarray(estimate.sums).tolist(), counts=np.asarray(estimate.counts).tolist()
+    )
+    scratch = [0.0] * index.scratch_size(len(read.sums))
+    index.prepare(read, word, numbers, scratch)
+    value = index.value
+    values = [value(k, read, word, numbers, scratch) for k in range(len(read.sums))]
+    return values, read, scratch
+
+
+def choose_arm(
+    index: Index,
+    numbers: Sequence[float],
+    estimate: Estimate,
+    word: int,
+    allowed: Sequence[int] | None = None,
+) -> int:
+    """Return what an index plays on an estimate, one of `allowed` where that is given."""
+    word = word if index.random else 0  # as in every engine: who is not random sees no word
+    values, read, scratch = index_values(index, numbers, estimate, word)
+    if index.pick is None:
+        return best_arm(values, allowed)
+    playable = _only(values, allowed)
+    arm = index.pick(playable, read, word, numbers, scratch)
+    if arm not in range(len(values)) or playable[arm] == -math.inf:
+        raise InputError(f"index {index.spelling} picked arm {arm}; repair its pick")
+    return int(arm)
+
+
+def best_arm(values: Sequence[float], allowed: Sequence[int] | None = None) -> int:
+    """Return the lowest arm whose index is within rounding of the largest.
+
+    One rule in every engine, since rounding differs between them: the lowest k with
+    index_k ≥ m − 1e-9·max(1, |m|), m the largest index.
+    """
+    found = _only(values, allowed)
+    largest = max(found)
+    if math.isfinite(largest):
+        largest -= 1e-9 * max(1.0, abs(largest))
+    return next(k for k, value in enumerate(found) if value >= largest and not _barred(k, allowed))
+
+
+def _barred(arm: int, allowed: Sequence[int] | None) -> bool:
+    return allowed is not None and arm not in allowed
+
+
+def _only(values: Sequence[float], allowed: Sequence[int] | None) -> list[float]:
+    """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
+    found = list(values)
+    if any(map(math.isnan, found)):
+        raise InputError(f"the index of some arm is not a number: {found}; repair the index")
+    if allowed is None:
+        return found
+    if not allowed:
+        raise InputError("no arm is allowed; allow at least one")
+    if min(allowed) < 0 or max(allowed) >= len(found):
+        raise InputError(f"allowed arms {sorted(allowed)} must lie in 0 to {len(found) - 1}")
+    return [value if k in allowed else -math.inf for k, value in enumerate(found)]

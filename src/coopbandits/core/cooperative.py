@@ -1,0 +1,148 @@
+"""The agent of a policy that is made of parts: an aggregation's machine times an index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.choice import choose_arm, with_open_pulls
+from coopbandits.core.contract import Agent, Estimate, LocalView, Share, State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.state import STATE_VERSION, read_field
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate import Claims, Machine
+    from coopbandits.core.index import Index
+
+
+class CooperativeAgent(Agent):
+    """An aggregation times an index.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know.
+    machine : Machine
+        This agent's part of the aggregation.
+    index : Index
+        What is played on its estimate.
+    policy : str
+        The policy's spelling; a state is only restored into an agent of the same policy.
+    """
+
+    def __init__(self, view: LocalView, machine: Machine, index: Index, policy: str) -> None:
+        super().__init__(view)
+        self.machine = machine
+        self.index = index
+        self.numbers = index.numbers(view)
+        self.policy = policy
+
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+        """Play the largest index; open pulls count as pulls without a reward."""
+        estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
+        arm = choose_arm(self.index, self.numbers, estimate, word, allowed)
+        self.open_pulls[arm] += 1
+        return arm
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one reward to the own statistics."""
+        if isinstance(arm, bool) or not isinstance(arm, Integral):
+            raise InputError(f"arm is {arm!r}; it must be a whole number")
+        if arm not in range(self.view.num_arms):
+            raise InputError(
+                f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
+            )
+        if not isinstance(reward, Real | np.bool_):
+            raise InputError(f"reward is {reward!r}; rewards are finite numbers")
+        if not math.isfinite(reward):
+            raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
+        self.machine.observe(arm, reward)
+        self.abandon(arm)
+
+    def abandon(self, arm: int) -> None:
+        """Count an open pull no longer: its reward will never be known."""
+        self.open_pulls[arm] = max(0, self.open_pulls[arm] - 1)
+
+    def estimate(self) -> Estimate:
+        """Return the network totals as seen now, without open pulls."""
+        return self.machine.estimate()
+
+    def share(self) -> Share:
+        """Return this agent's share of all rewards and pulls."""
+        return self.machine.share()
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse a message that tells of what cannot have happened."""
+        self.machine.check_claims(message, claims, now)
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return the aggregation's message of this round."""
+        self._check_neighbors([neighbor])
+        return self.machine.outgoing(neighbor)
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Hand the messages to the aggregation, in ascending order of neighbours."""
+        self._check_neighbors(messages)
+        self.machine.receive({j: messages[j] for j in sorted(messages)})
+
+    def _check_neighbors(self, others: Iterable[int]) -> None:
+        strangers = set(others).difference(self.view.neighbor_weights)
+        if strangers:
+            raise InputError(
+                f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "
+                f"its neighbours are {list(self.view.neighbor_weights)}"
+            )
+
+    def export_state(self) -> State:
+        """Return version, whose state it is, open pulls and the aggregation's fields."""
+        return {
+            **self._identity(),
+            "open_pulls": self.open_pulls.tolist(),
+            "aggregation": self.machine.export_state(),
+        }
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        if set(state) != {*self._identity(), "open_pulls", "aggregation"}:
+            raise InputError(
+                f"state has fields {sorted(state)}; restore what export_state returned"
+            )
+        for key, value in self._identity().items():
+            if state[key] != value:
+                raise InputError(
+                    f"state has {key} {state[key]!r}, but this agent has {value!r}; "
+                    "restore it into the agent it came from"
+                )
+        open_pulls: NDArray[np.int64] = read_field(
+            self.open_pulls, state["open_pulls"], "open_pulls"
+        )
+        if (open_pulls < 0).any():
+            raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
+        self.machine.restore_state(state["aggregation"])
+        self.open_pulls = open_pulls
+
+    def reweighted(self, state: State) -> State:
+        """Return a state from before the first round as this agent, with its weights, begins."""
+        return state | {"aggregation": self.machine.reweighted(state["aggregation"])}
+
+    def relinked(self, state: State, neighbors: Iterable[int]) -> State:
+        """Return an exported state as this agent, which has other neighbours, can restore it."""
+        own, others = sorted(self.view.neighbor_weights), sorted(neighbors)
+        moved = self.machine.relinked(state["aggregation"], others, own)
+        return state | {"aggregation": moved}
+
+    def _identity(self) -> State:
+        """Return what must agree before a state is restored."""
+        return {
+            "version": STATE_VERSION,
+            "policy": self.policy,
+            "agent_id": self.view.agent_id,
+            "num_arms": self.view.num_arms,
+            "num_agents": self.view.num_agents,
+            "lambda_bound": self.view.lambda_bound,
+        }

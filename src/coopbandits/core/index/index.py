@@ -1,0 +1,102 @@
+"""The contract of an index: small functions in plain Python on floats, from totals to an arm.
+
+For every choice, in this order::
+
+    prepare(estimate, word, numbers, scratch)       once; fills `scratch` with what all arms share
+    value(arm, estimate, word, numbers, scratch)    once per arm; the largest value is played
+    pick(values, estimate, word, numbers, scratch)  only where the largest is not what is played
+
+They are static, so that nothing is read but the arguments: `numbers` are the settings as floats,
+`word` is the choice's 64 random bits (`core.draws` makes variates of them), `scratch` has the size
+that `scratch_size` declares, and starts with anything in it. The reference engine and agents in a
+fleet call these functions; compiled engines are made of the same ones, so they keep to what numba
+compiles: floats, ints, loops, `math`, tuples of constants, and functions that do the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coopbandits.core.errors import unknown_name
+from coopbandits.core.spelling import Named
+from coopbandits.core.statistic import ArmSums, Statistic
+
+if TYPE_CHECKING:
+    from coopbandits.core.contract import Estimate, LocalView
+
+Floats = Any
+"""A list of floats in plain Python, an array of float64 in compiled engines."""
+
+Pick = Callable[[Floats, "Estimate", int, Floats, Floats], int]
+
+
+class Index(Named, ABC):
+    """What is played on an estimate; as a frozen dataclass its fields are its settings.
+
+    Attributes
+    ----------
+    random : bool
+        Whether the word plays a part. An index that says no is handed the word 0.
+    prepare_reads : {"word", "arms", "time"}
+        What `prepare` looks at: everything; no word; or neither word nor arms, but the time, the
+        number of agents, and numbers that are the same for all agents. Compiled engines then call
+        it less often, for all agents that have the same of it.
+    pick : function or None
+        Replaces "the largest value"; −∞ marks arms that must not be picked.
+    bound : function or None
+        Called as `value` is, cheaper, and never below it: compiled engines then compute the value
+        of those arms alone that can win.
+    bonus : function or None
+        Where the value is (s + √(a n + c))/n, or +∞ for an arm without information: returns (a, c)
+        from (estimate, numbers, scratch). With `prepare_reads` "time", compiled engines then
+        choose without roots and divisions.
+
+    `bound` and `bonus` are shortcuts to the same arms; `check_policy` holds them to `value`.
+    """
+
+    random: ClassVar[bool] = True
+    prepare_reads: ClassVar[str] = "word"
+    pick: ClassVar[Pick | None] = None
+    bound: ClassVar[Any] = None
+    bonus: ClassVar[Any] = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What must be told beyond the row of P, as in `Policy.needs`."""
+        return frozenset()
+
+    @property
+    def statistic(self) -> Statistic:
+        """What must be added up."""
+        return ArmSums()
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """Return the settings as floats, for an agent with this view."""
+        del view
+        return ()
+
+    def scratch_size(self, num_arms: int) -> int:
+        """Return how many floats `prepare` fills."""
+        del num_arms
+        return 1
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
+        """Compute what all arms share."""
+
+    @staticmethod
+    @abstractmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+        """Return the index of one arm; +∞ to play it first, never a NaN."""
+
+
+FAMILIES = ("gaussian", "bernoulli")
+"""Families of rewards; "bernoulli" also takes rewards anywhere in [0, 1]."""
+
+
+def require_family(family: str) -> None:
+    """Refuse an unknown family of rewards."""
+    if family not in FAMILIES:
+        raise unknown_name("family of rewards", str(family), FAMILIES)

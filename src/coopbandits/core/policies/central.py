@@ -1,0 +1,125 @@
+"""Central policies: one controller that sees every pull. What cooperation is measured against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from coopbandits.core.aggregate import CentralTotals
+from coopbandits.core.checks import require_count
+from coopbandits.core.index import UCB
+from coopbandits.core.policies.thompson import draw_index
+from coopbandits.core.policy import CentralPolicy, Parts
+
+
+@dataclass(frozen=True)
+class CentralUCB(CentralPolicy):
+    r"""One UCB that makes all N T pulls one after another, each knowing all before it.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
+    all pulls so far.
+
+    Parameters
+    ----------
+    constant : float
+        B; 4 matches DDUCB's default.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    constant: float = 4.0
+    name: ClassVar[str] = "central-ucb"
+
+    @property
+    def parts(self) -> Parts:
+        """Totals up to the last pull × UCB."""
+        return Parts(CentralTotals(delay=None), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class CentralBatchedUCB(CentralPolicy):
+    r"""One UCB that chooses one arm per round for all N agents.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s = tN the
+    number of all pulls in the t rounds completed.
+
+    Parameters
+    ----------
+    constant : float
+        B; 4 matches DDUCB's default.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    constant: float = 4.0
+    name: ClassVar[str] = "central-batched-ucb"
+
+    @property
+    def parts(self) -> Parts:
+        """Totals of the rounds before × UCB."""
+        return Parts(CentralTotals(), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class DelayedCentralUCB(CentralPolicy):
+    r"""The batched central UCB on statistics that are some rounds old.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
+    pulls behind them. Until every arm is seen, arms are played in turn.
+
+    Parameters
+    ----------
+    delay : int
+        By how many rounds rewards are late.
+    constant : float
+        B; 4 matches DDUCB's default.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    delay: int
+    constant: float = 4.0
+    name: ClassVar[str] = "delayed-central-ucb"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        require_count("delay", self.delay)
+        super().__post_init__()
+
+    @property
+    def parts(self) -> Parts:
+        """Late totals × UCB."""
+        return Parts(CentralTotals(self.delay), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class CentralTS(CentralPolicy):
+    """One posterior of all rewards so far; every agent plays its own draw from it.
+
+    Parameters
+    ----------
+    family : {"gaussian", "bernoulli"}
+        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1).
+
+    Notes
+    -----
+    Sees every pull of the rounds before. *Differs from the paper* (Thompson 1933): pulls come in
+    batches of N.
+    """
+
+    family: str = "gaussian"
+    name: ClassVar[str] = "central-ts"
+
+    @property
+    def parts(self) -> Parts:
+        """Totals of the rounds before × a posterior draw."""
+        return Parts(CentralTotals(), draw_index(self.family))

@@ -1,0 +1,75 @@
+"""State as data: what a part remembers lives in named fields, exported and restored as such."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coopbandits.core.contract import State
+from coopbandits.core.errors import InputError
+
+STATE_VERSION = 1
+"""Version of an agent's exported state."""
+
+
+class Stateful:
+    """State that lives in the attributes named by `fields`: numpy arrays, ints and floats.
+
+    Those that are also named by `tables` are arrays with any number of rows; those named by `links`
+    have one row per neighbour, in ascending order.
+    """
+
+    fields: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(getattr(self, name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Set the fields from plain data, or change nothing if they do not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but {type(self).__name__} keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {
+            name: read_field(getattr(self, name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
+        self.check_state(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def check_state(self, values: State) -> None:
+        """Refuse fields that have the right form, but that no agent of this kind can hold."""
+        del values  # unless somebody knows better, the form is all there is to check
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def read_field(present: Any, value: Any, name: str, *, any_rows: bool = False) -> Any:
+    """Turn plain data into what `present` is, refusing another shape or kind."""
+    if not isinstance(present, np.ndarray):
+        if type(value) is not type(present):
+            raise InputError(f"state field {name} is {value!r}; expected {type(present).__name__}")
+        return value
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"state field {name} holds no array of numbers") from error
+    shape = array.shape[:1] + present.shape[1:] if any_rows else present.shape
+    if array.shape == shape[:1] == (0,):
+        array = array.reshape(shape)  # without a row nothing tells how long one is
+    if array.shape != shape:
+        raise InputError(
+            f"state field {name} has shape {array.shape}, but this agent keeps {shape}; "
+            "restore it into an agent of the same policy, arms and neighbours"
+        )
+    if not np.isfinite(array).all() or (array.astype(present.dtype) != array).any():
+        raise InputError(f"state field {name} has values that no agent of this kind can hold")
+    return array.astype(present.dtype)

@@ -1,0 +1,120 @@
+"""The contract of a statistic: a vector of registers to which every pull adds.
+
+Aggregations sum, scale, mix, send and store such vectors without knowing what stands where. All
+they rely on is that the registers of two sets of pulls add up to the registers of both together.
+Where each number stands, and what it means, is known to the statistic alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.contract import Estimate, Share, Vector
+from coopbandits.core.spelling import Named
+
+
+class Statistic(Named, ABC):
+    """What is added up, as a value: frozen, spelled, without a number of arms."""
+
+    @abstractmethod
+    def registers(self, num_arms: int) -> Registers:
+        """Return the registers for so many arms."""
+
+
+class Layout(NamedTuple):
+    """Where compiled kernels find reward sums, counts and the sum of squares in a row of registers.
+
+    Sums stand at 0 … K−1, counts from `counts` on; `squares` is the place of the sum of squares, or
+    −1 where there is none.
+    """
+
+    size: int
+    counts: int
+    squares: int
+
+
+class Registers(ABC):
+    """A statistic for a given number of arms.
+
+    Attributes
+    ----------
+    num_arms : int
+        K.
+    size : int
+        How many registers there are.
+    names : tuple of str
+        What each register holds, for people.
+    decay : float
+        What everything counts after one more round; 1 for ever the same.
+    layout : Layout or None
+        For kernels that know reward sums and counts; None for any other statistic, which is then
+        played by engines that use this class.
+    """
+
+    num_arms: int
+    size: int
+    names: tuple[str, ...]
+    decay: float = 1.0
+    layout: Layout | None = None
+
+    def zeros(self) -> Vector:
+        """Return the registers of no pull at all."""
+        return np.zeros(self.size)
+
+    @abstractmethod
+    def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
+        """Add one pull, in place."""
+
+    @abstractmethod
+    def read(
+        self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
+    ) -> Estimate:
+        """Return network totals as an index reads them."""
+
+    @abstractmethod
+    def share(self, values: Vector) -> Share:
+        """Return reward sums and numbers of pulls per arm."""
+
+    @abstractmethod
+    def version(self, values: NDArray[np.float64]) -> Any:
+        """Return the number of pulls ever added; of many registers (…, size) one number each.
+
+        It only grows, so of two states of one agent the one with more pulls is newer.
+        """
+
+    def scale(self, values: NDArray[np.float64], factor: float) -> None:
+        """Let everything in registers (…, size) count `factor` times, in place; the version stays.
+
+        Only a statistic that decays is asked to.
+        """
+        raise NotImplementedError
+
+    def age(self, *vectors: NDArray[np.float64], rounds: int = 1) -> None:
+        """Let some rounds pass for registers (…, size), in place."""
+        if self.decay != 1.0:
+            for values in vectors:
+                self.scale(values, self.decay**rounds)
+
+    def clip(self, values: Vector) -> Vector:
+        """Return registers in which rounding has left nothing that is impossible."""
+        return np.where(self.nonnegative, np.maximum(values, 0.0), values)
+
+    @property
+    @abstractmethod
+    def nonnegative(self) -> NDArray[np.bool_]:
+        """Which registers can never be negative."""
+
+    @abstractmethod
+    def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a view (…, registers per arm, K) of what belongs to single arms."""
+
+    @abstractmethod
+    def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
+        """Return what no pulls can have made of registers (…, size), as a phrase; "" for nothing.
+
+        `bounded` tells that every reward lies in 0 to 1.
+        """

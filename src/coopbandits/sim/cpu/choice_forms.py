@@ -1,0 +1,252 @@
+"""The three forms of a compiled choice, as sources: `choices` puts an index's functions into them.
+
+Each is a C function over a block of agents. `prepare`, `value`, `bound`, `bonus`, `pick` and the
+names in capitals that start with READS_ or IS_ are placeholders here. Every array is a pointer, and
+its places are counted by hand: rows of registers, contexts and numbers either belong to one agent
+each, or, with a stride of 0, to all.
+
+The digest is used for nothing. But numba files what it compiles under the values that a function
+closes over, and so under the digest of the index.
+"""
+
+# ruff: noqa: ANN001  arguments are pointers and numbers whose types the signature gives
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import carray, njit
+
+from coopbandits.core.contract import Estimate
+from coopbandits.sim.cpu.leaves import best_arm, word_at
+
+FACTOR, TIME, AGENTS, AHEAD = range(4)
+"""A row of `contexts`: totals are `factor` times a row of registers; then as in `Estimate`."""
+
+CONTEXT = 4
+
+LAST, LEVEL, TROUBLE = range(3)
+"""A row of `memory`: the arm played last, a level for cheaper choices, and what went wrong."""
+
+MEMORY = 3
+
+NO_NUMBER, NO_ARM = 1.0, 2.0
+"""Kinds of trouble: the index of some arm is not a number; an arm was picked that there is not."""
+
+FIXED = 3
+"""Scratch beside what an index asks for, per arm: sums, counts, values."""
+
+ROUNDING = 4e-9
+"""Indices that differ by less, relative to their size above 1, may tie."""
+
+READS_WORD = READS_ARMS = IS_RANDOM = False
+LEAST = 0.0
+prepare: Any = None
+value: Any = None
+pick: Any = None
+bound: Any = None
+bonus: Any = None
+
+
+@njit
+def best_of(values: Any) -> int:
+    """Return the arm to play, or −1 where a value is not a number; see `core.choice.best_arm`."""
+    arm: Any = np.uintp(0)
+    best, second, bad = -math.inf, -math.inf, False
+    for k in range(np.uintp(values.size)):
+        value = values[k]
+        bad |= value != value
+        arm = k if value > best else arm
+        second = max(second, min(best, value))
+        best = max(best, value)
+    if bad:
+        return -1
+    if best == math.inf or best - second <= ROUNDING * max(1.0, abs(best)):
+        return best_arm(values)
+    return np.int64(arm)  # type: ignore[return-value]  # an int to numba
+
+
+def by_value(digest: str) -> Any:
+    """Return the plain form: the value of every arm."""
+
+    def choose(
+        rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
+        pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
+        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+    ) -> int:  # fmt: skip
+        rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
+        memory, arms = carray(memory_at, 1), carray(arms_at, 1)
+        sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
+        values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
+        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
+        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(len(digest) * 0)
+        for agent in range(start, end):
+            row, context = agent * row_stride, agent * context_stride
+            is_new_row = agent == start or row_stride > 0
+            is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
+            time, agents = contexts[context + TIME], contexts[context + AGENTS]
+            if is_new_row:
+                factor = contexts[context + FACTOR]
+                for k in range(num_arms):
+                    sums[k] = factor * rows[row + k]
+                    counts[k] = factor * rows[row + num_arms + k]
+                if squares_at >= 0:
+                    squares = factor * rows[row + squares_at]
+            estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
+            numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
+            if IS_RANDOM:
+                word = word_at(keys[agent], pull)
+            if READS_WORD or is_new_time or (READS_ARMS and is_new_row):
+                prepare(estimate, word, numbers, scratch)
+            for k in range(num_arms):
+                values[k] = value(k, estimate, word, numbers, scratch)
+            arm = pick(values, estimate, word, numbers, scratch)
+            if arm < 0 or arm >= num_arms:
+                memory[agent * MEMORY + TROUBLE] = NO_NUMBER if arm == -1 else NO_ARM
+                arm = 0
+            arms[agent] = arm
+        return 0
+
+    return choose
+
+
+def by_bound(digest: str) -> Any:
+    """Return the form for an index with a cheap upper bound: few arms need their value.
+
+    The arm played last comes first, and an arm whose bound is below its value cannot win.
+    """
+
+    def choose(
+        rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
+        pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
+        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+    ) -> int:  # fmt: skip
+        rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
+        memory, arms = carray(memory_at, 1), carray(arms_at, 1)
+        sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
+        values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
+        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
+        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(len(digest) * 0)
+        for agent in range(start, end):
+            row, context = agent * row_stride, agent * context_stride
+            is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
+            time, agents = contexts[context + TIME], contexts[context + AGENTS]
+            factor = contexts[context + FACTOR]
+            for k in range(num_arms):
+                sums[k] = factor * rows[row + k]
+                counts[k] = factor * rows[row + num_arms + k]
+            if squares_at >= 0:
+                squares = factor * rows[row + squares_at]
+            estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
+            numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
+            if IS_RANDOM:
+                word = word_at(keys[agent], pull)
+            if READS_WORD or is_new_time or READS_ARMS:
+                prepare(estimate, word, numbers, scratch)
+            last = np.int64(memory[agent * MEMORY + LAST])
+            best = value(last, estimate, word, numbers, scratch)
+            for k in range(num_arms):
+                values[k] = bound(k, estimate, word, numbers, scratch)
+            enough = best - ROUNDING * max(1.0, abs(best)) if best < math.inf else best
+            for k in range(num_arms):
+                if k == last:
+                    values[k] = best
+                elif values[k] >= enough or values[k] != values[k]:
+                    values[k] = value(k, estimate, word, numbers, scratch)
+                    if values[k] - ROUNDING * max(1.0, abs(values[k])) > enough:
+                        enough = values[k] - ROUNDING * max(1.0, abs(values[k]))
+                else:
+                    values[k] = -math.inf
+            arm = best_of(values)
+            if arm < 0:
+                memory[agent * MEMORY + TROUBLE] = NO_NUMBER
+                arm = 0
+            arms[agent] = arm
+            memory[agent * MEMORY + LAST] = arm
+        return 0
+
+    return choose
+
+
+@njit(fastmath={"contract"})
+def reaching(
+    rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float, least: float
+) -> int:
+    """Return the number of arms whose index is at least `threshold`, without a branch."""
+    found = 0
+    for k in range(num_arms):
+        count = rows[row + num_arms + k]
+        lack = threshold * count - rows[row + k]
+        found += int((growth * count + offset >= lack * abs(lack)) | (count <= least))
+    return found
+
+
+@njit(inline="always")
+def bonus_index(total: float, count: float, radicand: float, least: float) -> float:
+    """Return the index of one arm, +∞ without information."""
+    return (total + math.sqrt(radicand)) / count if count > least else math.inf
+
+
+def by_bonus(digest: str) -> Any:
+    """Return the form for an index (s + √(a n + c))/n: choosing without roots and divisions.
+
+    Whether an index reaches some level V, s + √(a n + c) ≥ V n, takes neither root nor division.
+    The level in memory is one that only the index of the arm played last exceeded then; as long as
+    that remains so, nothing else is computed. Rows are not scaled: with totals f times a row, the
+    index is the same with a/f and c/f².
+    """
+
+    def choose(
+        rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
+        pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
+        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+    ) -> int:  # fmt: skip
+        rows, contexts = carray(rows_at, 1), carray(contexts_at, 1)
+        memory, arms = carray(memory_at, 1), carray(arms_at, 1)
+        values, nothing = carray(scratch_at, num_arms), carray(scratch_at, 0)
+        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
+        time, agents, word = -1.0, -1.0, np.uint64(len(digest) * 0)
+        width = np.uintp(num_arms)  # unsigned: nothing counts from the end
+        for agent in range(np.uintp(start), np.uintp(end)):
+            context = agent * np.uintp(context_stride)
+            row, note = agent * np.uintp(row_stride), agent * np.uintp(MEMORY)
+            is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
+            time, agents = contexts[context + TIME], contexts[context + AGENTS]
+            factor = contexts[context + FACTOR]
+            estimate = Estimate(nothing, nothing, time, agents, 1.0, 0.0, ())
+            numbers = carray(numbers_at, 1 << 40)[agent * np.uintp(numbers_stride) :]
+            if is_new_time:
+                prepare(estimate, word, numbers, scratch)
+            growth, offset = bonus(estimate, numbers, scratch)
+            growth, offset, least = growth / factor, offset / factor**2, LEAST * agents / factor
+            last, threshold = np.uintp(memory[note + LAST]), memory[note + LEVEL]
+            count = rows[row + width + last]
+            lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - rows[row + last]
+            is_clear = growth * count + offset >= lack * abs(lack)
+            arms[agent] = np.int64(last)
+            if is_clear and reaching(rows, row, width, growth, offset, threshold, least) == 1:
+                continue
+            arm: Any = last
+            best, second = -1e300, -1e300
+            for k in range(width):
+                total, count = rows[row + k], rows[row + width + k]
+                lack, radicand = second * count - total, growth * count + offset
+                if count <= least or radicand >= lack * abs(lack):
+                    found = bonus_index(total, count, radicand, least)
+                    if found > best:
+                        best, second, arm = found, best, k
+                    else:
+                        second = max(second, found)
+            if best == math.inf or best - second <= ROUNDING * max(1.0, abs(best)):
+                for k in range(width):
+                    total, count = rows[row + k], rows[row + width + k]
+                    values[k] = bonus_index(total, count, growth * count + offset, least)
+                arm = np.uintp(best_arm(values))
+            arms[agent] = np.int64(arm)
+            memory[note + LAST] = float(arm)
+            memory[note + LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
+        return 0
+
+    return choose

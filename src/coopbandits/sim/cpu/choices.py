@@ -1,0 +1,250 @@
+"""One compiled choice per index, made of the index's own functions, for every kernel.
+
+A kernel is compiled once for all indices. It is handed the address of a choice, a C function that
+goes over a block of agents and writes down the arm of each (`choice_forms`). So a new index, ours
+or anybody's, compiles in about a second, and no pair of aggregation and index compiles anew.
+
+numba keeps compiled choices on disk, but looks neither at functions that a choice calls nor at the
+values of their globals. A digest of all of that is therefore part of what a choice is filed under:
+an index that was edited is another index, in the same process and in the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic, overload
+
+from coopbandits.core import choice, draws
+from coopbandits.core.index import Index
+from coopbandits.sim.cpu import choice_forms, leaves
+
+_FLOATS = types.CPointer(types.float64)
+_WHOLE = types.int64
+_SIGNATURE = _WHOLE(
+    _FLOATS, _WHOLE, _FLOATS, _WHOLE, types.CPointer(types.uint64), _WHOLE, _FLOATS, _WHOLE,
+    _FLOATS, _FLOATS, types.CPointer(types.int64), _WHOLE, _WHOLE, _WHOLE, _WHOLE,
+)  # fmt: skip
+
+_LEAVES: dict[Any, Any] = {
+    draws.word_at: leaves.word_at,
+    draws.uniform_of: leaves.uniform,
+    draws.normal_of: leaves.normal_of,
+    draws.gamma_of: leaves.gamma_of,
+    draws.normal_quantile: leaves.normal_quantile,
+}
+"""Compiled forms of functions that work on Python's own whole numbers, and of what they call."""
+
+
+def _use_leaf(function: Any, leaf: Any) -> None:
+    """Let compiled code call a leaf by the name of its original, as in ``cb.normal_of``."""
+    body = {
+        1: lambda a: lambda a: leaf(a),
+        2: lambda a, b: lambda a, b: leaf(a, b),
+    }[function.__code__.co_argcount]
+    overload(function, strict=False)(body)
+
+
+for _function, _leaf in _LEAVES.items():
+    _use_leaf(_function, _leaf)
+
+
+class CannotCompileError(Exception):
+    """numba cannot compile an index; the message is its first sentence."""
+
+
+class Choice:
+    """The compiled choice of an index.
+
+    Attributes
+    ----------
+    address : int
+        Where the C function stands; valid as long as this object lives.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.address: int = function.address
+
+
+_made: dict[str, Choice] = {}
+
+
+def compiled_choice(index: Index) -> Choice:
+    """Return the compiled choice of an index, from memory, from disk, or made now."""
+    form, functions, constants = _ingredients(index)
+    digest = _digest((form, functions, constants))
+    if digest not in _made:
+        memo: dict[FunctionType, Any] = {}
+        scope = {name: _compiled(function, memo) for name, function in functions.items()}
+        source = form(digest)
+        made = FunctionType(
+            source.__code__,
+            {**source.__globals__, **constants, **scope},
+            f"choose_{type(index).__name__}",
+            None,
+            source.__closure__,
+        )
+        try:
+            with _lock():
+                _made[digest] = Choice(cfunc(_SIGNATURE, cache=True)(made))
+        except NumbaError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise CannotCompileError(_sentence(lines)) from error
+    return _made[digest]
+
+
+def _sentence(lines: list[str]) -> str:
+    """Return what is most telling of numba's message."""
+    telling = [line for line in lines if not line.startswith(("Failed", "During", "File"))]
+    return (telling or lines or ["no reason given"])[0]
+
+
+def _ingredients(index: Index) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return the form of an index's choice, its functions, and what they read."""
+    functions: dict[str, Any] = {"prepare": index.prepare, "value": index.value}
+    reads = index.prepare_reads
+    constants = {
+        "READS_WORD": reads == "word",
+        "READS_ARMS": reads == "arms",
+        "IS_RANDOM": index.random,
+        "LEAST": choice.NO_INFORMATION,
+    }
+    if index.bonus is not None and reads == "time":
+        return choice_forms.by_bonus, {**functions, "bonus": index.bonus}, constants
+    if index.bound is not None and index.pick is None:
+        return choice_forms.by_bound, {**functions, "bound": index.bound}, constants
+    pick = _largest if index.pick is None else index.pick
+    return choice_forms.by_value, {**functions, "pick": pick}, constants
+
+
+def _largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
+    return best_of(values)
+
+
+best_of = choice_forms.best_of
+
+
+def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
+    """Return a function compiled, and all plain functions that it calls by name."""
+    if function in _LEAVES:
+        return _LEAVES[function]
+    if not isinstance(function, FunctionType):
+        return function
+    if function not in memo:
+        scope = dict(function.__globals__)
+        for name in _names(function.__code__):
+            scope[name] = _compiled_value(scope.get(name), memo) if name in scope else None
+            if name not in function.__globals__:
+                del scope[name]
+        cells = tuple(
+            CellType(_compiled_value(cell.cell_contents, memo))
+            for cell in function.__closure__ or ()
+        )
+        copy = FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, cells
+        )
+        memo[function] = njit(copy)
+    return memo[function]
+
+
+def _compiled_value(value: Any, memo: dict[FunctionType, Any]) -> Any:
+    return _compiled(value, memo) if isinstance(value, FunctionType) else value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names that code looks up, in nested functions too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _digest(value: Any) -> str:
+    """Return a digest of functions, of all that they call, and of the globals that they read."""
+    total = hashlib.sha256()
+    _feed(total.update, value, set())
+    return total.hexdigest()
+
+
+def _feed(tell: Callable[[bytes], None], value: Any, seen: set[int]) -> None:
+    enter = partial(_feed, tell, seen=seen)
+    if isinstance(value, FunctionType):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        enter(value.__code__)
+        enter(value.__defaults__)
+        for cell in value.__closure__ or ():
+            enter(cell.cell_contents)
+        for name in sorted(set(_names(value.__code__))):
+            if name in value.__globals__:
+                tell(name.encode())
+                enter(value.__globals__[name])
+    elif isinstance(value, CodeType):
+        tell(value.co_code)
+        tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
+        enter(value.co_consts)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            enter(part)
+    elif isinstance(value, dict):
+        for key in sorted(value):
+            tell(str(key).encode())
+            enter(value[key])
+    elif isinstance(value, ModuleType):
+        tell(value.__name__.encode())
+    elif hasattr(value, "py_func"):  # a function that numba has compiled
+        enter(value.py_func)
+    elif not isinstance(value, type):
+        tell(repr(value).encode())
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """Let one process at a time file a choice: numba gives two that come at once the same place."""
+    folder = Path(leaves.cache_folder())
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # where nothing can be written, nothing is filed
+            folder.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context((folder / "choices.lock").open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@intrinsic
+def choose(
+    typing: Any, address: Any, rows: Any, row_stride: Any, contexts: Any, context_stride: Any,
+    keys: Any, pull: Any, numbers: Any, numbers_stride: Any, memory: Any, scratch: Any, arms: Any,
+    start: Any, end: Any, num_arms: Any, squares_at: Any,
+) -> Any:  # fmt: skip
+    """Call the choice at an address for agents start … end − 1; arrays are contiguous."""
+    del typing
+    signature = types.int64(
+        types.int64, rows, _WHOLE, contexts, _WHOLE, keys, _WHOLE, numbers, _WHOLE, memory, scratch,
+        arms, _WHOLE, _WHOLE, _WHOLE, _WHOLE,
+    )  # fmt: skip
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        given, kinds = [], []
+        for value, kind in zip(args[1:], sig.args[1:], strict=True):
+            is_array = isinstance(kind, types.Array)
+            if is_array:
+                value = context.make_array(kind)(context, builder, value).data
+            given.append(value)
+            kinds.append(value.type)
+        whole = ir.IntType(64)
+        function = ir.FunctionType(whole, kinds)
+        return builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
+
+    return signature, generate
