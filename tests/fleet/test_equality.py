@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from coopbandits.core import Policy, parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.assemble import make_node, open_books
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.disk import MemoryDisk
-from coopbandits.fleet.node import Node
+from coopbandits.fleet.process.assemble import make_node, open_books
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport.memory import MemoryNetwork
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit, reward_from_variate

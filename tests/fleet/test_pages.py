@@ -22,16 +22,18 @@ from typing import Any, get_args
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet import events, frames, service
+from coopbandits.fleet import service
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
-from coopbandits.fleet.catalogue import CATALOGUE
-from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.client.exchange import ERRORS
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import api_context
+from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.storage import events
 
 from .api.running import ask, running
 from .api.stand_in import StandIn

@@ -8,7 +8,7 @@ import pytest
 
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.disk import MemoryDisk
+from coopbandits.fleet.storage.disk import MemoryDisk
 
 from .world import World
 

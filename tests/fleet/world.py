@@ -11,10 +11,10 @@ import numpy as np
 
 from coopbandits.core.agent import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.assemble import make_node, open_books
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.disk import MemoryDisk
-from coopbandits.fleet.node import Node
+from coopbandits.fleet.process.assemble import make_node, open_books
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 
 START = 1_800_000_000.0

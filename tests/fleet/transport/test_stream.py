@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from coopbandits.fleet.tls import reason_of
+from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.fleet.transport import stream as stream_module
 from coopbandits.fleet.transport.handshake import secured
 from coopbandits.fleet.transport.stream import RECORD, Stream

@@ -9,7 +9,7 @@ from typing import Any
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
-from coopbandits.fleet.names import agent_number
+from coopbandits.fleet.identity.names import agent_number
 
 LONGEST_SOCKET = 103
 """Bytes of a Unix socket's path that every system takes."""

@@ -22,7 +22,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import POLICIES, parse_policy
 from coopbandits.fleet.address import UNIX, Address, parse_address
 from coopbandits.fleet.config.model import MODES
-from coopbandits.fleet.names import NODE_ID
+from coopbandits.fleet.identity.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
 

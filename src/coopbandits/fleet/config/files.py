@@ -11,7 +11,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 
 LEAST_TOKEN = 16
 """Characters of a token that nobody guesses."""

@@ -13,7 +13,7 @@ import socket
 import ssl
 from typing import Protocol
 
-from coopbandits.fleet.tls import ALPN, peer_name, reason_of
+from coopbandits.fleet.identity.tls import ALPN, peer_name, reason_of
 from coopbandits.fleet.transport import LinkEvents
 from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.timing import Timing

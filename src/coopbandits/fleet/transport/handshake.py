@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.sockets import tune
 from coopbandits.fleet.transport.timing import Timing

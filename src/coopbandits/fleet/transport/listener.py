@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import reason_of
+from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.fleet.transport.sockets import listen, resolve
 
 log = logging.getLogger(__name__)

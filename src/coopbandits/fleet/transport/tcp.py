@@ -11,7 +11,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.handshake import establish
