@@ -15,7 +15,7 @@ from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_bye, encode_d
 from coopbandits.fleet.protocol.gossip import RobustGossip
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Books
+from coopbandits.fleet.storage.replica import Replica
 
 from ..world import World
 
@@ -38,22 +38,22 @@ def inbox(node: Node) -> dict[int, Any]:
     return node.gossip.inbox
 
 
-def state(books: Books) -> dict[str, Any]:
-    return books.agent.export_state()
+def state(replica: Replica) -> dict[str, Any]:
+    return replica.agent.export_state()
 
 
 def stamp(world: World, **changes: int) -> Stamp:
     right = {
         "num_arms": 2,
         "epoch": CLUSTER.epoch,
-        "round": world.node(1).books.rounds + 1,
-        "incarnation": world.node(1).books.incarnation,
+        "round": world.node(1).replica.rounds + 1,
+        "incarnation": world.node(1).replica.incarnation,
     }
     return Stamp(**(right | changes))
 
 
 def good_values(world: World) -> Any:
-    values = world.node(1).books.agent.outgoing(0)
+    values = world.node(1).replica.agent.outgoing(0)
     assert values is not None
     return values.copy()
 
@@ -82,11 +82,11 @@ def test_bad_messages_are_counted_and_never_touch_the_state(
     node, values = world.node(0), good_values(world)
     if value is not None:
         values[2] = value
-    before = state(node.books)
+    before = state(node.replica)
     node.received("n1", encode_data(stamp(world, **changes), values))
     assert refused(node, reason) == 1
     assert not inbox(node)
-    assert state(node.books) == before
+    assert state(node.replica) == before
     node.received("n1", encode_data(stamp(world), good_values(world)))
     assert list(inbox(node)) == [1]
 
@@ -96,10 +96,10 @@ def test_a_message_of_the_wrong_length_is_refused_when_the_round_ends() -> None:
     node = world.node(0)
     node.received("n1", encode_data(stamp(world), good_values(world)[:-3]))
     world.now += 1.0
-    before = node.books.rounds
+    before = node.replica.rounds
     node.tick()
     assert refused(node, "impossible") == 1
-    assert node.books.rounds == before + 1
+    assert node.replica.rounds == before + 1
 
 
 def test_the_same_message_again_is_refused() -> None:
@@ -211,8 +211,8 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
         raise DiskError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(node.books.journal.disk, "append", full)
-        node.books.tickets.add(0, -1e10)
+        patch.setattr(node.replica.journal.disk, "append", full)
+        node.replica.tickets.add(0, -1e10)
         world.now += 1.0
         world.queue.clear()
         node.tick()
@@ -227,7 +227,7 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
 def test_messages_of_rounds_behind_and_far_ahead() -> None:
     world = quiet(SYNCHRONOUS)
     node = world.node(0)
-    this = node.books.rounds + 1
+    this = node.replica.rounds + 1
     node.received("n1", encode_data(stamp(world, round=this - 1), np.zeros(4)))
     assert node.peers["n1"].frames["stale"] == 1
     node.received("n1", encode_data(stamp(world, round=this + 2), np.zeros(4)))
@@ -243,16 +243,16 @@ def test_a_bad_message_of_a_synchronous_round_is_asked_for_again(values: list[fl
     node = world.node(0)
     world.now += 1.0
     node.tick()
-    rounds, before = node.books.rounds, state(node.books)
-    if not node.books.spoken:
+    rounds, before = node.replica.rounds, state(node.replica)
+    if not node.replica.spoken:
         pytest.fail("the agent has not spoken")
     node.received("n1", encode_data(stamp(world, round=rounds + 1), np.array(values)))
     assert refused(node, "impossible") == 1
-    assert (node.books.rounds, state(node.books)) == (rounds, before)
+    assert (node.replica.rounds, state(node.replica)) == (rounds, before)
     assert world.broken[0][:2] == (0, 1)
     for _ in range(5):
         world.step()
-    assert node.books.rounds > rounds
+    assert node.replica.rounds > rounds
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_synchronous_neighbour_that_cannot_follow_is_refused(
 ) -> None:
     world = quiet(SYNCHRONOUS)
     hello = Hello("n1", "test", SYNCHRONOUS.hash, degree)
-    now = world.node(0).books.rounds
+    now = world.node(0).replica.rounds
     data = encode_hello(stamp(world, round=now + rounds), hello)
     world.node(0).received("n1", data)
     assert match in caplog.text
@@ -277,5 +277,5 @@ def test_an_agent_alone_gossips_with_nobody(cluster: ClusterConfig) -> None:
     for word in range(5):
         world.pull(0, word, 0.5)
         world.step()
-    assert world.node(0).books.rounds >= 4
+    assert world.node(0).replica.rounds >= 4
     assert world.totals(0)[2:].sum() == 5

@@ -7,7 +7,7 @@ import pytest
 
 from coopbandits.core import FloodTS, GossipTS, InputError, LocalView, Policy, TreeTS
 from coopbandits.core.agent import Aggregation, CooperativeAgent, Vector
-from coopbandits.fleet.protocol.plausibility import SLACK, Guard
+from coopbandits.fleet.protocol.plausibility import SLACK, PlausibilityCheck
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
@@ -20,8 +20,8 @@ def aggregation(policy: Policy, agent: int = 7) -> Aggregation:
     return made.aggregation
 
 
-def guard(*, bounded: bool = True) -> Guard:
-    return Guard(bounded, RATE, EPOCH, max_agents=4)
+def plausibility(*, bounded: bool = True) -> PlausibilityCheck:
+    return PlausibilityCheck(bounded, RATE, EPOCH, max_agents=4)
 
 
 def tree_message(sums: list[float], counts: list[float], agents: float) -> Vector:
@@ -52,26 +52,26 @@ def test_impossible_tree_sums(
     sums: list[float], counts: list[float], agents: float, match: str
 ) -> None:
     with pytest.raises(InputError, match=match):
-        guard().check(aggregation(TreeTS()), tree_message(sums, counts, agents), NOW)
+        plausibility().check(aggregation(TreeTS()), tree_message(sums, counts, agents), NOW)
 
 
 def test_possible_tree_sums() -> None:
     tree = aggregation(TreeTS())
-    guard().check(tree, tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), NOW)
-    guard().check(tree, tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), NOW)
-    guard(bounded=False).check(tree, tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), NOW)
-    guard().check(tree, np.ones(3), NOW)  # its form is the agent's business
+    plausibility().check(tree, tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), NOW)
+    plausibility().check(tree, tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), NOW)
+    plausibility(bounded=False).check(tree, tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), NOW)
+    plausibility().check(tree, np.ones(3), NOW)  # its form is the agent's business
 
 
 def test_averages_of_pull_mixing_are_bounded_too() -> None:
     mixed = aggregation(GossipTS())
-    guard().check(mixed, np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), NOW)
+    plausibility().check(mixed, np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), NOW)
     with pytest.raises(InputError, match="pulls by 1 agents"):
-        guard().check(mixed, np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), NOW)
+        plausibility().check(mixed, np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), NOW)
 
 
 def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
-    flood, here = aggregation(FloodTS()), guard()
+    flood, here = aggregation(FloodTS()), plausibility()
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), NOW)
     later = NOW + 10.0
     with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
@@ -81,7 +81,7 @@ def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
 
 
 def test_many_messages_do_not_have_the_slack_many_times() -> None:
-    flood, here = aggregation(FloodTS()), guard()
+    flood, here = aggregation(FloodTS()), plausibility()
     here.check(flood, flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), NOW)
     pulls, refused = 10.0, 0
     for step in range(1, 201):
@@ -97,7 +97,7 @@ def test_many_messages_do_not_have_the_slack_many_times() -> None:
 
 
 def test_old_news_do_not_shrink_what_is_known() -> None:
-    flood, here = aggregation(FloodTS()), guard()
+    flood, here = aggregation(FloodTS()), plausibility()
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [90.0, 90.0])), NOW)
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [1.0, 1.0])), NOW)
     here.check(flood, flood_message(entry(3, [1.0, 1.0], [150.0, 150.0])), NOW)
@@ -115,11 +115,11 @@ def test_old_news_do_not_shrink_what_is_known() -> None:
 )
 def test_impossible_floods(entries: list[list[float]], match: str) -> None:
     with pytest.raises(InputError, match=match):
-        guard().check(aggregation(FloodTS()), flood_message(*entries), NOW)
+        plausibility().check(aggregation(FloodTS()), flood_message(*entries), NOW)
 
 
 def test_refused_claims_are_not_remembered() -> None:
-    flood, here = aggregation(FloodTS()), guard()
+    flood, here = aggregation(FloodTS()), plausibility()
     for agent in range(10, 40):
         with pytest.raises(InputError):
             here.check(flood, flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), NOW)

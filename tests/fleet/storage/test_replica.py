@@ -1,4 +1,4 @@
-"""The books: every change is on disk first, and comes back exactly."""
+"""The replica: every change is on disk first, and comes back exactly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coopbandits.core import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import OtherRewardError
 from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
-from coopbandits.fleet.storage.replica import Books
+from coopbandits.fleet.storage.replica import Replica
 
 from ..world import World
 
@@ -25,12 +25,12 @@ def world(policy: str = "flood-ts", **told: Any) -> World:
     return World(ClusterConfig("test", 1_790_000_000, ARMS, policy, **told), nx.cycle_graph(3))
 
 
-def books_of(made: World, agent: int = 0) -> Books:
-    return made.node(agent).books
+def replica_of(made: World, agent: int = 0) -> Replica:
+    return made.node(agent).replica
 
 
-def remembered(books: Books) -> dict[str, Any]:
-    return books._export() | {"incarnation": 0}
+def remembered(replica: Replica) -> dict[str, Any]:
+    return replica._export() | {"incarnation": 0}
 
 
 class Full(MemoryDisk):
@@ -49,69 +49,69 @@ def test_a_restart_changes_nothing_but_the_incarnation(policy: str) -> None:
     made = world(policy)
     for step in range(40):
         made.pull(step % 3, step, 0.5)
-        books_of(made).choose(step, None, made.now)
+        replica_of(made).choose(step, None, made.now)
         made.step()
-    before = remembered(books_of(made))
-    first = books_of(made).incarnation
+    before = remembered(replica_of(made))
+    first = replica_of(made).incarnation
     made.crash(0)
     made.restart(0)
-    assert remembered(books_of(made)) == before
-    assert books_of(made).incarnation > first
+    assert remembered(replica_of(made)) == before
+    assert replica_of(made).incarnation > first
 
 
 def test_rewards_reach_the_agent_on_its_own_scale() -> None:
     made = world()
     made.pull(0, 1, 1.5)
-    books = books_of(made)
-    assert books.own_sums.sum() == 1.5
-    assert books.agent.aggregation.share()[:3].sum() == 0.75
+    replica = replica_of(made)
+    assert replica.own_sums.sum() == 1.5
+    assert replica.agent.aggregation.share()[:3].sum() == 0.75
 
 
 @pytest.mark.parametrize("reward", [2.5, -0.1, float("nan"), float("inf")])
 def test_an_impossible_reward_leaves_its_ticket_open(reward: float) -> None:
-    books = books_of(world())
-    number, _ = books.choose(1, None, 0.0)
+    replica = replica_of(world())
+    number, _ = replica.choose(1, None, 0.0)
     with pytest.raises(InputError, match="reward"):
-        books.observe(number, reward)
-    assert books.observe(number, 1.0)[1] is False
-    assert books.observe(number, 1.0)[1] is True
+        replica.observe(number, reward)
+    assert replica.observe(number, 1.0)[1] is False
+    assert replica.observe(number, 1.0)[1] is True
     with pytest.raises(OtherRewardError):
-        books.observe(number, 1.1)
-    assert books.own_counts.sum() == 1
+        replica.observe(number, 1.1)
+    assert replica.own_counts.sum() == 1
 
 
 def test_open_tickets_spread_a_burst_over_the_arms() -> None:
-    books = books_of(world("flood-ucb"))
-    assert sorted(books.choose(0, None, 0.0)[1] for _ in range(3)) == [0, 1, 2]
+    replica = replica_of(world("flood-ucb"))
+    assert sorted(replica.choose(0, None, 0.0)[1] for _ in range(3)) == [0, 1, 2]
 
 
 def test_expired_tickets_are_no_longer_open_pulls() -> None:
-    books = books_of(world())
+    replica = replica_of(world())
     for now in (0.0, 10.0, 20.0):
-        books.choose(1, None, now)
-    assert books.agent.open_pulls.sum() == 3
-    assert books.expire(3610.0) == 2
-    assert books.agent.open_pulls.sum() == 1
+        replica.choose(1, None, now)
+    assert replica.agent.open_pulls.sum() == 3
+    assert replica.expire(3610.0) == 2
+    assert replica.agent.open_pulls.sum() == 1
 
 
 def test_a_full_disk_refuses_and_changes_nothing() -> None:
     made = world()
     made.disks[0] = disk = Full(made.disks[0].read())
     made.restart(0)
-    books = books_of(made)
-    number, _ = books.choose(1, None, 0.0)
-    before = remembered(books)
+    replica = replica_of(made)
+    number, _ = replica.choose(1, None, 0.0)
+    before = remembered(replica)
     disk.full = True
     for attempt in (
-        lambda: books.choose(1, None, 0.0),
-        lambda: books.observe(number, 1.0),
-        lambda: books.expire(1e9),
-        lambda: books.end_round({}),
-        lambda: books.speak(),
+        lambda: replica.choose(1, None, 0.0),
+        lambda: replica.observe(number, 1.0),
+        lambda: replica.expire(1e9),
+        lambda: replica.end_round({}),
+        lambda: replica.speak(),
     ):
         with pytest.raises(DiskError):
             attempt()
-    assert remembered(books) == before
+    assert remembered(replica) == before
 
 
 class Counting(MemoryDisk):
@@ -132,10 +132,10 @@ def test_a_round_is_one_write(policy: str) -> None:
     made.restart(0)
     for _ in range(3):
         made.step()
-    rounds, writes = books_of(made).rounds, disk.writes
+    rounds, writes = replica_of(made).rounds, disk.writes
     for _ in range(10):
         made.step()
-    assert disk.writes - writes == books_of(made).rounds - rounds == 10
+    assert disk.writes - writes == replica_of(made).rounds - rounds == 10
 
 
 def test_a_common_round_that_was_not_on_disk_yet_is_ended_again() -> None:
@@ -143,15 +143,15 @@ def test_a_common_round_that_was_not_on_disk_yet_is_ended_again() -> None:
     for step in range(5):
         made.pull(step % 3, step, 0.5)
         made.step()
-    books, disk = books_of(made), made.disks[0]
-    rounds, before, written = books.rounds, remembered(books), disk.read()
-    assert not books.spoken
+    replica, disk = replica_of(made), made.disks[0]
+    rounds, before, written = replica.rounds, remembered(replica), disk.read()
+    assert not replica.spoken
     made.crash(0)
     made.restart(0)
-    assert (books_of(made).rounds, books_of(made).spoken) == (rounds - 1, True)
+    assert (replica_of(made).rounds, replica_of(made).spoken) == (rounds - 1, True)
     made.connect()
     made.deliver()
-    assert remembered(books_of(made)) == before
+    assert remembered(replica_of(made)) == before
     assert disk.read() != written, "a new snapshot"
 
 
@@ -168,12 +168,12 @@ def test_a_disk_that_is_full_for_a_while_loses_no_common_round() -> None:
     disk.full = False
     for _ in range(5):
         made.step(2.0)
-    before = remembered(books_of(made))
-    books_of(made).choose(1, None, made.now)  # whatever comes next takes the last round along
+    before = remembered(replica_of(made))
+    replica_of(made).choose(1, None, made.now)  # whatever comes next takes the last round along
     made.crash(0)
     made.restart(0)
-    assert remembered(books_of(made))["rounds"] == before["rounds"]
-    assert remembered(books_of(made))["agent"]["aggregation"] == before["agent"]["aggregation"]
+    assert remembered(replica_of(made))["rounds"] == before["rounds"]
+    assert remembered(replica_of(made))["agent"]["aggregation"] == before["agent"]["aggregation"]
     np.testing.assert_allclose(made.shares()[len(ARMS) :], made.acknowledged[len(ARMS) :])
 
 
@@ -181,36 +181,36 @@ def test_bad_messages_are_found_among_good_ones() -> None:
     made = world("tree-ts")
     for _ in range(3):
         made.step()
-    books = books_of(made)
-    good = books_of(made, 1).agent.outgoing(0)
+    replica = replica_of(made)
+    good = replica_of(made, 1).agent.outgoing(0)
     assert good is not None
     inbox = {1: good, 2: good[:-1]}
-    before = remembered(books)
+    before = remembered(replica)
     with pytest.raises(InputError):
-        books.end_round(inbox)
-    assert remembered(books) == before
-    assert books.refused(inbox) == [2]
-    books.end_round({1: good})
-    after = remembered(books)
+        replica.end_round(inbox)
+    assert remembered(replica) == before
+    assert replica.refused(inbox) == [2]
+    replica.end_round({1: good})
+    after = remembered(replica)
     made.crash(0)
     made.restart(0)
-    assert remembered(books_of(made)) == after, "what was refused is refused again"
+    assert remembered(replica_of(made)) == after, "what was refused is refused again"
 
 
 def test_a_bad_message_after_late_rewards_changes_nothing() -> None:
     made = world("dec-ts", num_agents=3)
     for _ in range(3):
         made.step()
-    books = books_of(made)
-    if not books.spoken:
-        books.speak()
+    replica = replica_of(made)
+    if not replica.spoken:
+        replica.speak()
     made.pull(0, 5, 1.0)
-    before = remembered(books)
+    before = remembered(replica)
     with pytest.raises(InputError):
-        books.end_round({1: np.ones(2), 2: np.ones(6)})
-    assert remembered(books) == before
-    books.end_round({1: np.ones(6), 2: np.ones(6)})
-    assert books.own_counts.sum() == 1
+        replica.end_round({1: np.ones(2), 2: np.ones(6)})
+    assert remembered(replica) == before
+    replica.end_round({1: np.ones(6), 2: np.ones(6)})
+    assert replica.own_counts.sum() == 1
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
@@ -222,9 +222,9 @@ def test_other_neighbours_after_a_restart(policy: str) -> None:
     made.crash(0)
     made.graph.remove_edge(0, 2)
     made.restart(0, [1])
-    books = books_of(made)
-    assert books.own_counts.sum() == 20
-    assert list(books.agent.view.neighbor_weights) == [1]
+    replica = replica_of(made)
+    assert replica.own_counts.sum() == 20
+    assert list(replica.agent.view.neighbor_weights) == [1]
     made.crash(2)
     made.restart(2, [1])
     for _ in range(120):
@@ -255,15 +255,15 @@ def test_a_synchronous_policy_keeps_its_neighbours(policy: str) -> None:
 def test_the_journal_is_rewritten_before_it_grows_without_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coopbandits.fleet.storage.journal.SMALLEST", 10_000)
+    monkeypatch.setattr("coopbandits.fleet.storage.journal.COMPACT_BYTES", 10_000)
     made = world()
     sizes = []
     for step in range(2000):
         made.pull(0, step, 1.0)
-        books_of(made).end_round({})
+        replica_of(made).end_round({})
         if step % 10 == 0:
             made.node(0).beat()
-            sizes.append(books_of(made).journal.size)
+            sizes.append(replica_of(made).journal.size)
             assert sizes[-1] == len(made.disks[0].data)
     assert sum(after < before for before, after in pairwise(sizes)) > 3
     assert max(sizes[len(sizes) // 2 :]) < 5 * min(sizes[len(sizes) // 2 :]) + 20_000

@@ -39,7 +39,7 @@ def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
     for now in (1e9, 2.0):
         tickets.add(0, now)
     assert tickets.due(50.0) == [], "the first holds up the second"
-    tickets.curb(5.0)
+    tickets.cap_lifetimes(5.0)
     assert [ticket.expires for ticket in tickets.open.values()] == [15.0, 12.0]
     assert tickets.due(15.0) == [1, 2]
 

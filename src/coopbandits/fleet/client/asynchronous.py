@@ -51,7 +51,7 @@ class AsyncClient:
     ) -> None:
         self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter, Wire] | None = None
 
     async def choose(self, allowed: Sequence[str] | None = None) -> Choice:
@@ -99,7 +99,7 @@ class AsyncClient:
         await self.close()
 
     async def _ask(self, request: Request) -> dict[str, Any]:
-        async with self._turn:
+        async with self._lock:
             return unpack(await self._exchange(request), self.place)
 
     async def _exchange(self, request: Request) -> Reply:

@@ -62,7 +62,7 @@ class Client:
     ) -> None:
         self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: tuple[socket.socket, Wire] | None = None
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
@@ -107,7 +107,7 @@ class Client:
         self.close()
 
     def _ask(self, request: Request) -> dict[str, Any]:
-        with self._turn:
+        with self._lock:
             return unpack(self._exchange(request), self.place)
 
     def _exchange(self, request: Request) -> Reply:

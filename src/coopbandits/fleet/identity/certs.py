@@ -1,8 +1,8 @@
-"""A small certificate authority for one fleet: files in a folder, and nothing to keep running.
+"""A small certificate authority for one fleet: files in a folder, no server.
 
-An agent's certificate carries its id as the one DNS name, for both ends of a connection. Whoever
-holds ``ca-key.pem`` can make agents, so it belongs on none of their machines: copy ``ca.pem``,
-``<id>.pem`` and ``<id>-key.pem`` there, and nothing else.
+An agent's certificate has its id as the only DNS name and is valid at both ends of a connection.
+Whoever holds ``ca-key.pem`` can create agents, so keep it off their machines: copy only ``ca.pem``,
+``<id>.pem`` and ``<id>-key.pem`` there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def init_authority(
     now: datetime | None = None,
     force: bool = False,
 ) -> list[Path]:
-    """Make an authority, and return the files written: ``ca.pem`` and ``ca-key.pem``.
+    """Create an authority; return the files written, ``ca.pem`` and ``ca-key.pem``.
 
     Raises
     ------
@@ -81,18 +81,18 @@ def issue(
     ids : sequence of str
         Ids of agents.
     out : Path or None
-        Where to write, beside the authority unless told; ``ca.pem`` is copied there.
+        Where to write, by default beside the authority; ``ca.pem`` is copied there.
     days : int
         Validity, at most the authority's own.
     now : datetime or None
-        Time to go by, the clock's unless told.
+        The time; by default the clock's.
     force : bool
         Whether files may be overwritten.
 
     Raises
     ------
     InputError
-        An id that is none, a file that exists, an authority that is missing or has expired.
+        An id is invalid, a file exists, or the authority is missing or has expired.
     """
     out = out or folder
     now = now or datetime.now(UTC)
@@ -129,15 +129,15 @@ def renew(
     Parameters
     ----------
     folder, out : Path
-        Where the authority is, and where the certificates are: beside it unless told.
+        Where the authority is, and the certificates: by default beside it.
     within_days : int
-        Those that expire within so many days are replaced.
+        Replace those that expire within this many days.
     everything : bool
         Whether to replace all.
     days : int
         Validity of the new ones, at most the authority's own.
     now : datetime or None
-        Time to go by, the clock's unless told.
+        The time; by default the clock's.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def _copy_authority(authority: Authority, out: Path, force: bool) -> list[Path]:
 
 
 def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
-    """Write a file whole or not at all; a secret one is nobody else's at any moment."""
+    """Write a file all or nothing; a secret one is never readable by others, not even briefly."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What agents are called: names for people and certificates, numbers for messages."""
+"""Agents' ids: names for people and certificates, numbers for messages."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ NODE_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 def agent_number(name: str) -> int:
-    """Return the number by which agents know the one of this name: 48 bits, exact in a float."""
+    """Return the number that stands for a name: 48 bits, so it is exact in a float."""
     return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")

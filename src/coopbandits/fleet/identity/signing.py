@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CLOCK_SKEW = timedelta(hours=1)
-"""Certificates are valid from so long before they are made, for machines whose clocks are slow."""
+"""Certificates are backdated by this much, for machines whose clocks are slow."""
 
 
 class Authority(NamedTuple):
-    """Who signs."""
+    """A certificate authority: its own certificate and key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -27,7 +27,7 @@ def make_key() -> ec.EllipticCurvePrivateKey:
 
 
 def make_authority(name: str, now: datetime, until: datetime) -> Authority:
-    """Return a new authority, which signs agents and no other authorities."""
+    """Return a new authority; it may sign agents, but no other authorities."""
     key = make_key()
     subject = _subject(name)
     builder = _builder(subject, subject, key.public_key(), now, until)
@@ -43,7 +43,7 @@ def sign(
     now: datetime,
     span: timedelta,
 ) -> x509.Certificate:
-    """Return the certificate of an agent's key, for both ends of a connection."""
+    """Return a certificate for an agent's key, valid as server and as client."""
     issuer = authority.certificate
     until = min(now + span, issuer.not_valid_after_utc)
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -98,12 +98,12 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def pem(certificate: x509.Certificate) -> bytes:
-    """Return a certificate as a file holds it."""
+    """Return a certificate in PEM format."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a key as a file holds it, not encrypted: an agent starts without anybody there."""
+    """Return a key in PEM format, unencrypted: an agent starts unattended."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,

@@ -1,4 +1,4 @@
-"""Who is at the other end: mutual TLS 1.3, in which a certificate's one DNS name is the id."""
+"""Mutual TLS 1.3: the one DNS name in a certificate is the agent's id."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from coopbandits.core.errors import InputError
 log = logging.getLogger(__name__)
 
 ALPN = "coopbandits/1"
-"""What both ends must want to speak; a change of how a link begins is a new number."""
+"""The protocol both ends must offer; the number changes when links start differently."""
 
 
 class Contexts(NamedTuple):
-    """TLS for the end that listens and the end that dials, made of the same files."""
+    """TLS for the listening and the dialling end, from the same files."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 class Credentials:
-    """One agent's certificate, its key and the authority it trusts; files may be replaced any time.
+    """One agent's certificate, key and trusted authority; the files may be replaced at any time.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class Credentials:
     Raises
     ------
     InputError
-        A file cannot be used, or the certificate is not one that this agent's neighbours accept:
-        of another authority, expired, or in another name.
+        A file cannot be used, or neighbours would not accept the certificate: it is signed by
+        another authority, expired, or in another name.
     """
 
     def __init__(self, node: str, ca: Path, certificate: Path, key: Path) -> None:
@@ -45,10 +45,10 @@ class Credentials:
         self._contexts, self.expires = self._load()
 
     def contexts(self) -> Contexts:
-        """Return contexts of the files as they are now.
+        """Return contexts for the current files.
 
-        If they cannot be used, perhaps because only one of them has been replaced so far, those
-        of before are returned.
+        If these cannot be used, perhaps because only one has been replaced so far, the previous
+        contexts are returned.
         """
         versions = self._versions()
         if versions != self._seen:
@@ -67,7 +67,7 @@ class Credentials:
         contexts = Contexts(
             self._context(ssl.PROTOCOL_TLS_SERVER), self._context(ssl.PROTOCOL_TLS_CLIENT)
         )
-        found = self._meet_oneself(contexts)
+        found = self._handshake_with_self(contexts)
         name = peer_name(found)
         if name != self.node:
             raise InputError(
@@ -79,11 +79,11 @@ class Credentials:
     def _context(self, protocol: int) -> ssl.SSLContext:
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # names are ids, not hosts: `peer_name` is compared instead
+        context.check_hostname = False  # names are ids, not hosts; `peer_name` is checked instead
         context.verify_mode = ssl.CERT_REQUIRED
         context.set_alpn_protocols([ALPN])
         if protocol == ssl.PROTOCOL_TLS_SERVER:
-            context.num_tickets = 0  # every connection proves anew who is there
+            context.num_tickets = 0  # no resumption: every connection proves its identity
         try:
             context.load_verify_locations(self.ca)
         except OSError as error:
@@ -95,8 +95,8 @@ class Credentials:
             raise _unusable("certificate", pair, error) from None
         return context
 
-    def _meet_oneself(self, contexts: Contexts) -> dict[str, Any]:
-        """Return the own certificate as a neighbour sees it, by a handshake with oneself."""
+    def _handshake_with_self(self, contexts: Contexts) -> dict[str, Any]:
+        """Return the certificate as a neighbour sees it, which proves that one would accept it."""
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = contexts.client.wrap_bio(back, there)
         server = contexts.server.wrap_bio(there, back, server_side=True)
@@ -115,7 +115,7 @@ class Credentials:
 
 
 def peer_name(certificate: dict[str, Any] | None) -> str | None:
-    """Return the one DNS name that a proven certificate carries; None where it is not one."""
+    """Return the one DNS name of a verified certificate; None unless there is exactly one."""
     names = [
         value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS"
     ]

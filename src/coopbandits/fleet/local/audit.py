@@ -1,12 +1,12 @@
-"""The proof: what applications were told is counted, is what the agents hold, once each.
+"""The audit: every acknowledged reward is held by the agents, and counted exactly once.
 
 Three accounts are compared, as vectors of K reward sums and K numbers of pulls:
 
-- *acknowledged*: what the applications wrote down when an agent had answered;
-- *own*: what all agents have taken in from their own applications;
+- *acknowledged*: what the applications logged when an agent had answered;
+- *own*: what the agents have received from their own applications, summed;
 - *held*: with flooding and trees the estimate of every single agent; with a synchronous policy the
-  shares of all agents after the same round, together. Pull mixing (gossip-ts) conserves on average
-  only, so of it the own account alone is asked for.
+  sum of all agents' shares after the same round. Pull mixing (gossip-ts) conserves only on average,
+  so for it only the own account is compared.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the accounts say.
+    """The result of an audit.
 
     Attributes
     ----------
     acknowledged, own : array of shape (2K,)
-        As above.
+        The accounts above.
     held : dict of str to array
-        What is held, by whom; empty where the policy conserves on average only.
+        The accounts above by holder; empty if the policy conserves only on average.
     scale : array of shape (2K,)
-        What differences are measured by: the rewards' magnitudes, and the numbers of pulls.
+        The unit of differences: the rewards' magnitudes, and the numbers of pulls.
     problem : str
-        Why there is no account; empty where there is.
+        Why the accounts could not be compared; empty if they could.
     best_found : int
-        Agents whose estimate of the best arm's mean is the largest.
+        Agents that rank a best arm first.
     answering : int
         Agents that answered.
     """
@@ -55,12 +55,12 @@ class Verdict:
 
     @property
     def accounts(self) -> dict[str, Vector]:
-        """Return what is compared with what was acknowledged, by whose it is."""
+        """Return the accounts compared with the acknowledged one, by holder."""
         return {**self.held, "all agents' own rewards": self.own}
 
     @property
     def differences(self) -> Vector:
-        """Return the largest difference from what was acknowledged, entry by entry."""
+        """Return the largest difference from the acknowledged account, entry by entry."""
         accounts = self.accounts.values()
         found: Vector = np.max([abs(each - self.acknowledged) for each in accounts], axis=0)
         return found
@@ -72,7 +72,7 @@ class Verdict:
 
     @property
     def farthest(self) -> str:
-        """Return whose account differs most."""
+        """Return the holder whose account differs most."""
         errors = {
             who: float((abs(each - self.acknowledged) / self.scale).max())
             for who, each in self.accounts.items()
@@ -81,7 +81,7 @@ class Verdict:
 
 
 class Account(NamedTuple):
-    """What was acknowledged, and what differences from it are measured by."""
+    """What was acknowledged, and the unit of differences from it."""
 
     total: Vector
     scale: Vector
@@ -110,13 +110,13 @@ def judge(
     Parameters
     ----------
     policy : str
-        Its spelling.
+        The policy's spelling.
     best_arms : sequence of bool
         Which arms are best.
     acknowledged : Account
-        What all applications were acknowledged.
+        The rewards acknowledged to all applications.
     arms, health : mapping
-        What each agent answered to these questions; None where it did not.
+        Each agent's answers to these questions; None if it did not answer.
     """
     total, scale = acknowledged
     known = {who: answer for who, answer in arms.items() if answer is not None}
@@ -150,12 +150,12 @@ def _held(
 
 
 def own_account(arms: list[ArmEstimate]) -> Vector:
-    """Return what an agent took in from its own application."""
+    """Return what an agent received from its own application."""
     return np.array([arm.own_reward for arm in arms] + [float(arm.own_pulls) for arm in arms])
 
 
 def estimate_account(arms: list[ArmEstimate]) -> Vector:
-    """Return what an agent believes that all have taken in."""
+    """Return what an agent believes all agents have received."""
     sums = [(arm.mean or 0.0) * arm.pulls for arm in arms]
     return np.array(sums + [arm.pulls for arm in arms])
 

@@ -1,7 +1,7 @@
-"""Links that can be cut: between two agents stands a relay, which forwards bytes or swallows time.
+"""Links that can be cut: a relay between two agents forwards bytes, or holds them back.
 
-A cut link is a black hole, as a broken switch is: connections stay open and nothing arrives. Bytes
-that were under way arrive when it is mended, if both ends still wait for them.
+A cut link is a black hole, like a broken switch: connections stay open and nothing arrives. Bytes
+in transit arrive once it is mended, if both ends still wait for them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.local.layout import HOST, Place
 
 Edge = tuple[str, str]
-"""Who dials, and whom: of two neighbours the one with the higher id dials."""
+"""The dialling and the dialled id: of two neighbours the one with the higher id dials."""
 
 CHUNK = 1 << 16
 
 
 class Relay:
-    """Forwards connections to one address, as long as it is not cut."""
+    """Forwards connections to one address while it is not cut."""
 
     def __init__(self, target: Address) -> None:
         self.target = target
@@ -31,7 +31,7 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> Address:
-        """Listen, and return where."""
+        """Listen, and return the address."""
         self._server = await asyncio.start_server(self._connected, HOST, 0)
         return Address(*self._server.sockets[0].getsockname()[:2])
 

@@ -1,4 +1,4 @@
-"""When a play ends: its time is over, or somebody wants it to."""
+"""When a run ends: its time is up, or it is interrupted."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from contextlib import suppress
 
 
 class Ending(asyncio.Event):
-    """Set when no more choices are to be made.
+    """An event that is set when no more choices are to be made.
 
     Attributes
     ----------
     interrupted : bool
-        Whether that was before its time.
+        Whether a signal set it early.
     """
 
     interrupted = False
 
     async def within(self, seconds: float) -> bool:
-        """Wait for it, up to so many seconds; return whether it has come."""
+        """Wait for it, at most this long; return whether it is set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.wait()
         return self.is_set()
 
     def interrupt(self) -> None:
-        """End before its time."""
+        """End early."""
         self.interrupted = True
         self.set()

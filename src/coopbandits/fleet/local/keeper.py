@@ -1,4 +1,4 @@
-"""Nobody is left behind: a process group that dies with the one who made it, whatever kills it."""
+"""A process group that dies with its creator, whatever kills that."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from types import TracebackType
 from typing import Self
 
 WATCH = "read line; kill -KILL 0"
-"""What the group's first process does: wait for the end of its input, then end the whole group."""
+"""Run by the group's first process: wait until stdin is closed, then kill the whole group."""
 
 
 class Keeper:
-    """A process group that is killed when this process ends or the block does.
+    """A process group that is killed when the block ends, or this process does.
 
-    Its first process reads a pipe whose other end is held here alone. That end is closed by the
-    system, at the latest, even if this process is killed by a signal that it cannot catch.
+    Its first process reads from a pipe whose other end only this process holds. Even if this
+    process dies of a signal that it cannot catch, the system closes that end.
 
     Attributes
     ----------
     group : int
-        Number of the group, for those who join.
+        The group's id, for processes to join.
     """
 
     def __enter__(self) -> Self:
-        self._watch = subprocess.Popen(  # noqa: S603  these very words
+        self._watch = subprocess.Popen(  # noqa: S603  a constant command
             ["/bin/sh", "-c", WATCH], stdin=subprocess.PIPE, process_group=0
         )
         self.group = self._watch.pid
@@ -35,6 +35,6 @@ class Keeper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._watch.stdin is not None  # noqa: S101  it was asked for
+        assert self._watch.stdin is not None  # noqa: S101  stdin is a pipe
         self._watch.stdin.close()
         self._watch.wait()

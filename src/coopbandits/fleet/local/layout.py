@@ -1,16 +1,16 @@
-"""The folder of a fleet: certificates, and for every agent its configuration and all it writes.
+"""The folder of a local fleet: certificates, and every agent's configuration and output.
 
 ::
 
     certificates/ca.pem, a00.pem, a00-key.pem, …
     a00/node.toml           its configuration
-    a00/log.txt             what the agent said
-    a00/journal/            what it remembers
+    a00/log.txt             its output
+    a00/journal/            its journal
     a00/client.jsonl        rewards that it acknowledged to its application
-    summary.json            what was found
+    summary.json            the result
 
-Ports are bound here for as long as the fleet lives, without listening on them. So nobody else gets
-one while its agent is dead, and the agent can still listen on it.
+Ports are bound here while the fleet lives, without listening on them. So no other process gets one
+while its agent is dead, but the agent itself can still listen on it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOST = "127.0.0.1"
 
 
 class Place(NamedTuple):
-    """Where one agent lives.
+    """The folder and addresses of one agent.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ def arm_names(num_arms: int) -> list[str]:
 
 
 def require_empty(folder: Path) -> None:
-    """Refuse a folder in which something lies."""
+    """Refuse a folder that is not empty."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not empty; name another folder")
 
 
 @contextmanager
 def prepared(folder: Path, settings: Settings) -> Iterator[list[Place]]:
-    """Make certificates and folders, and hold the ports, until the block ends."""
+    """Create certificates and folders, and reserve ports until the block ends."""
     ids = names(settings.network.num_agents)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,11 +95,13 @@ def _place(folder: Path, node: str, held: ExitStack) -> Place:
     folder.mkdir()
     path = folder.absolute() / "api.sock"
     short = len(str(path).encode()) <= LONGEST_SOCKET
-    return Place(node, folder, hold(held), f"unix:{path}" if short else str(hold(held)))
+    return Place(
+        node, folder, reserve_port(held), f"unix:{path}" if short else str(reserve_port(held))
+    )
 
 
-def hold(held: ExitStack) -> Address:
-    """Bind a free port, until the stack is closed."""
+def reserve_port(held: ExitStack) -> Address:
+    """Bind a free port until the stack is closed."""
     holder = held.enter_context(socket.socket())
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind((HOST, 0))
@@ -114,11 +116,11 @@ def write_configs(
     Parameters
     ----------
     places : sequence of Place
-        Where agents live, in the order of the network.
+        The agents' places, in the order of the network.
     settings : Settings
-        What they are to do.
+        Settings of the run.
     detours : mapping
-        By (who dials, whom): where to dial instead of where that one listens.
+        Addresses of relays to dial instead of a neighbour, by (dialling id, dialled id).
     """
     cluster = cluster_table(settings)
     for agent, place in enumerate(places):
@@ -132,7 +134,7 @@ def write_configs(
 
 
 def cluster_table(settings: Settings) -> dict[str, Any]:
-    """Return what is the same for all."""
+    """Return the table that all agents share."""
     network, problem = settings.network, settings.problem
     bernoulli = isinstance(problem, BernoulliBandit)
     told = {"num_agents": network.num_agents, "lambda_bound": network.lambda2}

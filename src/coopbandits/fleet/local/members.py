@@ -1,4 +1,4 @@
-"""The agents of a local fleet as processes: started, killed, paused, started again, stopped."""
+"""The agents of a local fleet as processes: start, kill, pause, restart, stop."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from coopbandits.fleet.local.layout import Place
 State = Literal["starting", "up", "paused", "dead"]
 
 READY_SECONDS = 60.0
-"""An agent that is not ready after so long never will be."""
+"""An agent that is not ready by then is taken for broken."""
 
 STOP_SECONDS = 10.0
-"""An agent that does not stop within so long when told to is killed."""
+"""An agent that takes longer to stop is killed."""
 
 ANSWER_SECONDS = 1.0
 
@@ -31,11 +31,11 @@ STEP = 0.02
 COMMAND = [sys.executable, "-m", "coopbandits", "agent"]
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-"""An agent's vectors are short, and threads for long ones would only take room."""
+"""An agent's vectors are too short for BLAS threads, which would only take memory."""
 
 
 class FleetError(Exception):
-    """A fleet that cannot go on; one sentence says why."""
+    """The fleet cannot go on; one sentence says why."""
 
 
 class Member:
@@ -44,7 +44,7 @@ class Member:
     Attributes
     ----------
     place : Place
-        Where it lives.
+        Its folder and addresses.
     state : {"starting", "up", "paused", "dead"}
         What was done to it last.
     readiness : list of float
@@ -62,11 +62,11 @@ class Member:
 
     @property
     def pid(self) -> int:
-        """Return the number of its process."""
+        """Return its process id."""
         return self._running().pid
 
     def start(self, group: int) -> None:
-        """Start the process, in a group."""
+        """Start the process in a process group."""
         self._began = time.monotonic()
         with (self.place.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  our own program
@@ -85,7 +85,7 @@ class Member:
         Raises
         ------
         FleetError
-            It ended, or is not ready in time.
+            It exited, or was not ready in time.
         """
         async with AsyncClient(self.place.api, timeout=5 * STEP) as client:
             while (reason := await client.ready()) is not None:
@@ -100,7 +100,7 @@ class Member:
         self.state = "up"
 
     def require_alive(self) -> None:
-        """Raise an error if it ended by itself."""
+        """Raise an error if it exited on its own."""
         if self.state != "dead" and self._running().poll() is not None:
             status = self._running().returncode
             raise FleetError(
@@ -113,25 +113,25 @@ class Member:
         return f"its log ends with: {lines[-1]}" if lines else "its log is empty"
 
     async def kill(self) -> None:
-        """Kill it, so that it has no time for anything."""
+        """Kill it with SIGKILL, so that it cannot clean up."""
         self.state = "dead"
         self.kills += 1
         self._running().kill()
         await self._wait(STOP_SECONDS)
 
     def pause(self) -> None:
-        """Let it stand still."""
+        """Stop it with SIGSTOP."""
         self._running().send_signal(signal.SIGSTOP)
         self.state = "paused"
         self.pauses += 1
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue it with SIGCONT."""
         self._running().send_signal(signal.SIGCONT)
         self.state = "up"
 
     async def stop(self) -> None:
-        """Ask it to stop, and kill it if it does not."""
+        """Terminate it, and kill it if that takes too long."""
         if self._process is None:
             return
         self.state = "dead"
@@ -147,7 +147,7 @@ class Member:
         return self._running().poll() is not None
 
     def reap(self) -> None:
-        """Wait for the end of a process that was killed."""
+        """Wait for a killed process, so that no zombie remains."""
         if self._process is not None:
             self._process.wait()
 
@@ -157,12 +157,12 @@ class Member:
 
 
 class Members:
-    """All agents of a fleet; when the block ends, for whatever reason, none is left.
+    """All agents of a fleet; when the ``async with`` block ends, none is left running.
 
     Parameters
     ----------
     places : sequence of Place
-        Where they live; configurations are there already.
+        Their folders, with configurations already written.
     """
 
     def __init__(self, places: Sequence[Place]) -> None:
@@ -197,16 +197,16 @@ class Members:
             member.reap()
 
     def up(self) -> list[Member]:
-        """Return those that are neither dead nor paused, nor on their way."""
+        """Return the agents that are running and ready."""
         return [member for member in self.all if member.state == "up"]
 
     async def restart(self, member: Member) -> None:
-        """Start one again that was killed, and wait until it is ready."""
+        """Restart a killed agent, and wait until it is ready."""
         member.start(self._keeper.group)
         await member.wait_until_ready()
 
     async def ask(self, question: Literal["arms", "health"]) -> dict[str, Any]:
-        """Ask all agents at once; None of those who do not answer."""
+        """Ask all agents at once; the answer is None for those that do not reply."""
         answers = await asyncio.gather(*(_ask(member, question) for member in self.all))
         return {m.place.id: answer for m, answer in zip(self.all, answers, strict=True)}
 

@@ -1,8 +1,8 @@
-"""The applications of a fleet: each asks its own agent what to use, and hands in what it brought.
+"""Simulated applications: each asks its own agent for a choice and hands in the reward.
 
-The reward of a choice is a function of seed, agent and number of the choice, and of the arm. A call
-that fails because the agent is dead or paused is made again: a reward with the same ticket, until
-it is acknowledged. What was acknowledged is written down, as evidence.
+A reward is a function of the seed, the agent, the number of the choice and the arm. A call that
+fails because the agent is dead or paused is retried, a reward with the same ticket, until it is
+acknowledged. Acknowledged rewards are logged as evidence for the audit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from coopbandits.problems import Problem
 T = TypeVar("T")
 
 CALL_SECONDS = 1.0
-"""After so long without an answer a call is made anew, over another connection."""
+"""A call without an answer by then is retried over a new connection."""
 
 PAUSE = 0.05
 
@@ -40,11 +40,11 @@ class Reward(NamedTuple):
     ticket : str
         Its ticket.
     arm : int
-        Which arm brought it.
+        The arm that was pulled.
     reward : float
-        How much.
+        Its value.
     duplicate : bool
-        Whether the agent had counted it before: then its first answer was lost.
+        Whether the agent had counted it before, because its first answer got lost.
     """
 
     ticket: str
@@ -59,9 +59,9 @@ class Tape:
     Parameters
     ----------
     problem : Problem
-        Where they come from.
+        Generates the rewards.
     seed, agent : int
-        Whose they are.
+        The seed, and the agent's number.
     """
 
     def __init__(self, problem: Problem, seed: int, agent: int) -> None:
@@ -70,7 +70,7 @@ class Tape:
         self._key = int(agents[0])
 
     def reward(self, number: int, arm: int) -> float:
-        """Return what an arm brings at the choice of this number, counted from 0."""
+        """Return the reward of an arm at the choice of this number, counted from 0."""
         word = words(self._key, np.array([number], dtype=np.uint64))
         variate = normals(word) if self.problem.variate == "normal" else uniforms(word)
         return float(self.problem.rewards(np.array([arm]), variate)[0])
@@ -82,20 +82,20 @@ class Player:
     Parameters
     ----------
     place : Place
-        Where the agent is.
+        The agent's folder and addresses.
     tape : Tape
-        What choices bring.
+        The rewards.
     pace : float
         Choices per second.
 
     Attributes
     ----------
     rewards : list of Reward
-        Those acknowledged.
+        Rewards acknowledged.
     pulls : array of int
-        How many they are, by arm.
+        Their number by arm.
     retries : int
-        Calls that were made again.
+        Calls that were retried.
     """
 
     def __init__(self, place: Place, tape: Tape, pace: float) -> None:
@@ -106,7 +106,7 @@ class Player:
         self.retries = 0
 
     async def play(self, ending: Ending) -> None:
-        """Choose and hand in until told to end; what is open then is still handed in."""
+        """Choose and hand in rewards until told to end; an open choice is still completed."""
         loop = asyncio.get_running_loop()
         due, number = loop.time(), 0
         async with AsyncClient(self.place.api, timeout=CALL_SECONDS) as client:
@@ -116,14 +116,14 @@ class Player:
                 due = max(due + self.period, loop.time())
 
     async def _pull(self, client: AsyncClient, number: int) -> None:
-        choice = await self._insist(client.choose)
+        choice = await self._retry(client.choose)
         arm = self.numbers[choice.arm]
         reward = self.tape.reward(number, arm)
-        receipt = await self._insist(lambda: client.observe(choice.ticket, reward))
+        receipt = await self._retry(lambda: client.observe(choice.ticket, reward))
         self._note(Reward(choice.ticket, arm, receipt.reward, receipt.duplicate))
 
-    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call until it is answered."""
+    async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a call until it is answered."""
         while True:
             try:
                 return await call()
@@ -143,5 +143,5 @@ class Player:
 
     @property
     def log(self) -> Path:
-        """Return the file that holds what was acknowledged, one JSON object per line."""
+        """Return the log of acknowledged rewards, one JSON object per line."""
         return self.place.folder / "client.jsonl"

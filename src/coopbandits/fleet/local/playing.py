@@ -1,4 +1,4 @@
-"""Plays a fleet: applications choose, trouble is made, and in the end all accounts are compared."""
+"""Runs a local fleet: applications choose, faults are injected, and the result is audited."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from coopbandits.fleet.local.stage import Stage, opened
 from coopbandits.fleet.local.trouble import troubles
 
 WATCH_SECONDS = 0.5
-"""How often agents are asked how they are."""
+"""Time between two health checks."""
 
 FINISH_SECONDS = 30.0
-"""How long applications may take to hand in what is open at the end,"""
+"""How long applications may take to complete open choices at the end,"""
 SETTLE_SECONDS = 30.0
-"""and how long news may travel, until all agents know all."""
+"""and how long news may then take to reach all agents."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Outcome(NamedTuple):
-    """What came of a play.
+    """The outcome of a run.
 
     Attributes
     ----------
     text : str
         The summary.
     sentence : str
-        What it says of conservation.
+        Its sentence on conservation.
     holds : bool
-        Whether every acknowledged reward was counted exactly once, and every agent answers.
+        Whether every acknowledged reward was counted exactly once, and every agent answered.
     interrupted : bool
-        Whether it was ended before its time.
+        Whether it ended early.
     """
 
     text: str
@@ -55,23 +55,23 @@ class Outcome(NamedTuple):
 
 
 def play(settings: Settings, out: Path | None = None, console: Console | None = None) -> Outcome:
-    """Play a fleet on this machine.
+    """Run a fleet on this machine.
 
     Parameters
     ----------
     settings : Settings
-        What to play.
+        Settings of the run.
     out : Path, optional
-        An empty or new folder that keeps all files; without it they are removed.
+        An empty or new folder for all files; without it they are removed at the end.
     console : Console, optional
-        Where to show how it goes.
+        Shows progress.
 
     Raises
     ------
     FleetError
-        An agent cannot be started, ended by itself, or refused its application.
+        An agent could not be started, exited on its own, or refused its application.
     KeyboardInterrupt
-        A second signal came before the first one had ended the play.
+        A second signal came before the first one had ended the run.
     """
     if out is not None:
         require_empty(out)
@@ -95,7 +95,7 @@ async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
 
 @contextmanager
 def _interruptible(ending: Ending) -> Iterator[None]:
-    """Let the first signal end the play, and the second one everything."""
+    """Let the first signal end the run in order, and the second abort it."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101  it runs in one
 
@@ -114,30 +114,30 @@ def _interruptible(ending: Ending) -> Iterator[None]:
 
 
 async def _watched(stage: Stage, ending: Ending, console: Console) -> tuple[float, Verdict]:
-    """Perform and settle while somebody looks; return how long it was played, and the verdict."""
+    """Perform and settle while showing progress; return the duration and the verdict."""
     try:
         async with asyncio.TaskGroup() as group:
-            helpers = [
+            watchers = [
                 group.create_task(_watch(stage)),
                 group.create_task(_show(stage, console)),
             ]
             await perform(stage, ending)
             seconds = stage.seconds
             verdict = await settle(stage)
-            for helper in helpers:
-                helper.cancel()
+            for watcher in watchers:
+                watcher.cancel()
     except ExceptionGroup as errors:
         raise _first(errors) from None
     return seconds, verdict
 
 
 def _first(error: Exception) -> Exception:
-    """Return the error that ended all else."""
+    """Return the error that cancelled the rest."""
     return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def perform(stage: Stage, ending: Ending) -> None:
-    """Let applications choose, and make trouble, until the time is over and all is handed in."""
+    """Let applications choose and inject faults until time is up and no choice is open."""
     async with asyncio.TaskGroup() as group:
         parts = [player.play(ending) for player in stage.players]
         parts += troubles(stage.settings, stage.members, stage.cuts, ending)
@@ -150,7 +150,7 @@ async def perform(stage: Stage, ending: Ending) -> None:
 
 
 async def settle(stage: Stage) -> Verdict:
-    """Let news travel until all accounts agree, or for as long as they may take."""
+    """Wait until all accounts agree, or for `SETTLE_SECONDS`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SETTLE_SECONDS
     rewards = (each for player in stage.players for each in player.rewards)

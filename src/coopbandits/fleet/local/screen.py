@@ -1,4 +1,4 @@
-"""What a watcher sees: a table drawn anew, or where there is no terminal a line now and then."""
+"""Progress of a run: a live table, or without a terminal a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from coopbandits.fleet.local.stage import Stage
 
 FRAMES_PER_SECOND = 4
 LINE_SECONDS = 5.0
-"""So often a line is printed where there is no terminal."""
+"""Time between two lines without a terminal."""
 
 STYLES = {"up": "green", "starting": "yellow", "paused": "yellow", "dead": "bold red"}
 
 
 def status_line(stage: Stage) -> str:
-    """Return what is known of the whole fleet."""
+    """Return a line about the whole fleet."""
     left = stage.settings.seconds - stage.seconds
     parts = [
         f"regret {stage.regret:,.1f}",
@@ -32,7 +32,7 @@ def status_line(stage: Stage) -> str:
 
 
 def trouble_parts(stage: Stage) -> list[str]:
-    """Return what was done to the fleet, as far as it was asked for."""
+    """Return counts of the faults that were asked for."""
     settings, members = stage.settings, stage.members.all
     counts = [
         (settings.kill_every, "kills", sum(member.kills for member in members)),
@@ -43,7 +43,7 @@ def trouble_parts(stage: Stage) -> list[str]:
 
 
 def plain_line(stage: Stage) -> str:
-    """Return a line for those without a terminal."""
+    """Return the line for output without a terminal."""
     last = min((health["round"] for health in stage.health.values()), default=0)
     return (
         f"{stage.seconds:5.1f} s · {len(stage.members.up())} of {len(stage.players)} up · "
@@ -52,14 +52,14 @@ def plain_line(stage: Stage) -> str:
 
 
 def draw(stage: Stage) -> Group:
-    """Return the line and the table; the table is what is cut short on a low terminal."""
+    """Return the line and below it the table, so that a low terminal truncates the table."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("agent", "state"):
         table.add_column(name)
     for name in ("round", "links", "pulls", "best arm", "open tickets"):
         table.add_column(name, justify="right")
     for member, player in zip(stage.members.all, stage.players, strict=True):
-        round_, links, tickets = _own_words(stage.health.get(member.place.id))
+        round_, links, tickets = _reported(stage.health.get(member.place.id))
         best = f"{stage.best_share([player]):.0%}"
         state = Text(member.state, STYLES[member.state])
         pulls = f"{player.pulls.sum():,}"
@@ -67,8 +67,8 @@ def draw(stage: Stage) -> Group:
     return Group(Text(status_line(stage), overflow="ellipsis", no_wrap=True), table)
 
 
-def _own_words(health: dict[str, Any] | None) -> tuple[str, str, str]:
-    """Return what an agent said of itself: its round, links up of all, and open tickets."""
+def _reported(health: dict[str, Any] | None) -> tuple[str, str, str]:
+    """Return what an agent last reported: its round, links up of all, open tickets."""
     if health is None:
         return "–", "–", "–"
     links = list(health["links"].values())
@@ -77,7 +77,7 @@ def _own_words(health: dict[str, Any] | None) -> tuple[str, str, str]:
 
 
 class Screen:
-    """Shows a play while it lasts."""
+    """Shows the progress of a run."""
 
     def __init__(self, console: Console, stage: Stage) -> None:
         self.console, self.stage = console, stage
@@ -85,7 +85,7 @@ class Screen:
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def show(self) -> None:
-        """Show how it stands now."""
+        """Update what is shown."""
         if self.console.is_terminal:
             self._live.update(draw(self.stage), refresh=True)
         elif self.stage.seconds >= self._next_line:

@@ -1,4 +1,4 @@
-"""What is to be played: the graph, the arms, the policy, for how long, and through what trouble."""
+"""Settings of a local fleet: graph, arms, policy, duration, and injected faults."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
 MOST_AGENTS = 64
-"""An agent takes some 50 MB of memory and a process of its own."""
+"""Each agent is a process of some 50 MB."""
 
 MOST_PULLS = 1000.0
-"""What agents believe of each other, in pulls per second; see `ClusterConfig`."""
+"""Pulls per second that agents believe each other; see `ClusterConfig`."""
 
 UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "min": 60.0}
 DURATION = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>s|ms|min|)", re.ASCII)
@@ -26,26 +26,26 @@ DURATION = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>s|ms|min|)", re.A
 
 @dataclass(frozen=True)
 class Settings:
-    """One play of a fleet.
+    """Settings of one run.
 
     Attributes
     ----------
     network : Network
-        Who talks to whom, with Metropolis weights, which agents find by themselves.
+        The graph, with Metropolis weights, which agents work out by themselves.
     problem : Problem
-        Where rewards come from.
+        Generates the rewards.
     policy : str
         The spelling of a policy that can run in a fleet.
     seconds : float
-        For how long applications choose.
+        How long applications choose.
     rounds_per_second, pulls_per_second : float
         The pace of gossip, and of each application.
     seed : int
-        Seed of rewards and of trouble. Agents draw words of their own, so arms differ every time.
+        Seed of rewards and faults. Agents draw their own random words, so arms differ every time.
     kill_every : float or None
         Seconds between two kills.
     pause, partition : float or None
-        Seconds for which an agent stands still, or a part of the network is cut off.
+        Seconds for which an agent is stopped, or a part of the network cut off.
     uvloop : bool
         Whether agents use uvloop.
     """
@@ -63,7 +63,7 @@ class Settings:
     uvloop: bool = False
 
     def describe(self) -> dict[str, Any]:
-        """Return all of it as plain data for JSON."""
+        """Return the settings as plain data for JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return plain | {"network": self.network.description, "problem": self.problem.describe()}
 
@@ -81,9 +81,9 @@ def make_settings(
     seed: int = 0,
     **trouble: Any,
 ) -> Settings:
-    """Make settings of what a command line says, or refuse it.
+    """Check the arguments of a command line and return settings.
 
-    `rounds` and `rounds_per_second` tell how long it takes, unless `seconds` does. Arms pay 0 or 1
+    Without `seconds`, the duration follows from `rounds` and `rounds_per_second`. Arms pay 0 or 1
     with the given means; with `sigma` they are Gaussian.
     """
     problem = _problem(means, sigma)
@@ -133,7 +133,7 @@ def _problem(means: str, sigma: float | None) -> Problem:
 
 
 def _policy(text: str, problem: Problem) -> str:
-    """Return the spelling; where arms pay 0 or 1, a policy that can use that does, if not told."""
+    """Return the spelling; for arms that pay 0 or 1 the default family is Bernoulli."""
     policy: Any = parse_policy(fields.policy("policy", text))
     if isinstance(problem, BernoulliBandit) and hasattr(policy, "family") and "family" not in text:
         policy = replace(policy, family="bernoulli")

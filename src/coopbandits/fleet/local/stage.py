@@ -1,4 +1,4 @@
-"""A fleet that stands: its folder, its agents as processes, and their applications."""
+"""A running local fleet: its folder, its agents as processes, and their applications."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from coopbandits.fleet.local.settings import Settings
 
 @dataclass
 class Stage:
-    """Everybody who takes part in a play.
+    """Everything that takes part in a run.
 
     Attributes
     ----------
     settings : Settings
-        What is played.
+        Settings of the run.
     members : Members
         The agents.
     players : list of Player
@@ -35,7 +35,7 @@ class Stage:
     cuts : Cuts
         The links that can be cut.
     health : dict of str to dict
-        What each agent said of itself last.
+        Each agent's last health report.
     began : float
         When all agents were ready.
     """
@@ -49,7 +49,7 @@ class Stage:
 
     @property
     def seconds(self) -> float:
-        """Return for how long the fleet has stood."""
+        """Return how long the fleet has been ready."""
         return time.monotonic() - self.began
 
     @property
@@ -63,30 +63,32 @@ class Stage:
         return float(self.settings.problem.gaps @ self.pulls)
 
     def best_share(self, players: Iterable[Player]) -> float:
-        """Return the share of best arms in what some players were acknowledged; 0 for nothing."""
+        """Return the share of best arms in some players' acknowledged pulls; 0 without any."""
         pulls = sum_pulls(players)
         return float(pulls[self.settings.problem.gaps == 0.0].sum() / max(1, pulls.sum()))
 
 
 def sum_pulls(players: Iterable[Player]) -> NDArray[np.int64]:
-    """Return how many rewards some players were acknowledged, by arm."""
+    """Return some players' acknowledged pulls, by arm."""
     total: NDArray[np.int64] = np.sum([player.pulls for player in players], axis=0)
     return total
 
 
 @asynccontextmanager
 async def opened(settings: Settings, folder: Path) -> AsyncIterator[Stage]:
-    """Make a fleet in a folder, wait until all agents are ready, and stop them at the end."""
+    """Start a fleet in a folder, wait until all agents are ready, and stop them at the end."""
     with prepared(folder, settings) as places:
         async with Cuts(_edges(settings, places)) as cuts:
             write_configs(places, settings, cuts.detours)
-            read_config(places[0].config, now=time.time())  # refuses what no agent would take
+            read_config(
+                places[0].config, now=time.time()
+            )  # refused here rather than in every agent
             async with Members(places) as members:
                 yield Stage(settings, members, _players(settings, places), cuts)
 
 
 def _edges(settings: Settings, places: list[Place]) -> list[tuple[Place, Place]]:
-    """Return the links that have to be cut some time."""
+    """Return the links that may be cut."""
     if settings.partition is None:
         return []
     network = settings.network

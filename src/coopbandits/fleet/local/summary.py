@@ -1,4 +1,4 @@
-"""What came of a play, in a table and as JSON."""
+"""The result of a run, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def as_text(stage: Stage, verdict: Verdict, seconds: float) -> str:
 
 
 def _arm_rows(verdict: Verdict) -> list[tuple[str, ...]]:
-    """Return what was acknowledged and what is held, arm by arm; of all accounts the worst one."""
+    """Return what was acknowledged and what is held, by arm, for the account farthest off."""
     arms = verdict.acknowledged.size // 2
     rows: list[tuple[str, ...]] = [
         ("", "acknowledged:", "", "held by agents:", "", "largest"),
@@ -72,7 +72,7 @@ def _duplicates(stage: Stage) -> int:
 
 
 def conservation(verdict: Verdict) -> str:
-    """Return whether it holds, in a sentence."""
+    """Return one sentence on whether all rewards were conserved."""
     total = int(verdict.acknowledged[verdict.acknowledged.size // 2 :].sum())
     if verdict.problem:
         return f"not shown: {verdict.problem}"

@@ -1,4 +1,4 @@
-"""Trouble on purpose: agents killed and paused, and parts of the network cut off, by a seed."""
+"""Fault injection by a seed: agents are killed and paused, parts of the network cut off."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from coopbandits.fleet.local.settings import Settings
 T = TypeVar("T")
 
 TROUBLE = 16
-"""The stream of words from which trouble is drawn."""
+"""The stream of random words for faults."""
 
 DEAD_SECONDS = 0.3
 """How long a killed agent stays dead."""
 
 
 class Dice:
-    """Draws by a seed, one after another; every kind of trouble has its own."""
+    """A sequence of seeded draws; each kind of fault has its own."""
 
     def __init__(self, seed: int, kind: int) -> None:
         self._key = stream_key(seed, TROUBLE, kind)
@@ -37,11 +37,11 @@ class Dice:
         return int(words(self._key, counter)[0])
 
     def pick(self, choices: Sequence[T]) -> T:
-        """Return one of several."""
+        """Return one of the choices."""
         return choices[self.word() % len(choices)]
 
     def split(self, names: Sequence[str]) -> set[str]:
-        """Return some of the names: at least one, and not all."""
+        """Return a subset of the names: at least one, not all."""
         places = self.word() % (2 ** len(names) - 2) + 1
         return {name for at, name in enumerate(names) if places >> at & 1}
 
@@ -49,7 +49,7 @@ class Dice:
 def troubles(
     settings: Settings, members: Members, cuts: Cuts, ending: Ending
 ) -> list[Coroutine[Any, Any, None]]:
-    """Return what troubles a fleet while it is played; at the end each mends what it broke."""
+    """Return the coroutines that inject faults; each undoes its own when the run ends."""
     found: list[Coroutine[Any, Any, None]] = []
     if settings.kill_every is not None:
         dice = Dice(settings.seed, 0)
@@ -64,7 +64,7 @@ def troubles(
 
 
 async def kill_some(members: Members, every: float, dice: Dice, ending: Ending) -> None:
-    """Kill an agent every so many seconds, or as soon as the one before is ready again."""
+    """Kill an agent every `every` seconds, or once the previous one is ready again."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
@@ -80,7 +80,7 @@ async def kill_some(members: Members, every: float, dice: Dice, ending: Ending) 
 
 
 async def pause_some(members: Members, seconds: float, dice: Dice, ending: Ending) -> None:
-    """Let one agent stand still for so many seconds, then none, and so on."""
+    """Alternate: one agent stopped for some seconds, then none for as long."""
     calm = seconds / 2
     while not await ending.within(calm):
         living = members.up()
@@ -95,7 +95,7 @@ async def pause_some(members: Members, seconds: float, dice: Dice, ending: Endin
 async def cut_some(
     members: Members, cuts: Cuts, seconds: float, dice: Dice, ending: Ending
 ) -> None:
-    """Cut off some agents from the others for so many seconds, then none, and so on."""
+    """Alternate: some agents cut off for some seconds, then none for as long."""
     names = [member.place.id for member in members.all]
     calm = seconds / 2
     while not await ending.within(calm):

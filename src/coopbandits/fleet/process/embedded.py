@@ -1,4 +1,4 @@
-"""An agent inside a program of one's own: no HTTP, a thread of its own."""
+"""An agent embedded in your own program: it runs in a thread, without HTTP."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class LocalAgent:
-    """One agent of a fleet, embedded: ``choose`` and ``observe`` from any thread.
+    """One agent of a fleet inside your own program; call it from any thread.
 
     Parameters
     ----------
     config : NodeConfig or path
         The agent's configuration, or the TOML file that holds it. Its API address is not used.
     insecure : bool
-        Do without TLS, among agents of one machine.
+        Accept a configuration without TLS, for agents on one machine.
 
     Examples
     --------
@@ -42,12 +42,12 @@ class LocalAgent:
         if not isinstance(config, NodeConfig):
             config = read_config(Path(config), now=time.time(), insecure=insecure)
         self.config = config
-        self._loop: asyncio.AbstractEventLoop | None = None  # of an agent that runs
-        self._turn = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None  # None while it is not running
+        self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Open the journal and begin to gossip."""
-        with self._turn:
+        """Open the journal and start to gossip."""
+        with self._lock:
             if self._loop is not None:
                 raise InputError(f"agent {self.config.id} is running already; start it once")
             loop = asyncio.new_event_loop()
@@ -71,7 +71,7 @@ class LocalAgent:
 
     def stop(self) -> None:
         """Stop, with all acknowledged rewards on disk."""
-        with self._turn:  # who asks from here on is told that it does not run
+        with self._lock:  # from here on, calls are told that the agent is not running
             loop, self._loop = self._loop, None
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop).result()
@@ -90,40 +90,40 @@ class LocalAgent:
         self.stop()
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` where that is given, and a ticket."""
-        return self._ask(lambda: self._runtime.desk.choose(allowed))
+        """Return an arm, one of `allowed` if given, and a ticket."""
+        return self._ask(lambda: self._runtime.service.choose(allowed))
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Take in the reward of a ticket; again the same is harmless."""
-        return self._ask(lambda: self._runtime.desk.observe(ticket, reward))
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        return self._ask(lambda: self._runtime.service.observe(ticket, reward))
 
     def arms(self) -> list[ArmEstimate]:
-        """Return what is known of every arm."""
-        return self._ask(lambda: self._runtime.desk.arms())
+        """Return an estimate of every arm."""
+        return self._ask(lambda: self._runtime.service.arms())
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
-        return self._ask(lambda: self._runtime.desk.health())
+        return self._ask(lambda: self._runtime.service.health())
 
     def ready(self) -> str | None:
-        """Return None where the agent can serve, otherwise the reason in one sentence."""
-        return self._ask(lambda: self._runtime.desk.ready())
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
+        return self._ask(lambda: self._runtime.service.ready())
 
     def metrics(self) -> list[Metric]:
-        """Return what the agent measures."""
-        return self._ask(lambda: self._runtime.desk.metrics())
+        """Return the agent's metrics."""
+        return self._ask(lambda: self._runtime.service.metrics())
 
     def _ask(self, question: Callable[[], T]) -> T:
-        """Ask in the agent's own thread."""
+        """Call in the agent's thread: its state is not safe to touch from another."""
         answer: Future[T] = Future()
 
         def work() -> None:
             try:
                 answer.set_result(question())
-            except BaseException as error:  # whatever it is, the caller gets it
+            except BaseException as error:  # raised in the caller's thread instead
                 answer.set_exception(error)
 
-        with self._turn:
+        with self._lock:
             if self._loop is None:
                 raise InputError(f"agent {self.config.id} is not running; start it first")
             self._loop.call_soon_threadsafe(work)

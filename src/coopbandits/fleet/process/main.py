@@ -1,4 +1,4 @@
-"""The process of one agent: what ``coopbandits agent`` runs, from start to signal."""
+"""The process behind ``coopbandits agent``, from start to signal."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def make_runtime(config: NodeConfig) -> Runtime:
 
 
 def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
-    """Return what answers the application."""
+    """Return the HTTP server for the application."""
     return ApiServer(
-        runtime.desk,
+        runtime.service,
         config.api,
         token=read_token(config.token_file) if config.token_file else None,
         tls=api_context(config.api_tls) if config.api_tls else None,
@@ -44,7 +44,7 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
 
 
 def run_agent(config: NodeConfig) -> int:
-    """Run an agent until it is told to stop; return the exit status."""
+    """Run an agent until a signal stops it; return the exit status."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -54,7 +54,7 @@ def run_agent(config: NodeConfig) -> int:
 
 
 def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes the event loop, None for the standard one."""
+    """Return a factory for uvloop's event loop, or None for the standard one."""
     if not config.uvloop:
         return None
     import uvloop
@@ -63,7 +63,7 @@ def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] 
 
 
 async def serve(config: NodeConfig) -> None:
-    """Gossip and answer until a signal comes."""
+    """Gossip and serve the API until a signal comes."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
@@ -73,7 +73,7 @@ async def serve(config: NodeConfig) -> None:
     try:
         await runtime.start()
         await api.start()
-        gc.freeze()  # what is there by now stays: the collector need not look at it again
+        gc.freeze()  # objects made so far live as long as the process: spare the collector them
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
         await stopping.wait()
     finally:

@@ -1,4 +1,4 @@
-"""Runs an agent in an event loop: its protocol by the clock, its transport, its journal's end."""
+"""Runs an agent in an event loop: timers drive the protocol, and stopping closes the journal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.assemble import make_node, open_books
+from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
-from coopbandits.fleet.service.application import Desk
+from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import Disk
 from coopbandits.fleet.transport import Transport
 
 JUMP = 5.0
-"""A clock of the system that is ahead by more than so many seconds was set."""
+"""A system clock that is ahead by more seconds than this was set forward."""
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class SteadyClock:
     """Seconds since 1970 that pass evenly and never go back.
 
-    A clock of the system that was set forward is followed, as after the machine slept. One that was
-    set back is not: nothing that was planned for later shall wait for it.
+    If the system clock is set forward, as after the machine slept, this clock follows. If it is set
+    back, this one does not: timers would otherwise wait for it to catch up.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class SteadyClock:
         """Return the time."""
         return self._offset + time.monotonic()
 
-    def compare(self) -> None:
-        """Follow the system's clock if it was set forward."""
+    def follow_system_clock(self) -> None:
+        """Jump if the system clock was set forward."""
         offset = time.time() - time.monotonic()
         if offset - self._offset > JUMP:
             log.warning("the clock was set forward by %.0f s", offset - self._offset)
@@ -50,18 +50,18 @@ class Runtime:
     Parameters
     ----------
     config : NodeConfig
-        What it is told.
+        Its configuration.
     disk : Disk
-        Where its journal lies.
+        Stores its journal.
     transport : Transport
-        How it reaches its neighbours.
+        Its links.
     words : callable
-        64 random bits.
+        Returns 64 random bits.
 
     Attributes
     ----------
-    desk : Desk
-        What the application talks to.
+    service : ApplicationService
+        Serves the application.
     """
 
     def __init__(
@@ -73,57 +73,57 @@ class Runtime:
     ) -> None:
         self.clock = SteadyClock()
         self.disk, self.transport = disk, transport
-        books = open_books(config, disk, self.clock(), words() | 1)
-        if books.journal.torn:
-            log.warning("cut off %d bytes of a record that was torn", books.journal.torn)
-        self.node = make_node(config, books, transport, self.clock)
-        self.desk = Desk(config, self.node, words)
+        replica = open_replica(config, disk, self.clock(), words() | 1)
+        if replica.journal.torn:
+            log.warning("cut off %d bytes of a record that was torn", replica.journal.torn)
+        self.node = make_node(config, replica, transport, self.clock)
+        self.service = ApplicationService(config, self.node, words)
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._armed = math.inf
 
     @property
     def rounds(self) -> int:
-        """Rounds that have ended."""
-        return self.node.books.rounds
+        """Rounds completed."""
+        return self.node.replica.rounds
 
     async def start(self) -> None:
-        """Begin to gossip."""
+        """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
         await self.transport.start(self)
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
         self._on_tick()
 
     async def stop(self) -> None:
-        """Stop gossip, also one that could not begin, and close the journal."""
+        """Stop, even after a failed start, and close the journal."""
         for handle in (self._beat, self._timer):
             if handle:
                 handle.cancel()
         await self.transport.stop()
         self.disk.close()
 
-    # The transport's events: whatever happens may bring the next tick nearer.
+    # Events of the transport
 
     def link_up(self, peer: str) -> None:
-        """Hand on."""
+        """Pass on to the node."""
         self.node.link_up(peer)
 
     def received(self, peer: str, data: bytes) -> None:
-        """Hand on; it may have been what the next round waited for."""
+        """Pass on to the node; the next round may have waited for just this message."""
         self.node.received(peer, data)
         if self.node.next_tick < self._armed:
             self.node.tick()
             self._arm()
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Hand on."""
+        """Pass on to the node."""
         self.node.link_down(peer, reason)
 
     def refused(self, who: str, reason: str) -> None:
-        """Hand on."""
+        """Pass on to the node."""
         self.node.refused(who, reason)
 
-    # The clock's
+    # Timers
 
     def _on_tick(self) -> None:
         self._timer, self._armed = None, math.inf
@@ -141,7 +141,7 @@ class Runtime:
         self._timer = self._loop.call_later(delay, self._on_tick)
 
     def _on_beat(self) -> None:
-        self.clock.compare()
+        self.clock.follow_system_clock()
         self.node.beat()
         self._arm()
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)

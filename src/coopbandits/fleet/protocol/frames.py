@@ -1,10 +1,9 @@
-"""What travels over a link: frames of a fixed header and a body, without any input or output.
+"""The wire format: frames with a fixed header and a body. No I/O happens here.
 
 A header is 36 bytes, little-endian: magic number, version, kind, flags, number of arms, length of
-the body, epoch, round, incarnation. A vector is sent as raw float64; one that is longer than a
-body may be goes in parts, all of them full but the last, each but the last with the flag `MORE`.
-Greetings and refusals are msgpack. Whatever is not written exactly like this is refused, and
-nothing is allocated by a length that was only claimed.
+the body, epoch, round, incarnation. A vector is sent as raw float64. One longer than the largest
+body is split: all parts but the last are full and have the flag `MORE`. Greetings and refusals are
+msgpack. Anything else is refused, and no memory is allocated for a length that is only claimed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SILENT = 2
 """No message this round, which is not the same as an empty one."""
 MAX_BODY = 1 << 16
 MAX_REASON = 500
-"""So many characters of a refusal are sent and read."""
+"""The longest refusal sent or read, in characters."""
 
 HEADER = struct.Struct("<HBBHHIQQQ")
 LITTLE = np.dtype("<f8")
@@ -46,7 +45,7 @@ HELLO, DATA, BEAT, BYE = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
-    """Bytes that are no frame; the rest of their stream is worthless.
+    """Bytes that are no frame; the rest of the stream cannot be read.
 
     Attributes
     ----------
@@ -60,7 +59,7 @@ class FrameError(ValueError):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What every frame says of its sender.
+    """What every frame says about its sender.
 
     Attributes
     ----------
@@ -69,9 +68,9 @@ class Stamp(msgspec.Struct, frozen=True):
     epoch : int
         Start of learning, in seconds since 1970.
     round : int
-        The round that a vector belongs to; otherwise how many the sender has ended.
+        The round of a vector; in other frames how many the sender has completed.
     incarnation : int
-        How often the sender was started.
+        Which start of the sender's process this is.
     """
 
     num_arms: int
@@ -81,14 +80,14 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Who speaks; epoch, round and incarnation are in the stamp.
+    """Who the sender is; epoch, round and incarnation are in the stamp.
 
     Attributes
     ----------
     node, cluster : str
         Names of the agent and of its cluster.
     configuration : str
-        Hash of what all agents of a cluster must agree on.
+        Hash of the settings that all agents of a cluster must share.
     degree : int
         Number of the agent's neighbours.
     """
@@ -100,7 +99,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Why the sender will not go on, in one printable sentence."""
+    """Why the sender refuses this link, in one printable sentence."""
 
     reason: str
 
@@ -113,14 +112,14 @@ class HelloFrame(msgspec.Struct, frozen=True):
 
 
 class DataFrame(msgspec.Struct, frozen=True):
-    """What an agent tells in one round; None where it has nothing to say."""
+    """An agent's message of one round; None if it has nothing to say."""
 
     stamp: Stamp
     values: Vector | None
 
 
 class BeatFrame(msgspec.Struct, frozen=True):
-    """A sign of life."""
+    """A keepalive."""
 
     stamp: Stamp
 
@@ -141,17 +140,17 @@ def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
 
 
 def encode_bye(stamp: Stamp, reason: str) -> bytes:
-    """Return a refusal; a reason is cut after 500 characters."""
+    """Return a refusal; the reason is cut to `MAX_REASON` characters."""
     return _frame(BYE, 0, stamp, msgspec.msgpack.encode(Bye(printable(reason))))
 
 
 def encode_beat(stamp: Stamp) -> bytes:
-    """Return a sign of life."""
+    """Return a keepalive."""
     return _frame(BEAT, 0, stamp, b"")
 
 
 def encode_data(stamp: Stamp, values: Vector | None) -> bytes:
-    """Return a round's vector, in as many parts as it takes, or the word that there is none."""
+    """Return a round's vector, in as many parts as it takes, or a frame that says there is none."""
     if values is None:
         return _frame(DATA, SILENT, stamp, b"")
     body = np.asarray(values, LITTLE).tobytes()
@@ -171,18 +170,18 @@ def _frame(kind: int, flags: int, stamp: Stamp, body: bytes) -> bytes:
 
 
 def printable(text: str) -> str:
-    """Return a text as it may stand in a line of a log, whoever wrote it."""
+    """Return untrusted text made safe for a line in a log."""
     return "".join(char if char.isprintable() else " " for char in text[:MAX_REASON])
 
 
 class Decoder:
-    """Turns one stream of bytes, cut anywhere, into frames.
+    """Turns a stream of bytes, split anywhere, into frames.
 
     Parameters
     ----------
     max_message_bytes : int
-        The longest vector that is taken, all parts together. Besides it, at most one frame that
-        has not arrived completely is kept.
+        The longest vector accepted, all parts together. Apart from it, at most one incomplete
+        frame is buffered.
     """
 
     def __init__(self, max_message_bytes: int) -> None:
@@ -198,8 +197,8 @@ class Decoder:
         Raises
         ------
         FrameError
-            The stream is no good, and every later call says the same. Frames before the bad one
-            are lost if they came in the same bytes.
+            The stream cannot be read; every later call raises the same error. Frames before the
+            bad one are lost if they came in the same call.
         """
         if self._error:
             raise self._error
@@ -234,7 +233,7 @@ class Decoder:
         return frames
 
     def _check(self, header: tuple[int, ...]) -> int:
-        """Check all that a header says, before its body has arrived, and return the length."""
+        """Check a header before its body has arrived, and return the body's length."""
         magic, version, kind, flags, _, length = header[:6]
         if magic != MAGIC:
             raise FrameError("malformed", f"a frame begins with {magic:#06x} and not {MAGIC:#06x}")

@@ -1,13 +1,12 @@
-"""One agent among its neighbours: greets them, believes them as far as it should, and gossips.
+"""The protocol of one agent: handshakes with neighbours, rounds of gossip, refusals.
 
-Without a clock, a network or a disk of its own: the clock is a function, the network a `Transport`,
-the disk that of the books' journal. So the same code runs on real and on simulated ones.
+It has no clock, network or disk of its own: the clock is a function, the network a `Transport`, and
+the disk belongs to the replica's journal. So the same code runs on real and on simulated ones.
 
-Over a link that came up both ends say HELLO: who they are, which cluster, configuration, epoch and
-incarnation, how many rounds they have ended and how many neighbours they have. What does not fit
-together is refused with a sentence, told to the other end as BYE, and counted. After that come DATA
-frames, one per round, and BEAT frames where there is nothing to say for long. A frame that is
-refused changes nothing but a counter.
+When a link comes up, both ends send HELLO: who they are, their cluster, configuration, epoch and
+incarnation, how many rounds they have completed and how many neighbours they have. A mismatch is
+refused in one sentence, sent to the other end as BYE, and counted. Then follow DATA frames, one per
+round, and BEAT frames as keepalives. A refused frame changes nothing but a counter.
 """
 
 from __future__ import annotations
@@ -37,40 +36,40 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.plausibility import Guard
+from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Books
+from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
 
 BEAT_SECONDS = 1.0
-"""After so long without anything to say, a sign of life is sent."""
+"""A keepalive is sent after this long without any other frame."""
 
 QUIET_SECONDS = 60.0
-"""Refusals of the same kind are logged so often, and counted always."""
+"""Refusals of one kind are logged at most this often; all of them are counted."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Charter:
-    """What a node is told.
+class NodeSettings:
+    """The settings of one node.
 
     Attributes
     ----------
     node, cluster, configuration, epoch : str, str, str and int
-        Who it is, and what all must agree on.
+        Its id, and what all nodes must agree on.
     incarnation : int
-        Which start of the process this is; larger than all before.
+        Which start of the process this is; larger than all earlier ones.
     neighbors : dict of str to int
         Numbers of the neighbours, by id.
     period : float
         Seconds between two rounds.
     silence : float
-        Seconds after which a link that says nothing is given up.
+        Seconds without a frame after which a link is dropped.
     max_message_bytes : int
-        The longest message that is taken.
-    guard : Guard or None
-        Checks claims of neighbours; None for a synchronous policy.
+        The longest message accepted.
+    plausibility : PlausibilityCheck or None
+        Checks neighbours' claims; None for a synchronous policy.
     """
 
     node: str
@@ -82,7 +81,7 @@ class Charter:
     period: float
     silence: float
     max_message_bytes: int
-    guard: Guard | None
+    plausibility: PlausibilityCheck | None
 
 
 class Node:
@@ -90,47 +89,56 @@ class Node:
 
     Parameters
     ----------
-    charter : Charter
-        What it is told.
-    books : Books
-        What it remembers.
+    settings : NodeSettings
+        Its settings.
+    replica : Replica
+        Its state.
     transport : Transport
-        How it reaches others.
+        Its links.
     clock : callable
-        The time in seconds since 1970, which never goes back.
+        Seconds since 1970, never going back.
     """
 
     def __init__(
-        self, charter: Charter, books: Books, transport: Transport, clock: Callable[[], float]
+        self,
+        settings: NodeSettings,
+        replica: Replica,
+        transport: Transport,
+        clock: Callable[[], float],
     ) -> None:
-        self.charter, self.books, self.transport, self.clock = charter, books, transport, clock
+        self.settings, self.replica, self.transport, self.clock = (
+            settings,
+            replica,
+            transport,
+            clock,
+        )
         self.peers = {
             name: Peer(name, number, last_heard=clock())
-            for name, number in charter.neighbors.items()
+            for name, number in settings.neighbors.items()
         }
-        self.num_arms = books.agent.view.num_arms
+        self.num_arms = replica.agent.view.num_arms
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
-        self.trouble = ""  # what keeps the disk from taking more
+        self.trouble = ""  # why the disk refuses writes
         self._logged: dict[tuple[str, str], float] = {}
         self.gossip = self._make_gossip()
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
-        given = self.books, by_number, self.charter.period, self._say, self._refuse
-        if self.charter.guard is None:
+        given = self.replica, by_number, self.settings.period, self._say, self._refuse
+        if self.settings.plausibility is None:
             return SynchronousGossip(*given)
-        return RobustGossip(*given, self.charter.guard)
+        return RobustGossip(*given, self.settings.plausibility)
 
-    # By the clock
+    # Called by the clock
 
     @property
     def next_tick(self) -> float:
-        """When `tick` has something to do."""
+        """The time of the next `tick` that has something to do."""
         return self.gossip.next_tick
 
     def tick(self) -> None:
-        """Gossip, if it is time to."""
+        """Gossip, if it is due."""
         now = self.clock()
         if now < self.gossip.next_tick:
             return
@@ -143,19 +151,19 @@ class Node:
             self.trouble = ""
 
     def beat(self) -> None:
-        """Look after links, tickets and the journal; about once a second."""
+        """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
-            if now - peer.last_heard > self.charter.silence:
-                self.transport.drop(peer.name, f"nothing heard for {self.charter.silence:g} s")
+            if now - peer.last_heard > self.settings.silence:
+                self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS:
-                self._send(peer, encode_beat(self._stamp(self.books.rounds)), now)
+                self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
         try:
-            self.books.expire(now)
-            if self.books.journal.is_long:
-                self.books.compact()
+            self.replica.expire(now)
+            if self.replica.journal.is_long:
+                self.replica.compact()
         except DiskError as error:
             self._note_trouble(error)
 
@@ -164,29 +172,29 @@ class Node:
             log.error("%s", error)
         self.trouble = str(error)
 
-    # By the transport
+    # Called by the transport
 
     def link_up(self, peer: str) -> None:
-        """Greet a neighbour."""
+        """Send HELLO."""
         here, now = self.peers[peer], self.clock()
-        here.up(Decoder(self.charter.max_message_bytes), now)
+        here.up(Decoder(self.settings.max_message_bytes), now)
         hello = Hello(
-            self.charter.node, self.charter.cluster, self.charter.configuration, len(self.peers)
+            self.settings.node, self.settings.cluster, self.settings.configuration, len(self.peers)
         )
-        self._send(here, encode_hello(self._stamp(self.books.rounds), hello), now)
+        self._send(here, encode_hello(self._stamp(self.replica.rounds), hello), now)
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Do without a neighbour."""
+        """Note why there is no link."""
         self.peers[peer].down(reason)
         log.info("link to %s is down: %s", peer, reason)
 
     def refused(self, who: str, reason: str) -> None:
-        """Count somebody who could not prove to be a neighbour."""
+        """Count a connection that could not prove to be a neighbour's."""
         self.strangers += 1
         self._log_refusal(who, "stranger", reason)
 
     def received(self, peer: str, data: bytes) -> None:
-        """Read what a neighbour sent."""
+        """Handle bytes from a neighbour."""
         here = self.peers[peer]
         if here.decoder is None:
             return
@@ -212,17 +220,17 @@ class Node:
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
             self.transport.drop(peer.name, f"{peer.name} said: {frame.reason}")
         else:
-            assert isinstance(frame, BeatFrame)  # noqa: S101  a sign of life is heard by now
+            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
 
     def _greet(self, peer: Peer, frame: HelloFrame) -> None:
         try:
-            check_hello(self.charter, peer, frame)
+            check_hello(self.settings, peer, frame)
             peer.met, peer.incarnation = True, frame.stamp.incarnation
             self.gossip.met(peer, frame.hello.degree, frame.stamp.round)
         except InputError as error:
             peer.met = False
             self._refuse(peer, "hello", str(error))
-            self._send(peer, encode_bye(self._stamp(self.books.rounds), str(error)), self.clock())
+            self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
             self.transport.drop(peer.name, str(error))
         except DiskError as error:
             self._note_trouble(error)
@@ -231,30 +239,31 @@ class Node:
             log.info("link to %s is up", peer.name)
 
     def _is_sound(self, peer: Peer, frame: DataFrame) -> bool:
-        """Refuse what is not of this epoch, these arms, this link, or not made of numbers.
+        """Refuse a message of another epoch, other arms or another link, or with infinite values.
 
-        Numbers of a common round are looked at when it ends, since it cannot do without them.
+        Values of a synchronous round are checked when it ends: it cannot end without them, so a
+        bad one has to be sent again.
         """
         stamp, values = frame.stamp, frame.values
         if not peer.met:
             reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
-        elif stamp.epoch != self.charter.epoch:
+        elif stamp.epoch != self.settings.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
         elif stamp.num_arms != self.num_arms:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
-        elif self.charter.guard and values is not None and not all_finite(values):
+        elif self.settings.plausibility and values is not None and not all_finite(values):
             reason, sentence = "not finite", "a message with values that are not finite"
         else:
             return True
         self._refuse(peer, reason, sentence)
         return False
 
-    # To the transport
+    # Calling the transport
 
     def _stamp(self, round_: int) -> Stamp:
-        return Stamp(self.num_arms, self.charter.epoch, round_, self.charter.incarnation)
+        return Stamp(self.num_arms, self.settings.epoch, round_, self.settings.incarnation)
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
@@ -268,8 +277,9 @@ class Node:
         peer.frames["refused"] += 1
         self.refusals[reason] += 1
         self._log_refusal(peer.name, reason, sentence)
-        if reason == "impossible" and self.charter.guard is None:
-            self.transport.drop(peer.name, sentence)  # the round needs it: let it be sent again
+        if reason == "impossible" and self.settings.plausibility is None:
+            # The round cannot end without this message; a new link makes the peer resend it.
+            self.transport.drop(peer.name, sentence)
 
     def _log_refusal(self, who: str, reason: str, sentence: str) -> None:
         now = self.clock()
@@ -280,19 +290,19 @@ class Node:
             log.warning("refused %s: %s", who, sentence)
 
 
-def check_hello(charter: Charter, peer: Peer, frame: HelloFrame) -> None:
-    """Refuse all but the neighbour that should be there, of the same cluster and configuration."""
+def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
+    """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
     hello, stamp = frame.hello, frame.stamp
     for what, theirs, own in (
         ("id", hello.node, peer.name),
-        ("cluster", hello.cluster, charter.cluster),
-        ("epoch", stamp.epoch, charter.epoch),
-        ("configuration", hello.configuration, charter.configuration),
+        ("cluster", hello.cluster, settings.cluster),
+        ("epoch", stamp.epoch, settings.epoch),
+        ("configuration", hello.configuration, settings.configuration),
     ):
         if theirs != own:
             raise InputError(
-                f"{peer.name} has {what} {short(theirs)}, but {charter.node} expects {short(own)}; "
-                "compare both files with: coopbandits agent --check"
+                f"{peer.name} has {what} {short(theirs)}, but {settings.node} expects "
+                f"{short(own)}; compare both files with: coopbandits agent --check"
             )
     if stamp.incarnation < peer.incarnation:
         raise InputError(
@@ -302,5 +312,5 @@ def check_hello(charter: Charter, peer: Peer, frame: HelloFrame) -> None:
 
 
 def short(value: str | int) -> str:
-    """Return a value as it stands in a sentence; of a digest its first digits."""
+    """Return a value for a sentence; a digest is cut to its first digits."""
     return repr(value[:12]) if isinstance(value, str) and len(value) == 64 else repr(value)

@@ -1,4 +1,4 @@
-"""One neighbour as an agent sees it: the link, who is there, and what was counted."""
+"""What an agent knows of one neighbour: its link, its incarnation, and counters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from coopbandits.fleet.protocol.frames import Decoder
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused")
-"""What is counted of frames, per neighbour."""
+"""The kinds of frames counted per neighbour."""
 
 
 @dataclass
@@ -19,25 +19,25 @@ class Peer:
     name, number : str and int
         Its id, and its number in the agent's view.
     last_heard : float
-        When anything was heard; before that, when the agent or the link began.
+        When it was last heard; before that, when the agent or the link started.
     decoder : Decoder or None
-        What reads its bytes while the link is up.
+        Decodes its bytes while the link is up.
     met : bool
-        Whether it said HELLO over this link, and is who it should be.
+        Whether its HELLO over this link was accepted.
     incarnation : int
         Which start of the neighbour's process this is.
     heard_round : int
-        The last round of which it told.
+        The round of its last message.
     last_sent : float
-        When anything was sent.
+        When anything was last sent to it.
     waited : float
         Seconds that the last round waited for it.
     links : int
         How often a link came up.
     reason : str
-        Why there is no link.
+        Why the link is down.
     frames : dict of str to int
-        How many there were of each kind in `FRAMES`.
+        Counts by kind, see `FRAMES`.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Peer:
     frames: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FRAMES, 0))
 
     def up(self, decoder: Decoder, now: float) -> None:
-        """Begin a link."""
+        """Note that the link came up."""
         self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
         self.links += 1
 
     def down(self, reason: str) -> None:
-        """End a link."""
+        """Note that the link went down."""
         self.decoder, self.met, self.reason = None, False, reason

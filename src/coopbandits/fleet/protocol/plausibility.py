@@ -1,18 +1,18 @@
-"""How much of a neighbour's word is believed: no more than could have happened.
+"""Plausibility checks: a neighbour's claim is believed only if it could have happened.
 
-A neighbour has proved who it is; what it says may still be wrong, by a fault or by intent. Its
-claims are checked before the agent sees them, against what was declared for the whole cluster:
+A neighbour has proved who it is, but what it says may still be wrong, by a fault or by intent.
+Claims are checked before the agent sees them, against what the cluster's configuration declares:
 
-- counts are at least 0 and no larger than `max_pulls_per_second` allows since the epoch began, for
-  every agent that they are made of, and of these there are at most `max_agents`;
+- counts are at least 0 and at most what `max_pulls_per_second` allows since the epoch began, for
+  every agent they include, and they include at most `max_agents`;
 - reward sums lie within the declared range times the counts;
-- with flooding, where an agent's entry can be followed, its counts grow no faster than that either;
-  and nobody knows of more own pulls than the agent itself.
+- with flooding, where each agent's entry can be tracked, its counts grow no faster than that, and
+  nobody claims more pulls of this agent than it has made.
 
-Clocks may differ, and news may be late: `SLACK` seconds are granted, and used up by growth that is
-faster than it should be. What tree sums and flooding
-carry is checked; with pull mixing averages are. A synchronous policy mixes values that may well be
-negative on the way, so nothing but finiteness can be asked of them.
+Clocks may differ and news may be late, so `SLACK` seconds are granted; growth beyond the rate uses
+them up. Tree sums and flooding carry totals, which are checked as such; pull mixing carries
+averages. A synchronous policy mixes values that may legitimately be negative in transit, so they
+are only required to be finite.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ ROUNDING = 1e-9
 
 
 @dataclass
-class Guard:
-    """Checks what neighbours claim.
+class PlausibilityCheck:
+    """Checks neighbours' claims.
 
     Parameters
     ----------
     bounded : bool
-        Whether rewards, as the agent sees them, lie in [0, 1].
+        Whether rewards on the agent's scale lie in [0, 1].
     rate : float
         Pulls per second that one agent may make.
     epoch : float
         When learning began.
     max_agents : int
-        How many agents there may be.
+        The most agents there may be.
     """
 
     bounded: bool
@@ -52,10 +52,10 @@ class Guard:
     epoch: float
     max_agents: int
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
-    """By agent: the pulls last accepted, when, and how many more could have been."""
+    """By agent: the pulls last accepted, when, and how many more were allowed."""
 
     def check(self, aggregation: Aggregation, message: Vector, now: float) -> None:
-        """Refuse a message whose claims are impossible; its form is the agent's business."""
+        """Refuse a message with impossible claims; the agent itself checks its form."""
         if isinstance(aggregation, FloodedTotals):
             self._check_flood(aggregation, message, now)
         elif isinstance(aggregation, TreeSums):
@@ -64,7 +64,7 @@ class Guard:
             self._check_mixing(aggregation.num_arms, message, now)
 
     def most_pulls(self, seconds: float) -> float:
-        """Return how many pulls one agent can have made in some seconds."""
+        """Return the most pulls one agent can make in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
 
     def _check_totals(
@@ -115,7 +115,7 @@ class Guard:
                 self._seen[agent] = total, now, spare
 
     def _most_of(self, agent: float, now: float) -> float:
-        """Return how many pulls an agent can have made, by what was accepted of it before."""
+        """Return the most pulls an agent can have made, given what was accepted before."""
         pulls, when, spare = self._seen.get(agent, (0.0, self.epoch, self.rate * SLACK))
         return pulls + spare + self.rate * max(0.0, now - when)
 

@@ -1,4 +1,4 @@
-"""The desk where an application chooses and hands in rewards: names for numbers, and answers."""
+"""The service of one agent: maps arm names and tickets to numbers, answers, and measures."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.tickets import ticket_name, ticket_number
 
 QUANTILE = 1.959964
-"""Of the normal distribution, for 95 % between it and its negative."""
+"""Of the normal distribution, for a two-sided 95 % interval."""
 
 
-class Desk:
-    """Serves the application of one agent.
+class ApplicationService:
+    """Implements `Service` for one agent.
 
     Parameters
     ----------
     config : NodeConfig
-        Names of arms, and whom it serves.
+        The agent's configuration, with the names of the arms.
     node : Node
-        The agent among its neighbours.
+        The agent's protocol.
     words : callable
-        64 random bits.
+        Returns 64 random bits.
     """
 
     def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
         self.config, self.node, self.words = config, node, words
         self.names = config.cluster.arms
         self.numbers = {name: k for k, name in enumerate(self.names)}
-        self.birth: int = node.books.journal.birth["word"]
-        self.books, self.scale = node.books, config.cluster.scale
+        self.identity_word: int = node.replica.journal.origin["word"]
+        self.replica, self.scale = node.replica, config.cluster.scale
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` where that is given, and a ticket."""
+        """Return an arm, one of `allowed` if given, and a ticket."""
         numbers = None if allowed is None else [self._number(name) for name in allowed]
         try:
-            number, arm = self.books.choose(self.words(), numbers, self.node.clock())
+            number, arm = self.replica.choose(self.words(), numbers, self.node.clock())
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
-        return Choice(ticket_name(self.birth, number), self.names[arm])
+        return Choice(ticket_name(self.identity_word, number), self.names[arm])
 
     def _number(self, name: str) -> int:
         if name not in self.numbers:
@@ -54,25 +54,25 @@ class Desk:
         return self.numbers[name]
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Take in the reward of a ticket; again the same is harmless."""
-        number = ticket_number(ticket, self.birth)
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        number = ticket_number(ticket, self.identity_word)
         try:
-            arm, duplicate = self.books.observe(number, float(reward))
+            arm, duplicate = self.replica.observe(number, float(reward))
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         return Receipt(ticket, self.names[arm], float(reward), duplicate)
 
     def arms(self) -> list[ArmEstimate]:
-        """Return what is known of every arm."""
-        estimate = self.books.agent.aggregation.estimate()
+        """Return an estimate of every arm."""
+        estimate = self.replica.agent.aggregation.estimate()
         return [
             self._arm(k, float(estimate.sums[k]), float(estimate.counts[k]), estimate.num_agents)
             for k in range(len(self.names))
         ]
 
     def _arm(self, k: int, total: float, pulls: float, num_agents: float) -> ArmEstimate:
-        own, rewards = int(self.books.own_counts[k]), float(self.books.own_sums[k])
-        waiting = int(self.books.agent.open_pulls[k])
+        own, rewards = int(self.replica.own_counts[k]), float(self.replica.own_sums[k])
+        waiting = int(self.replica.agent.open_pulls[k])
         if pulls <= NO_INFORMATION * num_agents:
             return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
         mean, half = total / pulls, QUANTILE * self.scale.sigma / math.sqrt(pulls)
@@ -82,9 +82,9 @@ class Desk:
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data.
 
-        `shares` are the agent's parts of all rewards and pulls, K and K numbers on the agent's own
-        scale, after each of the last rounds: those of all agents after the same round add up to all
-        that was handed in.
+        `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
+        own scale, after each of the last rounds. Summed over all agents after the same round, they
+        equal what was handed in.
         """
         node, cluster = self.node, self.config.cluster
         return {
@@ -92,32 +92,32 @@ class Desk:
             "cluster": cluster.name,
             "policy": cluster.policy,
             "mode": cluster.mode,
-            "round": self.books.rounds,
-            "incarnation": self.books.incarnation,
-            "agents_known": self.books.agent.aggregation.estimate().num_agents,
+            "round": self.replica.rounds,
+            "incarnation": self.replica.incarnation,
+            "agents_known": self.replica.agent.aggregation.estimate().num_agents,
             "links": {
                 name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
                 for name, peer in node.peers.items()
             },
-            "open_tickets": len(self.books.tickets.open),
-            "rewards": int(self.books.own_counts.sum()),
+            "open_tickets": len(self.replica.tickets.open),
+            "rewards": int(self.replica.own_counts.sum()),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
-            "journal_bytes": self.books.journal.size,
+            "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
-            "shares": {str(r): share.tolist() for r, share in self.books.shares().items()},
+            "shares": {str(r): share.tolist() for r, share in self.replica.shares().items()},
         }
 
     def ready(self) -> str | None:
-        """Return None where the agent can serve, otherwise the reason in one sentence."""
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
         return self.node.trouble or None
 
     def metrics(self) -> list[Metric]:
-        """Return what the agent measures."""
-        node, books, tickets = self.node, self.books, self.books.tickets
+        """Return the agent's metrics."""
+        node, replica, tickets = self.node, self.replica, self.replica.tickets
         peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
         now = node.clock()
-        rewards = int(books.own_counts.sum())
+        rewards = int(replica.own_counts.sum())
         choices = tickets.next_number - 1
         frames = [
             (label | {"kind": kind}, float(count))
@@ -126,7 +126,7 @@ class Desk:
         ]
         refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
         return [
-            measured("round", ({}, books.rounds)),
+            measured("round", ({}, replica.rounds)),
             measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
             measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
             measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
@@ -141,19 +141,19 @@ class Desk:
             measured("rewards_total", ({}, rewards)),
             measured("open_tickets", ({}, len(tickets.open))),
             measured("expired_tickets_total", ({}, choices - rewards - len(tickets.open))),
-            measured("journal_bytes", ({}, books.journal.size)),
-            measured("journal_seconds_total", ({}, books.journal.disk.seconds)),
+            measured("journal_bytes", ({}, replica.journal.size)),
+            measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
             measured("conservation_residual", ({}, residual(self))),
         ]
 
 
-def residual(desk: Desk) -> float:
-    """Return how far the rewards handed in here are from those that the agent has as its own.
+def residual(service: ApplicationService) -> float:
+    """Return the relative difference between pulls handed in here and the agent's own share.
 
-    Relative to their number. 0 where the policy spreads them, so that no agent has its own.
+    0 for policies that mix shares between agents, so that none has a share of its own.
     """
-    aggregation = desk.books.agent.aggregation
-    if desk.config.cluster.mode == "synchronous" or desk.config.cluster.policy.startswith("gossip"):
+    cluster, replica = service.config.cluster, service.replica
+    if cluster.mode == "synchronous" or cluster.policy.startswith("gossip"):
         return 0.0
-    counts = aggregation.share()[len(desk.names) :]
-    return float(abs(counts - desk.books.own_counts).sum() / max(1, desk.books.own_counts.sum()))
+    counts = replica.agent.aggregation.share()[len(service.names) :]
+    return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))

@@ -1,4 +1,4 @@
-"""What an agent measures: every name, kind and label, in one table for code, page and alerts."""
+"""Every metric of an agent with its kind and labels, in one table for code, docs and alerts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coopbandits.fleet.service import Metric
 
 
 class Entry(NamedTuple):
-    """What stands in the catalogue of one metric."""
+    """One metric of the catalogue, without its name."""
 
     kind: Literal["counter", "gauge"]
     help: str

@@ -1,7 +1,8 @@
-"""What an application may ask of its agent, and the answers; the HTTP API and `LocalAgent` do so.
+"""What an application may ask of its agent, and the answers.
 
-An application chooses an option and gets a ticket; when the reward is known, it hands in both. The
-errors below are those of an application's making: each is one sentence, and nothing was changed.
+The HTTP API and `LocalAgent` both offer it. An application chooses an option and gets a ticket;
+once the reward is known, it hands in both. The errors below are the application's mistakes: each is
+one sentence, and nothing has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from coopbandits.core.errors import InputError
 
 
 class Choice(NamedTuple):
-    """An option to use now, and the ticket with which its reward is handed in."""
+    """An option to use now, and the ticket for handing in its reward."""
 
     ticket: str
     arm: str
@@ -29,7 +30,7 @@ class Receipt(NamedTuple):
     reward : float
         The reward that counts.
     duplicate : bool
-        Whether it had been handed in before, and so changed nothing.
+        Whether it was handed in before, so that nothing changed.
     """
 
     ticket: str
@@ -39,24 +40,24 @@ class Receipt(NamedTuple):
 
 
 class ArmEstimate(NamedTuple):
-    """What the agent knows of one arm.
+    """What the agent knows about one arm.
 
     Attributes
     ----------
     arm : str
         Its name.
     mean : float or None
-        Mean reward over the whole network as this agent sees it; None where nothing is known.
+        Mean reward over the whole network as this agent sees it; None if nothing is known.
     pulls : float
-        Pulls behind it.
+        Pulls that it is based on.
     confidence : (float, float) or None
         An interval that covers the arm's mean with probability 95 % at one fixed time.
     own_pulls : int
-        Rewards that this agent's own application has handed in.
+        Rewards handed in by this agent's own application.
     own_reward : float
         Their sum.
     open : int
-        Tickets handed out and neither used nor expired.
+        Open tickets: handed out, neither used nor expired.
     """
 
     arm: str
@@ -76,7 +77,7 @@ class Metric(NamedTuple):
     name : str
         Its name without the prefix `coopbandits_`; that of a counter ends in `_total`.
     kind : "counter" or "gauge"
-        Whether it only grows while the process lives.
+        A counter only grows while the process lives.
     help : str
         What it is, in a few words.
     samples : list of (labels, value)
@@ -94,15 +95,15 @@ class UnknownTicketError(InputError):
 
 
 class ExpiredTicketError(InputError):
-    """A ticket that is no longer open, and whose reward is not remembered."""
+    """A ticket that is no longer open, and whose reward is no longer remembered."""
 
 
 class OtherRewardError(InputError):
-    """A ticket whose reward was handed in before, and was another one."""
+    """A ticket for which a different reward was handed in before."""
 
 
 class TooManyTicketsError(InputError):
-    """No more tickets may be open at once.
+    """The limit of open tickets is reached.
 
     Attributes
     ----------
@@ -116,26 +117,26 @@ class TooManyTicketsError(InputError):
 
 
 class UnavailableError(Exception):
-    """The agent cannot keep what it would be told, so it takes nothing; one sentence says why."""
+    """The agent cannot store anything, so it accepts nothing; one sentence says why."""
 
 
 class Service(Protocol):
     """An agent as its application sees it."""
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` where that is given."""
+        """Return an arm, one of `allowed` if given, and a ticket."""
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Take in the reward of a ticket; again the same is harmless."""
+        """Count the reward of a ticket; repeating the same one is harmless."""
 
     def arms(self) -> list[ArmEstimate]:
-        """Return what is known of every arm."""
+        """Return an estimate of every arm."""
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""
 
     def ready(self) -> str | None:
-        """Return None where the agent can serve, otherwise the reason in one sentence."""
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
 
     def metrics(self) -> list[Metric]:
-        """Return what the agent measures, one entry per metric of the catalogue."""
+        """Return the metrics listed in `service/catalogue.py`."""

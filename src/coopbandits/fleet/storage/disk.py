@@ -1,4 +1,4 @@
-"""One file that only grows, or is replaced whole: all that a journal asks of a disk."""
+"""What a journal needs of a disk: append to one file, or replace it atomically."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Protocol
 from coopbandits.core.errors import InputError
 
 DURABILITIES = ("process", "power")
-"""What survives: the death of the process (a write is enough), or the loss of power as well."""
+"""Failures that acknowledged rewards survive: a process crash, or power loss too."""
 
 
 class DiskError(OSError):
-    """The disk did not take what was written; nothing of it is kept."""
+    """A write failed, and left nothing behind."""
 
 
 class Disk(Protocol):
-    """Where a journal lies.
+    """Where a journal is stored.
 
     Attributes
     ----------
@@ -30,33 +30,33 @@ class Disk(Protocol):
     seconds: float
 
     def read(self) -> bytes:
-        """Return all that was written and survived; nothing at the beginning."""
+        """Return what was written and survived; empty at first."""
 
     def append(self, data: bytes) -> None:
-        """Write behind all else, whole or, with a DiskError, not at all."""
+        """Add at the end, all or nothing: on failure a DiskError is raised."""
 
     def replace(self, data: bytes) -> None:
-        """Put this in the place of all that was written, whole or, with a DiskError, not at all."""
+        """Replace everything, all or nothing: on failure a DiskError is raised."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class FileDisk:
-    """A file in a folder of its own, which one process at a time may use.
+    """A file in a folder that only one process at a time may use.
 
     Parameters
     ----------
     folder : Path
-        Where the file lies; made where it is missing.
+        Holds the file; created if missing.
     durability : {"process", "power"}
         What a write survives.
     """
 
     def __init__(self, folder: Path, durability: str = "process") -> None:
         self.path = folder / "journal"
-        self.powerful = durability == "power"
-        self.seconds = 0.0  # spent writing
+        self.sync_every_write = durability == "power"
+        self.seconds = 0.0
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -83,13 +83,13 @@ class FileDisk:
         return self.path.read_bytes()
 
     def append(self, data: bytes) -> None:
-        """Write behind all else; what was written in part is cut off again."""
+        """Add at the end; a partial write is cut off again."""
         begun = time.perf_counter()
         try:
             written = os.write(self._file, data)
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes were written")
-            if self.powerful:
+            if self.sync_every_write:
                 os.fdatasync(self._file)
         except OSError as error:
             os.ftruncate(self._file, self._size)
@@ -98,7 +98,7 @@ class FileDisk:
         self.seconds += time.perf_counter() - begun
 
     def replace(self, data: bytes) -> None:
-        """Write a new file, and put it in the old one's place once it is whole."""
+        """Write a new file, and rename it over the old one once it is complete."""
         fresh = self.path.with_suffix(".new")
         try:
             with fresh.open("wb") as file:
@@ -121,28 +121,28 @@ class FileDisk:
             os.close(folder)
 
     def close(self) -> None:
-        """Close the file, and let others use the folder."""
+        """Close the file and release the folder."""
         os.close(self._file)
         os.close(self._lock)
 
 
 class MemoryDisk:
-    """A disk in memory, for agents that need not survive their process, and for tests."""
+    """A disk in memory, for tests and for agents that need not survive their process."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.seconds = 0.0
 
     def read(self) -> bytes:
-        """Return all that was written."""
+        """Return everything written."""
         return bytes(self.data)
 
     def append(self, data: bytes) -> None:
-        """Write behind all else."""
+        """Add at the end."""
         self.data += data
 
     def replace(self, data: bytes) -> None:
-        """Forget what was written, and keep this."""
+        """Replace everything."""
         self.data = bytearray(data)
 
     def close(self) -> None:

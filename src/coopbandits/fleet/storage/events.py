@@ -1,4 +1,4 @@
-"""What can happen to an agent, as the journal keeps it."""
+"""The events that change an agent, as the journal stores them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ class Chose(msgspec.Struct, tag="c", array_like=True, frozen=True):
 
 
 class Observed(msgspec.Struct, tag="o", array_like=True, frozen=True):
-    """The reward of an open ticket came."""
+    """The reward of an open ticket was handed in."""
 
     number: int
     reward: float
 
 
 class Expired(msgspec.Struct, tag="x", array_like=True, frozen=True):
-    """An open ticket was given up."""
+    """An open ticket expired."""
 
     number: int
 
 
 class Met(msgspec.Struct, tag="m", array_like=True, frozen=True):
-    """All neighbours told how many neighbours they have, by number."""
+    """All neighbours have told their degrees, by neighbour's number."""
 
     degrees: dict[int, int]
 
 
 class Spoke(msgspec.Struct, tag="s", array_like=True, frozen=True):
-    """The messages of the next round were made: what comes now is not in them."""
+    """The messages of the next round were made; later rewards are not in them."""
 
 
 class Ended(msgspec.Struct, tag="r", array_like=True, frozen=True):

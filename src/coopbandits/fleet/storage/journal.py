@@ -1,13 +1,13 @@
-"""The journal: what happened to an agent, on disk before anybody is told.
+"""The journal: a write-ahead log of what happened to an agent.
 
-A file of records, each ``length u32 | CRC-32 u32 | payload`` (little-endian), behind eight bytes
-that say what it is. The first record names whose journal it is, the second holds a snapshot of the
-agent's state, and the rest are the events since. To open it is to take the snapshot and to do again
-what the events say; an agent is a state machine, so it stands where it stood.
+A file of records, each ``length u32 | CRC-32 u32 | payload`` (little-endian), after eight magic
+bytes. The first record identifies the agent, the second holds a snapshot of its state, and the rest
+are the events since. Opening loads the snapshot and replays the events; an agent is a state
+machine, so that restores it exactly.
 
-A process that dies while it writes leaves a torn last record: it was told to nobody, and is cut
-off. Damage anywhere else is refused, since what was acknowledged would be lost in silence. Once the
-events outgrow the snapshot by far, a new file with a new snapshot takes the old one's place.
+A process that dies while writing leaves a torn last record. Nobody was told of it, so it is cut
+off. Damage anywhere else is refused, since acknowledged rewards would be lost silently. Once the
+events far outgrow the snapshot, a new file with a new snapshot replaces the old one.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from coopbandits.fleet.storage.disk import Disk
 MAGIC = b"CBJRNL01"
 PREFIX = struct.Struct("<II")
 NOTHING = msgspec.msgpack.encode(None)
-"""The snapshot of an agent to which nothing happened yet; also once it has been read."""
-SMALLEST = 1 << 20
-"""A journal is not rewritten before its events take so many bytes,"""
-GROWTH = 4
-"""nor before they take so many times the snapshot's."""
+"""The snapshot of a new agent; also a placeholder that frees the memory of one already read."""
+COMPACT_BYTES = 1 << 20
+"""A journal is compacted once its events take more bytes than this,"""
+COMPACT_GROWTH = 4
+"""and more than this many times the snapshot."""
 
 
 class Journal:
-    """Events on a disk, behind a snapshot.
+    """A snapshot on disk, and the events since.
 
     Parameters
     ----------
     disk : Disk
-        Where it lies.
+        Where it is stored.
     identity : dict
-        Whose it is: plain data that must be equal when it is opened again. What is not known before
-        it is made (a random word of birth) stands in `birth`.
-    birth : dict
-        Plain data that a new journal keeps, and an old one has kept.
+        Whose journal it is: plain data that must be equal whenever it is opened.
+    origin : dict
+        Plain data that a new journal stores, such as the identity word. An existing journal keeps
+        what it was created with.
     """
 
-    def __init__(self, disk: Disk, identity: dict[str, Any], birth: dict[str, Any]) -> None:
+    def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
         self.disk = disk
         data = disk.read()
         self.is_new = not data
         if self.is_new:
-            self.birth, self._head = birth, frame(msgspec.msgpack.encode([identity, birth]))
+            self.origin, self._head = origin, frame(msgspec.msgpack.encode([identity, origin]))
             self.compact(NOTHING)
             return
         records = list(split_records(data))
         if len(records) < 2:
-            raise damaged(len(data), len(data))  # it is made whole, or not at all
-        found, self.birth = msgspec.msgpack.decode(records[0])
+            raise damaged(len(data), len(data))  # both are written at once, so one was lost
+        found, self.origin = msgspec.msgpack.decode(records[0])
         check_identity(found, identity)
         self._head = frame(records[0])
         self.snapshot, self.events = records[1], records[2:]
@@ -68,10 +68,10 @@ class Journal:
             disk.replace(data[:whole])
 
     torn: int = 0
-    """Bytes of a torn last record, cut off when the journal was opened."""
+    """Bytes of a torn last record that opening cut off."""
 
     _held: bytes = b""
-    """Records that go on disk together with the next one."""
+    """Records to be written together with the next one."""
 
     def _note_sizes(self) -> None:
         self._snapshot_size = len(self.snapshot)
@@ -86,21 +86,21 @@ class Journal:
     @property
     def is_long(self) -> bool:
         """Whether it is time for a new snapshot."""
-        return self._events_size > max(SMALLEST, GROWTH * self._snapshot_size)
+        return self._events_size > max(COMPACT_BYTES, COMPACT_GROWTH * self._snapshot_size)
 
     def append(self, event: bytes) -> None:
-        """Put one event on disk, behind those that were held back."""
+        """Write one event, after those held back."""
         framed = self._held + frame(event)
         self.disk.append(framed)
         self._events_size += len(framed)
         self._held = b""
 
     def hold(self, event: bytes) -> None:
-        """Put one event on disk together with the next one; until then it may be forgotten."""
+        """Hold one event back until the next is written; a crash before that loses it."""
         self._held += frame(event)
 
     def compact(self, snapshot: bytes) -> None:
-        """Begin anew with a snapshot of all that happened so far."""
+        """Replace everything by a snapshot."""
         self.disk.replace(MAGIC + self._head + frame(snapshot))
         self._snapshot_size, self._events_size, self._held = len(snapshot), 0, b""
         self.snapshot, self.events = NOTHING, []
@@ -112,7 +112,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def split_records(data: bytes) -> Iterator[bytes]:
-    """Yield whole records up to a torn last one; refuse what is damaged elsewhere."""
+    """Yield the records before a torn last one; refuse any other damage."""
     if data[: len(MAGIC)] != MAGIC[: len(data)]:
         raise InputError(
             f"the journal begins with {data[:8]!r}; it is no journal of coopbandits, or of another "
@@ -134,7 +134,7 @@ def split_records(data: bytes) -> Iterator[bytes]:
 
 
 def damaged(at: int, size: int) -> InputError:
-    """Return the error that says so."""
+    """Return the error for damage at some byte."""
     return InputError(
         f"the journal is damaged at byte {at} of {size}: what was acknowledged behind it would be "
         "lost; restore the folder from a backup, or move it away to start anew"
@@ -142,7 +142,7 @@ def damaged(at: int, size: int) -> InputError:
 
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
-    """Refuse somebody else's journal."""
+    """Refuse the journal of another agent or configuration."""
     for key in identity:
         if found.get(key) != identity[key]:
             raise InputError(

@@ -1,9 +1,9 @@
-"""The books of one agent: its state, changed by journalled events alone.
+"""The state of one agent as a replica of its journal: events are the only way to change it.
 
-Every change is an event that is on disk before it takes effect, so before anybody is told of it;
-only the end of a common round waits for the next event. To open the books is to do all events
-again. They know of no clock, network or random source: time and random words are arguments, the
-disk is the journal's.
+An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
+The one exception is the end of a synchronous round, which is written with the next event. Opening
+replays all events. A replica has no clock, network or random source: time and random words are
+arguments, and the disk belongs to the journal.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, 
 from coopbandits.fleet.storage.journal import NOTHING, Journal
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
-KEPT = 3
-"""Rounds whose messages are kept, in case that a neighbour needs them again."""
+KEPT_ROUNDS = 3
+"""Messages of so many rounds are kept, in case a neighbour needs them again."""
 
 MakeAgent = Callable[[Sequence[int], Mapping[int, int]], CooperativeAgent]
-"""From the neighbours' numbers, and their numbers of neighbours where known, to a fresh agent."""
+"""Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
 
 
-class Books:
+class Replica:
     """An agent, its tickets and its own totals, with a journal behind them.
 
     Parameters
@@ -39,21 +39,21 @@ class Books:
     make_agent : callable
         Makes the agent.
     neighbors : sequence of int
-        The neighbours' numbers, now; the journal may know others.
+        Numbers of the current neighbours; those in the journal may differ.
     tickets : Tickets
         An empty table of tickets.
     scale : RewardScale
-        How rewards become what the agent sees.
+        Maps rewards to what the agent sees.
     now : float
         The time.
 
     Attributes
     ----------
     incarnation : int
-        Which opening of the books this is: larger than all before, also than those of books that
-        were lost, as long as clocks go on.
+        Which opening of the replica this is. It exceeds all earlier ones, even those of a journal
+        that was lost, as long as the clock does not go back.
     rounds : int
-        Rounds that have ended.
+        Rounds completed.
     spoken : bool
         Whether the messages of the next round have been made.
     sent : dict of int to dict
@@ -80,59 +80,60 @@ class Books:
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
         self._shares: dict[int, Vector] = {}
-        self._before: State | None = None  # the agent's state when it spoke, once it has changed
-        self._since: list[tuple[int, float]] = []  # what it has observed from then on
+        self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
+        self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
         self._open(now)
 
     def _open(self, now: float) -> None:
         if self.journal.snapshot != NOTHING:
             self._restore(msgspec.msgpack.decode(self.journal.snapshot, strict=False))
         for event in self.journal.events:
-            self._do(events.decode(event), again=True)
+            self._apply(events.decode(event), replaying=True)
         if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
             self._relink()
-        self.tickets.curb(now)
+        self.tickets.cap_lifetimes(now)
         self.compact()
 
-    # What happens
+    # Events: each is written to the journal, then applied
 
     def choose(self, word: int, allowed: Sequence[int] | None, now: float) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm."""
         self.tickets.check_room(now)
         arm = self.agent.choose(word, allowed)
-        self.agent.abandon(arm)  # it is open once that is on disk
+        self.agent.abandon(arm)  # applying the event opens it again, once that is on disk
         self._log(Chose(arm, now))
         return self.tickets.next_number - 1, arm
 
     def observe(self, number: int, reward: float) -> tuple[int, bool]:
-        """Take in the reward of a ticket; return its arm, and whether it was known already."""
-        self.scale.unit(reward)  # refuses what is outside of the range
+        """Count the reward of a ticket; return its arm, and whether it was counted before."""
+        self.scale.unit(reward)  # refuses rewards outside the range
         found = self.tickets.look_up(number, reward)
         if not isinstance(found, Settled):
             self._log(Observed(number, reward))
         return found.arm, isinstance(found, Settled)
 
     def expire(self, now: float) -> int:
-        """Give up tickets that are over; return how many."""
+        """Close tickets past their lifetime; return how many."""
         due = self.tickets.due(now)
         for number in due:
             self._log(Expired(number))
         return len(due)
 
     def meet(self, degrees: Mapping[int, int]) -> None:
-        """Learn how many neighbours each neighbour has, before the first round."""
+        """Record the neighbours' degrees, before the first round."""
         self._log(Met(dict(degrees)))
 
     def speak(self) -> dict[int, Vector | None]:
-        """Make the messages of the next round; what is observed now comes after them."""
+        """Make the messages of the next round; rewards observed from now on are not in them."""
         self._log(Spoke())
         return self.sent[self.rounds + 1]
 
     def end_round(self, messages: Mapping[int, Vector]) -> None:
-        """End a round with what arrived; a message that the agent refuses changes nothing.
+        """End a round with the messages that arrived; if the agent refuses one, nothing changes.
 
-        Where all end it together, it is on disk with the next event: no message depends on it
-        before the agent speaks again, and those of a round that is forgotten are sent again.
+        A synchronous round is written together with the next event, which saves a write. That is
+        safe: no message depends on it before the agent speaks again, and if a crash loses it, the
+        neighbours send their messages of that round again.
         """
         ended = events.encode(Ended({j: message.tobytes() for j, message in messages.items()}))
         if self.spoken:
@@ -143,22 +144,22 @@ class Books:
             self._end_round(messages)
 
     def outgoing(self) -> dict[int, Vector | None]:
-        """Return what the agent has to say now, by neighbour."""
+        """Return the agent's current messages, by neighbour."""
         return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
 
     def shares(self) -> dict[int, Vector]:
         """Return the agent's share of all rewards and pulls, by round.
 
-        After each of the last rounds where agents end them together, otherwise now.
+        With synchronous rounds those after each of the last rounds, otherwise the current one.
         """
         return self._shares or {self.rounds: self.agent.aggregation.share()}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
-        """Return those whose messages the agent would refuse; all where none is alone to blame."""
+        """Return the senders whose messages the agent refuses; all if no single one is to blame."""
         bad = []
         for j, message in messages.items():
             probe = self.make_agent(self.neighbors, self.degrees)
-            probe.restore_state(self._before or self.agent.export_state())
+            probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
                 probe.receive({j: message})
             except InputError:
@@ -166,22 +167,22 @@ class Books:
         return bad or list(messages)
 
     def compact(self) -> None:
-        """Put a snapshot in the place of all events."""
+        """Replace all events by a snapshot."""
         self.journal.compact(msgspec.msgpack.encode(self._export()))
 
-    # How it takes effect
+    # Effects of events
 
     def _log(self, event: Event) -> None:
         self.journal.append(events.encode(event))
-        self._do(event)
+        self._apply(event)
 
-    def _do(self, event: Event, *, again: bool = False) -> None:
-        match event:  # the most frequent ones first
+    def _apply(self, event: Event, *, replaying: bool = False) -> None:
+        match event:  # most frequent first
             case Ended(messages):
                 try:
                     self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
                 except InputError:
-                    if not again:
+                    if not replaying:  # refused then as now
                         raise
             case Spoke():
                 self._speak()
@@ -205,46 +206,47 @@ class Books:
         self.own_sums[arm] += reward
         seen = self.scale.unit(reward)
         if self.spoken:
-            self._before = self._before or self.agent.export_state()
-            self._since.append((arm, seen))
+            self._spoken_state = self._spoken_state or self.agent.export_state()
+            self._observed_since.append((arm, seen))
         self.agent.observe(arm, seen)
 
     def _speak(self) -> None:
         self.spoken = True
         self.sent[self.rounds + 1] = self.outgoing()
-        self.sent.pop(self.rounds + 1 - KEPT, None)
+        self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
 
     def _end_round(self, messages: Mapping[int, Vector]) -> None:
-        if self._before is None:
+        if self._spoken_state is None:
             self.agent.receive(messages)
         else:
-            self._receive_late(self._before, messages)
+            self._receive_as_spoken(self._spoken_state, messages)
         self.rounds += 1
         if self.spoken:
-            self.spoken, self._before, self._since = False, None, []
+            self.spoken, self._spoken_state, self._observed_since = False, None, []
             self._shares[self.rounds] = self.agent.aggregation.share()
-            self._shares.pop(self.rounds - 2 * KEPT, None)
+            self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
-    def _receive_late(self, before: State, messages: Mapping[int, Vector]) -> None:
-        """End the round of the agent as it was when it spoke, then observe what came since.
+    def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:
+        """End the round from the state in which the agent spoke, then observe what came since.
 
-        Neighbours mix what they were sent. Who mixes more than that would count it twice.
+        Neighbours mix the values they were sent. Mixing newer rewards into the same round here
+        would count them twice.
         """
         present, open_pulls = self.agent.export_state(), self.agent.open_pulls
-        self.agent.restore_state(before)
+        self.agent.restore_state(spoken_state)
         try:
             self.agent.receive(messages)
         except InputError:
             self.agent.restore_state(present)
             raise
-        for arm, reward in self._since:
+        for arm, reward in self._observed_since:
             self.agent.observe(arm, reward)
         self.agent.open_pulls = open_pulls
 
     # Snapshots
 
     def _relink(self) -> None:
-        """Go on with other neighbours than those that the journal knows."""
+        """Continue with other neighbours than those in the journal."""
         fresh = self.make_agent(self.neighbors, self.degrees)
         old = list(self.agent.view.neighbor_weights)
         fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
@@ -265,8 +267,8 @@ class Books:
                 r: {j: None if m is None else m.tobytes() for j, m in messages.items()}
                 for r, messages in self.sent.items()
             },
-            "before": self._before,
-            "since": self._since,
+            "before": self._spoken_state,
+            "since": self._observed_since,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -282,5 +284,5 @@ class Books:
             r: {j: None if m is None else np.frombuffer(m) for j, m in messages.items()}
             for r, messages in state["sent"].items()
         }
-        self._before = state["before"]
-        self._since = [(arm, reward) for arm, reward in state["since"]]
+        self._spoken_state = state["before"]
+        self._observed_since = [(arm, reward) for arm, reward in state["since"]]

@@ -1,8 +1,8 @@
 """Tickets: each stands for one choice whose reward is still to come.
 
-They are numbered in the order of their making and live equally long, so they expire in that order.
-A bounded number of them may be open, and a bounded number of rewards is remembered, so that to hand
-in the same one again is recognised. Only an open ticket counts a reward, hence none counts twice.
+They are numbered in order and have equal lifetimes, so they expire in order too. The number of open
+tickets is bounded, and so is the number of rewards remembered to recognise a repeated one. Only an
+open ticket counts a reward, so none is counted twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coopbandits.fleet.service import (
 
 
 class OpenTicket(NamedTuple):
-    """A choice that waits for its reward."""
+    """A choice waiting for its reward."""
 
     arm: int
     expires: float
@@ -49,7 +49,7 @@ class Tickets:
         self.settled: dict[int, Settled] = {}
 
     def check_room(self, now: float) -> None:
-        """Refuse one more where all that may be open are."""
+        """Refuse another ticket once the limit is reached."""
         if len(self.open) >= self.limit:
             wait = max(0.0, next(iter(self.open.values())).expires - now)
             raise TooManyTicketsError(
@@ -66,7 +66,7 @@ class Tickets:
         return number
 
     def look_up(self, number: int, reward: float) -> OpenTicket | Settled:
-        """Return the open ticket, or what became of it if this very reward was counted."""
+        """Return the open ticket, or the settled one if this very reward was counted."""
         if number in self.open:
             return self.open[number]
         if number in self.settled:
@@ -92,7 +92,7 @@ class Tickets:
         return arm
 
     def due(self, now: float) -> list[int]:
-        """Return the numbers of the tickets that are over, oldest first."""
+        """Return the numbers of the expired tickets, oldest first."""
         numbers = []
         for number, ticket in self.open.items():
             if ticket.expires > now:
@@ -100,14 +100,14 @@ class Tickets:
             numbers.append(number)
         return numbers
 
-    def curb(self, now: float) -> None:
-        """Let none live longer than one made now; a clock or the lifetime may have been changed."""
+    def cap_lifetimes(self, now: float) -> None:
+        """Let none outlive a ticket made now; the clock or the lifetime may have changed."""
         latest = now + self.lifetime
         for number, ticket in self.open.items():
             self.open[number] = ticket._replace(expires=min(ticket.expires, latest))
 
     def export_state(self) -> dict[str, Any]:
-        """Return everything remembered, as plain data."""
+        """Return the state as plain data."""
         return {
             "next_number": self.next_number,
             "open": [[number, *ticket] for number, ticket in self.open.items()],
@@ -115,21 +115,23 @@ class Tickets:
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Continue where the exporting tickets stood."""
+        """Continue from an exported state."""
         self.next_number = state["next_number"]
         self.open = {number: OpenTicket(arm, end) for number, arm, end in state["open"]}
         self.settled = {number: Settled(arm, reward) for number, arm, reward in state["settled"]}
 
 
-def ticket_name(birth: int, number: int) -> str:
-    """Return a ticket as the application sees it, told apart from those of all other agents."""
-    return f"{birth:016x}-{number}"
+def ticket_name(identity_word: int, number: int) -> str:
+    """Return a ticket as the application sees it, unique among all agents."""
+    return f"{identity_word:016x}-{number}"
 
 
-def ticket_number(name: str, birth: int) -> int:
-    """Return the number of a ticket, or refuse one that no agent of this birth handed out."""
+def ticket_number(name: str, identity_word: int) -> int:
+    """Return the number of a ticket; refuse one with another identity word."""
     head, _, tail = name.partition("-")
-    if head != f"{birth:016x}" or not (tail.isascii() and tail.isdigit() and len(tail) < 16):
+    if head != f"{identity_word:016x}" or not (
+        tail.isascii() and tail.isdigit() and len(tail) < 16
+    ):
         raise UnknownTicketError(
             f"{name[:50]!r} is no ticket of this agent; hand in what choose returned"
         )
