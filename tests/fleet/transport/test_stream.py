@@ -238,7 +238,7 @@ def test_what_came_before_a_reset_is_read(
     run: Run, secure: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop may call only once."""
-    monkeypatch.setattr(stream_module, "LOOK", 0.02)
+    monkeypatch.setattr(stream_module, "POLL_SECONDS", 0.02)
 
     async def scenario() -> None:
         async with connected(certificates, secure) as (_, listener, far):
