@@ -18,7 +18,7 @@ OTHERS = cli experiments fleet network plots problems results sim testing theory
 PLAYED = tests/testing $(wildcard tests/core/test_naive*.py tests/sim/test_*engines.py) \
          tests/sim/test_equalities.py tests/sim/test_determinism.py tests/sim/test_shuffle.py \
          tests/sim/test_oracles.py tests/sim/test_faults.py tests/sim/test_asynchronous.py \
-         tests/fleet/test_equality.py tests/fleet/test_trouble.py tests/fleet/test_frames.py
+         tests/fleet/test_equality.py tests/fleet/test_trouble.py tests/fleet/protocol/test_frames.py
 REST = $(PLAYED:%=--ignore=%)
 
 test: export OPENBLAS_NUM_THREADS = 1

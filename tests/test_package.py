@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import coopbandits
+import coopbandits.fleet
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("numpy", "scipy", "networkx", "numba", "xarray", "h5py", "matplotlib", "rich", "typer")
@@ -77,3 +78,30 @@ def test_the_command_is_installed() -> None:
     assert script.value == "coopbandits.cli:main"
     assert callable(script.load())
     assert files("coopbandits")
+
+
+@pytest.mark.parametrize("name", ["AsyncClient", "Client", "LocalAgent"])
+def test_names_of_the_fleet(name: str) -> None:
+    value = getattr(coopbandits, name)
+    assert value.__name__ == name
+    assert value is getattr(coopbandits.fleet, name)
+    assert loaded_by(f"import coopbandits; coopbandits.{name}") & {"numpy", *HEAVY} == {"numpy"}
+
+
+@pytest.mark.parametrize("statement", ["coopbandits.Client", "from coopbandits import LocalAgent"])
+def test_without_the_extra_a_sentence_says_what_to_install(statement: str) -> None:
+    code = f"import sys; sys.modules['msgspec'] = None; import coopbandits; {statement}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "coopbandits.core.errors.InputError: msgspec is not installed; install what a fleet needs "
+        "with: pip install 'coopbandits[fleet]'"
+    )
+
+
+def test_a_star_import_works_without_the_extra() -> None:
+    assert "numba" in loaded_by("sys.modules['msgspec'] = None; from coopbandits import *")
+
+
+def test_an_unknown_name_of_the_fleet_is_an_attribute_error() -> None:
+    assert not hasattr(coopbandits.fleet, "Desk")

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
         parse_policy,
         ucb_index,
     )
+    from coopbandits.fleet import AsyncClient as AsyncClient
+    from coopbandits.fleet import Client as Client
+    from coopbandits.fleet import LocalAgent as LocalAgent
     from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.problems import (
         BernoulliBandit,
@@ -71,6 +74,7 @@ _HOMES = {
         "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
         "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
+    "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
     "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
     "results": "Result",
@@ -80,6 +84,7 @@ _HOMES = {
     ),
     "testing": "check_policy",
 }
+# What needs the extra [fleet] is not in `__all__`: `import *` has to work without it.
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [

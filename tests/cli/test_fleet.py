@@ -12,10 +12,13 @@ import pytest
 from rich.console import Console
 
 from coopbandits.cli import load
-from coopbandits.fleet import certs, local_fleet
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.config.explain import explain
-from coopbandits.fleet.local_fleet import Outcome, Settings
+from coopbandits.fleet.identity import certs
+from coopbandits.fleet.local import playing
+from coopbandits.fleet.local.members import FleetError
+from coopbandits.fleet.local.playing import Outcome
+from coopbandits.fleet.local.settings import Settings
 
 from .calls import Call, refused
 
@@ -43,14 +46,14 @@ def write(path: Path, **more: dict[str, Any]) -> str:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeConfig]:
     """Collect the configurations that agents are started with, which end with status 3."""
     found: list[NodeConfig] = []
-    process = ModuleType("coopbandits.fleet.process")
+    process = ModuleType("coopbandits.fleet.process.main")
 
     def run_agent(config: NodeConfig) -> int:
         found.append(config)
         return 3
 
     process.run_agent = run_agent  # type: ignore[attr-defined]  # a module made here
-    monkeypatch.setitem(sys.modules, "coopbandits.fleet.process", process)
+    monkeypatch.setitem(sys.modules, "coopbandits.fleet.process.main", process)
     return found
 
 
@@ -157,7 +160,7 @@ def test_options_have_the_defaults_of_what_they_set() -> None:
 
 
 def test_without_the_extra(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "coopbandits.fleet.certs")
+    monkeypatch.delitem(sys.modules, "coopbandits.fleet.identity.certs")
     monkeypatch.setitem(sys.modules, "cryptography", None)
     sentence = refused(call("certs", "init", str(tmp_path)))
     assert sentence.startswith("error: cryptography is not installed; ")
@@ -175,13 +178,13 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]
     def play(settings: Settings, out: Path | None, console: Console) -> Outcome:
         found.append((settings, out))
         if settings.seed == 2:
-            raise local_fleet.FleetError("agent a00 ended")
+            raise FleetError("agent a00 ended")
         if settings.seed == 3:
             raise KeyboardInterrupt
         holds = settings.seed != 1
         return Outcome("the table", "what it says", holds, interrupted=settings.seed == 4)
 
-    monkeypatch.setattr(local_fleet, "play", play)
+    monkeypatch.setattr(playing, "play", play)
     return found
 
 

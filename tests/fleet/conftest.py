@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coopbandits.fleet.certs import init_authority, issue
+from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .transport.nodes import NODES
 

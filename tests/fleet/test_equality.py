@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from coopbandits.core import Policy, parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.assemble import make_node, open_books
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.disk import MemoryDisk
-from coopbandits.fleet.node import Node
+from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport.memory import MemoryNetwork
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit, reward_from_variate
@@ -49,12 +49,12 @@ def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[N
         lambda_bound=network.lambda2 if "lambda_bound" in needs else None,
     )  # fmt: skip
     wires, nodes = MemoryNetwork(), []
-    for i, birth in enumerate(birth_words(SEED, 0, network.num_agents)):
+    for i, identity_word in enumerate(birth_words(SEED, 0, network.num_agents)):
         others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
         config = NodeConfig(cluster, name(i), Path("unused"), others)
-        books = open_books(config, MemoryDisk(), 0.0, birth, number)
+        replica = open_replica(config, MemoryDisk(), 0.0, identity_word, number)
         wire = wires.transport(name(i), others)
-        nodes.append(make_node(config, books, wire, lambda: START, number))
+        nodes.append(make_node(config, replica, wire, lambda: START, number))
     return nodes
 
 
@@ -77,12 +77,12 @@ async def play_fleet(nodes: list[Node]) -> Arms:
         await asyncio.sleep(0)
     for t in range(HORIZON):
         for i, node in enumerate(nodes):
-            ticket, arms[i, t] = node.books.choose(decisions[i][t], None, START)
+            ticket, arms[i, t] = node.replica.choose(decisions[i][t], None, START)
             paid = reward_from_variate(form.kind, form.table, arms[i, t], rewards[i, t])
-            node.books.observe(ticket, float(paid))
+            node.replica.observe(ticket, float(paid))
         for node in nodes:
             node.tick()
-        while min(node.books.rounds for node in nodes) <= t:
+        while min(node.replica.rounds for node in nodes) <= t:
             await asyncio.sleep(0)
     for node in nodes:
         await node.transport.stop()
@@ -121,5 +121,5 @@ def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
         PROBLEM, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
     )
     np.testing.assert_array_equal(arms, result.arms.values[0, 0])
-    states = [node.books.agent.export_state()["aggregation"] for node in nodes]
+    states = [node.replica.agent.export_state()["aggregation"] for node in nodes]
     assert states == states_of_simulation(network, chosen, arms), "the same floats"

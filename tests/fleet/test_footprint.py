@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local_fleet import make_settings, members
-from coopbandits.fleet.local_fleet.ending import Ending
-from coopbandits.fleet.local_fleet.stage import opened
+from coopbandits.fleet.local import members
+from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.settings import make_settings
+from coopbandits.fleet.local.stage import opened
 
 HEAVY = ("scipy", "networkx", "numba", "llvmlite", "xarray", "pandas", "matplotlib", "h5py")
 

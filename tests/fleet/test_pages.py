@@ -22,16 +22,18 @@ from typing import Any, get_args
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet import events, frames, service
+from coopbandits.fleet import service
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
-from coopbandits.fleet.catalogue import CATALOGUE
-from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.client.exchange import ERRORS
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import api_context
+from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.storage import events
 
 from .api.running import ask, running
 from .api.stand_in import StandIn
@@ -39,6 +41,7 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
+PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/frames.py")
 KEY = "secret"
 
 
@@ -197,7 +200,7 @@ def test_the_table_of_events_is_that_of_the_journal() -> None:
 def test_the_table_of_reasons_is_that_of_the_protocol() -> None:
     table = text_after("fleet/protocol.md", "| reason | what was wrong").partition("\n\n")[0]
     listed = re.findall(r"`([a-z ]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
-    code = "".join((FLEET / file).read_text() for file in ("node.py", "gossip.py", "frames.py"))
+    code = "".join((FLEET / file).read_text() for file in PROTOCOL)
     used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\()"([a-z ]+)"'
     assert sorted(listed) == sorted(set(re.findall(used, code)))
 

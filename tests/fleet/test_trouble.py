@@ -8,7 +8,7 @@ import pytest
 
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.disk import MemoryDisk
+from coopbandits.fleet.storage.disk import MemoryDisk
 
 from .world import World
 
@@ -80,9 +80,9 @@ def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> N
     world.heal()
     for _ in range(3):
         world.step()
-    rounds = [world.node(agent).books.rounds for agent in world.graph]
+    rounds = [world.node(agent).replica.rounds for agent in world.graph]
     settle(world, 30)
-    assert min(world.node(agent).books.rounds for agent in world.graph) > max(rounds) + 10
+    assert min(world.node(agent).replica.rounds for agent in world.graph) > max(rounds) + 10
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
@@ -93,8 +93,8 @@ def test_own_totals_are_those_acknowledged_after_every_crash() -> None:
         world.step()
         world.crash(1, b"\x10\0\0\0torn")
         world.restart(1)
-    assert world.node(1).books.own_counts.sum() == 60
-    assert world.node(1).books.own_sums.sum() == 30.0
+    assert world.node(1).replica.own_counts.sum() == 60
+    assert world.node(1).replica.own_sums.sum() == 30.0
 
 
 def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
@@ -102,11 +102,11 @@ def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
     for _ in range(20):
         world.step()
     world.crash(2)
-    before = [node.books.rounds for node in world.nodes if node]
+    before = [node.replica.rounds for node in world.nodes if node]
     for _ in range(50):
         world.step()
     assert [
-        node.books.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)
+        node.replica.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)
     ] == [50] * 5
 
 
@@ -117,15 +117,15 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
     world.crash(2)
     for _ in range(20):
         world.step()
-    stalled = [node.books.rounds for node in world.nodes if node]
+    stalled = [node.replica.rounds for node in world.nodes if node]
     for word in dice(1, 30):
         assert world.pull(0, word, 0.5) is not None
         world.step()
-    assert [node.books.rounds for node in world.nodes if node] == stalled
-    known = world.node(0).books.agent.aggregation.estimate().counts.sum()
+    assert [node.replica.rounds for node in world.nodes if node] == stalled
+    known = world.node(0).replica.agent.aggregation.estimate().counts.sum()
     assert known > 0, "own rewards count at once, also while nothing is mixed"
     settle(world, 20)
-    assert min(world.node(agent).books.rounds for agent in world.graph) > max(stalled) + 10
+    assert min(world.node(agent).replica.rounds for agent in world.graph) > max(stalled) + 10
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
@@ -153,7 +153,7 @@ def lose_memory(world: World, agent: int) -> None:
     """Let an agent start with an empty disk."""
     world.crash(agent)
     world.disks[agent] = MemoryDisk()
-    world.births[agent] += 1 << 40
+    world.identity_words[agent] += 1 << 40
     world.restart(agent)
 
 
@@ -166,10 +166,10 @@ def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> N
         settle(world, 20)
         lose_memory(world, 2)
     settle(world, 20)
-    assert world.node(2).books.own_counts.sum() == 0
+    assert world.node(2).replica.own_counts.sum() == 0
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
-    estimate = world.node(0).books.agent.aggregation.estimate()
+    estimate = world.node(0).replica.agent.aggregation.estimate()
     assert estimate.num_agents == 8, "six, and two that are no more"
 
 
@@ -181,7 +181,7 @@ def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
     lose_memory(world, 2)
     settle(world, 20)
     assert "one of them has lost its memory; begin a new epoch" in caplog.text
-    assert max(world.node(agent).books.rounds for agent in world.graph) < 30
+    assert max(world.node(agent).replica.rounds for agent in world.graph) < 30
     assert world.pull(3, 7, 0.5) is not None, "choices and rewards go on"
 
 

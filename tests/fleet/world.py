@@ -11,10 +11,10 @@ import numpy as np
 
 from coopbandits.core.agent import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.assemble import make_node, open_books
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.disk import MemoryDisk
-from coopbandits.fleet.node import Node
+from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 
 START = 1_800_000_000.0
@@ -52,10 +52,13 @@ class World:
     """Agents, links that are up or down, bytes under way, and what was acknowledged."""
 
     def __init__(
-        self, cluster: ClusterConfig, graph: nx.Graph[int], births: Sequence[int] | None = None
+        self,
+        cluster: ClusterConfig,
+        graph: nx.Graph[int],
+        identity_words: Sequence[int] | None = None,
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, START
-        self.births = list(births or [(i + 1) << 16 | 1 for i in graph])
+        self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.disks = [MemoryDisk() for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -87,9 +90,11 @@ class World:
 
     def restart(self, agent: int, neighbors: Sequence[int] | None = None) -> None:
         config = self.config(agent, neighbors)
-        books = open_books(config, self.disks[agent], self.now, self.births[agent], number)
+        replica = open_replica(
+            config, self.disks[agent], self.now, self.identity_words[agent], number
+        )
         wire = Wire(self, agent)
-        self.nodes[agent] = make_node(config, books, wire, lambda: self.now, number)
+        self.nodes[agent] = make_node(config, replica, wire, lambda: self.now, number)
 
     def cut_link(self, one: int, other: int) -> None:
         self.cut.add((min(one, other), max(one, other)))
@@ -158,8 +163,8 @@ class World:
         node = self.nodes[agent]
         if node is None:
             return None
-        ticket, arm = node.books.choose(word, None, self.now)
-        node.books.observe(ticket, reward)
+        ticket, arm = node.replica.choose(word, None, self.now)
+        node.replica.observe(ticket, reward)
         self.acknowledged[arm] += reward
         self.acknowledged[len(self.cluster.arms) + arm] += 1.0
         return arm
@@ -167,12 +172,12 @@ class World:
     # What is known
 
     def totals(self, agent: int) -> Vector:
-        estimate = self.node(agent).books.agent.aggregation.estimate()
+        estimate = self.node(agent).replica.agent.aggregation.estimate()
         return np.concatenate([estimate.sums, estimate.counts])
 
     def shares(self) -> Vector:
         """Return what all hold together after the last round that all have ended."""
-        last = min(self.node(agent).books.rounds for agent in self.graph)
-        shares = [self.node(agent).books.shares()[last] for agent in self.graph]
+        last = min(self.node(agent).replica.rounds for agent in self.graph)
+        shares = [self.node(agent).replica.shares()[last] for agent in self.graph]
         total: Vector = np.sum(shares, axis=0)
         return total

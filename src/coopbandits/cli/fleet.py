@@ -46,7 +46,7 @@ def agent_command(
     if len(config) > 1:
         raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     read = read_config(config[0], now=time.time(), insecure=insecure)
-    raise typer.Exit(part("fleet.process").run_agent(read))
+    raise typer.Exit(part("fleet.process.main").run_agent(read))
 
 
 def _check(paths: list[Path], *, insecure: bool) -> int:
@@ -87,10 +87,10 @@ def fleet_command(
     out: Annotated[Path | None, typer.Option(help="folder that keeps all files")] = None,
 ) -> None:
     """Play a local fleet of real agents, through trouble, and prove that no reward is lost."""
-    local = part("fleet.local_fleet")
+    playing, read = part("fleet.local.playing"), part("fleet.local.settings")
     texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
-    durations = {key: local.parse_seconds(text) for key, text in texts.items() if text is not None}
-    settings = local.make_settings(
+    durations = {key: read.parse_seconds(text) for key, text in texts.items() if text is not None}
+    settings = read.make_settings(
         graph,
         means,
         sigma=sigma,
@@ -105,8 +105,8 @@ def fleet_command(
     from rich.console import Console  # agents do without it
 
     try:
-        outcome = local.play(settings, out, Console())
-    except local.FleetError as error:
+        outcome = playing.play(settings, out, Console())
+    except part("fleet.local.members").FleetError as error:
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
         raise typer.Exit(say("interrupted: all agents were stopped", 130)) from None
@@ -123,7 +123,7 @@ def init_command(
     force: Force = False,
 ) -> None:
     """Make an authority: ca.pem for all machines, ca-key.pem for none of them."""
-    _tell(part("fleet.certs").init_authority(folder, days=days, force=force))
+    _tell(part("fleet.identity.certs").init_authority(folder, days=days, force=force))
 
 
 @certs.command("issue")
@@ -135,7 +135,7 @@ def issue_command(
     force: Force = False,
 ) -> None:
     """Make a certificate and a key for every agent named."""
-    _tell(part("fleet.certs").issue(folder, ids, out, days=days, force=force))
+    _tell(part("fleet.identity.certs").issue(folder, ids, out, days=days, force=force))
 
 
 @certs.command("renew")
@@ -148,7 +148,7 @@ def renew_command(
 ) -> None:
     """Make new certificates for the keys whose certificates expire soon."""
     settings: Any = {"within_days": within_days, "everything": everything, "days": days}
-    _tell(part("fleet.certs").renew(folder, out, **settings))
+    _tell(part("fleet.identity.certs").renew(folder, out, **settings))
 
 
 def _tell(paths: list[Path]) -> None:

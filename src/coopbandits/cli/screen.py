@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coopbandits.core.errors import InputError
+from coopbandits.fleet.extra import part as part
 
 if TYPE_CHECKING:
     from coopbandits.sim import Sweep
@@ -32,16 +31,3 @@ def name_failures(done: Sweep) -> None:
         say(f"set aside: {cell}: {error}", 1)
     if done.failed:
         raise typer.Exit(1)
-
-
-def part(name: str) -> Any:
-    """Import a module that needs what a fleet needs; where a library of that is missing, say so."""
-    try:
-        return import_module(f"coopbandits.{name}")
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("coopbandits"):
-            raise
-        raise InputError(
-            f"{error.name} is not installed; install what a fleet needs with: "
-            "pip install 'coopbandits[fleet]'"
-        ) from error

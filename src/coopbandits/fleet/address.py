@@ -1,4 +1,4 @@
-"""Where a socket is: a host and port, or the path of a Unix socket."""
+"""Addresses of sockets: host and port, or the path of a Unix socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACE = re.compile(r"(\[(?P<six>[^\[\]]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>
 
 
 class Address(NamedTuple):
-    """A place in the network; port 0 lets the system choose one to listen on."""
+    """A host and port; port 0 lets the system choose one to listen on."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it can be reached from its own machine alone."""
+        """Whether only its own machine can reach it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:

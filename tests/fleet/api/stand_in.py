@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.fleet.catalogue import measured
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
@@ -18,6 +17,7 @@ from coopbandits.fleet.service import (
     TooManyTicketsError,
     UnknownTicketError,
 )
+from coopbandits.fleet.service.catalogue import measured
 
 
 class StandIn:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import NodeConfig, parse_config
 from coopbandits.fleet.config.explain import explain, find_warnings
+from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import NOW, REMOVED, made, spoiled
 

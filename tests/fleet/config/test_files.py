@@ -10,7 +10,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import files, parse_config
 from coopbandits.fleet.config.files import (
     api_context,
@@ -18,6 +17,7 @@ from coopbandits.fleet.config.files import (
     read_credentials,
     read_token,
 )
+from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import NOW, spoiled
 

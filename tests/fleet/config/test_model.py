@@ -8,9 +8,9 @@ import pytest
 from coopbandits import DDUCB, FloodTS
 from coopbandits.core.agent import LocalView
 from coopbandits.core.registry import EXAMPLES, POLICIES
-from coopbandits.fleet import frames
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.model import MODES, PROTOCOL_VERSION
+from coopbandits.fleet.protocol import frames
 
 from .sample import made
 

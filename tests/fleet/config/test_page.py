@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.assemble import LEARNING
 from coopbandits.fleet.config import ClusterConfig, NodeConfig, read
+from coopbandits.fleet.process.assemble import LEARNING
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {

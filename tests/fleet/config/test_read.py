@@ -10,7 +10,6 @@ import pytest
 from coopbandits import InputError
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.certs import init_authority, issue
 from coopbandits.fleet.config import (
     ClusterConfig,
     ConfigError,
@@ -21,6 +20,7 @@ from coopbandits.fleet.config import (
     write_config,
 )
 from coopbandits.fleet.config.model import MODES
+from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import GOOD, NOW, REMOVED, made
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import Credentials
+from coopbandits.fleet.identity.tls import Credentials
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.party import Witness

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import ALPN
+from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.transport import tcp
 from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.party import Witness

@@ -81,7 +81,7 @@ class Exhausted(socket.socket):
 def test_a_listener_takes_a_break_where_it_cannot_accept(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listening, "BREAK", 0.01)
+    monkeypatch.setattr(listening, "RETRY_SECONDS", 0.01)
 
     async def scenario() -> None:
         taken: asyncio.Queue[socket.socket] = asyncio.Queue()

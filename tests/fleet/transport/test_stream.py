@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from coopbandits.fleet.tls import reason_of
+from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.fleet.transport import stream as stream_module
 from coopbandits.fleet.transport.handshake import secured
 from coopbandits.fleet.transport.stream import RECORD, Stream
@@ -238,7 +238,7 @@ def test_what_came_before_a_reset_is_read(
     run: Run, secure: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop may call only once."""
-    monkeypatch.setattr(stream_module, "LOOK", 0.02)
+    monkeypatch.setattr(stream_module, "POLL_SECONDS", 0.02)
 
     async def scenario() -> None:
         async with connected(certificates, secure) as (_, listener, far):

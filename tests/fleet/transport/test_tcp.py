@@ -14,8 +14,8 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.certs import renew
-from coopbandits.fleet.tls import ALPN
+from coopbandits.fleet.identity.certs import renew
+from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.party import Witness

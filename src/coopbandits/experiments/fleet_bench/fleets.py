@@ -21,10 +21,10 @@ import numpy as np
 from coopbandits.experiments.fleet_bench.processes import Window, cpu_seconds, resident_megabytes
 from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local_fleet.ending import Ending
-from coopbandits.fleet.local_fleet.members import FleetError, Member
-from coopbandits.fleet.local_fleet.settings import Settings
-from coopbandits.fleet.local_fleet.stage import Stage, opened
+from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.members import FleetError, Member
+from coopbandits.fleet.local.settings import Settings
+from coopbandits.fleet.local.stage import Stage, opened
 
 WARM_SECONDS = 1.0
 STEP = 0.01

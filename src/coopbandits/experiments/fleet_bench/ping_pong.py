@@ -21,7 +21,7 @@ from coopbandits.experiments.fleet_bench.processes import Window
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import TlsFiles
 from coopbandits.fleet.config.files import read_credentials
-from coopbandits.fleet.frames import HEADER
+from coopbandits.fleet.protocol.frames import HEADER
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 PATIENCE = 120.0

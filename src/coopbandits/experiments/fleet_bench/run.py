@@ -19,8 +19,8 @@ from typing import Any
 from coopbandits.experiments.fleet_bench import fleets
 from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
 from coopbandits.experiments.fleet_bench.processes import Window, require_proc
-from coopbandits.fleet.local_fleet.layout import prepared
-from coopbandits.fleet.local_fleet.settings import Settings
+from coopbandits.fleet.local.layout import prepared
+from coopbandits.fleet.local.settings import Settings
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit
 from coopbandits.results.statistics import columns

@@ -1,4 +1,4 @@
-"""Answers to requests, and which error becomes which status."""
+"""Answers to requests, and the status of each error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 def accepted(message: object) -> Answer:
-    """Answer with what was asked for."""
+    """Answer with a result."""
     return Answer(200, msgspec.json.encode(message))
 
 
@@ -50,7 +50,7 @@ def refused(status: int, sentence: str, *headers: tuple[bytes, bytes]) -> Answer
 
 
 def failed(error: Exception) -> Answer:
-    """Answer with what a call raised."""
+    """Answer with the error that a call raised."""
     match error:
         case TooManyTicketsError():
             seconds = max(1, math.ceil(error.retry_after))

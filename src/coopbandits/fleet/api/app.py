@@ -1,7 +1,7 @@
-"""The API as an ASGI application: one table of paths, one way through for every request.
+"""The API as an ASGI application: one table of paths, one pipeline for every request.
 
-Eight fixed paths need no router. What a request passes is, in this order: token, path, method, size
-and content type of its body, then its endpoint, a plain function from bytes to an answer.
+Eight fixed paths need no router. A request is checked in this order: token, path, method, size and
+content type of its body. Then its endpoint is called, a plain function from bytes to an answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _decode_observe = msgspec.json.Decoder(ObserveRequest).decode
 
 
 class Endpoint(NamedTuple):
-    """What answers at a path."""
+    """The method and function behind a path."""
 
     method: str
     call: Callable[[bytes], Answer]
@@ -52,7 +52,7 @@ class Api:
     service : Service
         The agent.
     token : str, optional
-        What every request has to show as `Authorization: Bearer …`.
+        Required of every request as `Authorization: Bearer …`.
     public : collection of str
         Paths that need no token.
     """
@@ -86,30 +86,30 @@ class Api:
             await _send(send, answer)
 
     def choose(self, body: bytes) -> Answer:
-        """Hand out an option."""
+        """Choose an option."""
         allowed = _decode_choose(body).allowed if body else None
         return accepted(ChoiceAnswer(*self.service.choose(allowed)))
 
     def observe(self, body: bytes) -> Answer:
-        """Take in a reward."""
+        """Count a reward."""
         request = _decode_observe(body)
         return accepted(ReceiptAnswer(*self.service.observe(request.ticket, request.reward)))
 
     def arms(self, _: bytes) -> Answer:
-        """Tell what is known of every option."""
+        """Return an estimate of every option."""
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
 
     def health(self, _: bytes) -> Answer:
-        """Tell the agent's state."""
+        """Return the agent's state."""
         return accepted(self.service.health())
 
     def ready(self, _: bytes) -> Answer:
-        """Tell whether the agent can serve."""
+        """Return whether the agent can serve."""
         reason = self.service.ready()
         return accepted(ReadyAnswer(True)) if reason is None else refused(503, reason)
 
     def metrics(self, _: bytes) -> Answer:
-        """Tell what is measured, as Prometheus reads it."""
+        """Return all metrics in Prometheus' format."""
         return Answer(200, render(self.service.metrics(), self.meter), CONTENT_TYPE)
 
     def openapi(self, _: bytes) -> Answer:
@@ -127,7 +127,7 @@ class Api:
         return msgspec.json.encode(describe(arms, self.token is not None, self.public))
 
     def _refuse(self, path: str, method: str, headers: dict[bytes, bytes]) -> Answer | None:
-        """Return why a request cannot be answered, as far as its head tells."""
+        """Return an error if the request's head is enough to refuse it."""
         if not self._admits(path, headers):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             return refused(401, sentence, (b"www-authenticate", b"Bearer"))
@@ -148,7 +148,7 @@ class Api:
     async def _answer(
         self, path: str, headers: dict[bytes, bytes], receive: Receive
     ) -> Answer | None:
-        """Return what the endpoint says; None where the client hung up before it had asked."""
+        """Return the endpoint's answer; None if the client hung up before sending its body."""
         method, call = self.endpoints[path]
         body = await _read(receive) if method == "POST" else b""
         if body is None:
@@ -159,14 +159,14 @@ class Api:
         started = perf_counter()
         try:
             return call(body)
-        except Exception as error:  # whatever an agent raises is answered, and the next is served
+        except Exception as error:  # one failing request must not stop the server
             return failed(error)
         finally:
             self.meter.time(path, perf_counter() - started)
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """Return a body, not much more of it than is allowed; None where the client hung up."""
+    """Return a body, read only a little beyond the limit; None if the client hung up."""
     body = b""
     while len(body) <= MAX_BODY:
         message = await receive()

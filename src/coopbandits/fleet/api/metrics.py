@@ -1,6 +1,6 @@
-"""Metrics as Prometheus reads them: those of the agent, those of its API, those of the process.
+"""Metrics in Prometheus' format: of the agent, its API and the process.
 
-While requests are served, integers are counted up and nothing else; families are made when asked.
+Serving a request only increments integers; metric families are built when scraped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coopbandits.fleet.service import Metric
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
 PREFIX = "coopbandits_"
 
-# Seconds: an answer takes some tens of microseconds, and a disk that is slow shows at the far end.
+# In seconds. An answer takes tens of microseconds; a slow disk shows in the upper buckets.
 BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.1, 1.0)
 
 REQUESTS = ("http_requests_total", "Requests by path and status of the answer", ("path", "status"))
@@ -37,7 +37,7 @@ Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class Meter:
-    """Counts what the API answers."""
+    """Counts and times the API's answers."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
@@ -49,13 +49,13 @@ class Meter:
         self.requests[path, status] += 1
 
     def time(self, path: str, seconds: float) -> None:
-        """Count how long a call took, where that is of interest."""
+        """Record how long a call took, for paths with a histogram."""
         if path in self.durations:
             self.durations[path][bisect_left(BOUNDS, seconds)] += 1
             self.seconds[path] += seconds
 
     def families(self) -> Iterator[Family]:
-        """Yield what was counted."""
+        """Yield the counts and times as metric families."""
         name, text, labels = REQUESTS
         family = CounterMetricFamily(PREFIX + name, text, labels=labels)
         for (path, status), count in sorted(self.requests.items()):
@@ -69,7 +69,7 @@ class Meter:
 
 
 class Snapshot(Collector):
-    """What an agent and its API have measured, as families."""
+    """The metrics of an agent and its API at one moment."""
 
     def __init__(self, metrics: Sequence[Metric], meter: Meter) -> None:
         self.metrics, self.meter = metrics, meter

@@ -37,14 +37,14 @@ HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
     429: ("Retry-After", {"type": "integer", "minimum": 1}),
 }
 
-# A choice's ticket is what its reward is handed in with.
+# The ticket in a choice's answer goes into the request that hands in its reward.
 REWARD_LINK = {
     "reward": {"operationId": "observe", "requestBody": {"ticket": "$response.body#/ticket"}}
 }
 
 
 class Operation(NamedTuple):
-    """What can be asked at a path."""
+    """One operation of the API."""
 
     method: str
     path: str
@@ -153,7 +153,7 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
 
 
 def _content(kind: Any) -> dict[str, Any]:
-    """Return what a body is: a message of ours, or what is described already."""
+    """Return the content of a body: a reference to one of our messages, or as given."""
     if isinstance(kind, dict):
         return kind
     return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}

@@ -1,4 +1,4 @@
-"""Serves an API in a running event loop, by uvicorn without its signals, logs and processes."""
+"""Serves an API in a running event loop: uvicorn without its signals, logs and processes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ApiServer:
     service : Service
         The agent.
     place : Address or Path
-        Where to listen, a path being that of a Unix socket; port 0 takes a free one.
+        Where to listen; a path is a Unix socket, and port 0 picks a free port.
     token : str, optional
-        What every request has to show.
+        Required of every request.
     tls : ssl.SSLContext, optional
-        Serves HTTPS; one that requires certificates lets in only those who hold one.
+        Serves HTTPS; a context that requires certificates admits only clients that have one.
     public : collection of str
         Paths that need no token.
     """
@@ -54,7 +54,7 @@ class ApiServer:
 
     @property
     def address(self) -> str:
-        """Where it listens; once started, with the port that it got."""
+        """The address; once started, with the actual port."""
         return show_place(self._bound)
 
     async def start(self) -> None:
@@ -63,7 +63,7 @@ class ApiServer:
         Raises
         ------
         InputError
-            The address cannot be had, or would let in everybody.
+            The address cannot be used, or would be open to everybody.
         """
         certain = self.tls is not None and self.tls.verify_mode == ssl.CERT_REQUIRED
         made = await listen(self._wanted, protected=self.api.token is not None or certain)
@@ -74,10 +74,10 @@ class ApiServer:
         self._ticking = asyncio.create_task(self._server.main_loop())
 
     async def stop(self) -> None:
-        """Answer what was asked, close, and return; within some seconds at most."""
+        """Finish open requests and close, within a few seconds."""
         if self._server is None:
             return
-        release(self._bound)  # while it is ours: once closed, the next process may take its place
+        release(self._bound)  # before closing: afterwards the path may be another process's
         self._ticking.cancel()
         await asyncio.wait([self._ticking])
         cutting = asyncio.get_running_loop().call_later(GRACE, _cut_off, self._server)
@@ -87,7 +87,7 @@ class ApiServer:
 
 
 def _embedded(api: Api, tls: ssl.SSLContext | None) -> uvicorn.Server:
-    """Return a server that is started and stopped by hand, and so captures no signals."""
+    """Return a server that we start and stop ourselves, so that it captures no signals."""
     config = uvicorn.Config(
         api,
         http="httptools",
@@ -110,6 +110,6 @@ def _embedded(api: Api, tls: ssl.SSLContext | None) -> uvicorn.Server:
 
 
 def _cut_off(server: uvicorn.Server) -> None:
-    """Close on those who do not finish what they send, or do not read what they asked for."""
+    """Close connections of clients that neither finish their request nor read the answer."""
     for connection in list(server.server_state.connections):
         connection.transport.abort()

@@ -22,14 +22,14 @@ async def listen(place: Address | Path, *, protected: bool) -> socket.socket:
     Parameters
     ----------
     place : Address or Path
-        Where; port 0 takes a free one.
+        Where to listen; port 0 picks a free port.
     protected : bool
-        Whether callers have to prove who they are. If not, only this machine may call.
+        Whether clients must authenticate. If not, only this machine may connect.
 
     Raises
     ------
     InputError
-        The place is taken, cannot be had, or would be open to everybody.
+        The place is taken, cannot be used, or would be open to everybody.
     """
     try:
         if isinstance(place, Path):
@@ -56,7 +56,7 @@ def release(place: Address | Path) -> None:
 
 
 def _listen_tcp(family: int, target: tuple[Any, ...]) -> socket.socket:
-    # asyncio sends without delay only on sockets that name their protocol, and a delay is 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, 40 ms are lost.
     with _closed_on_failure(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(target)
@@ -68,7 +68,7 @@ def _listen_unix(path: Path) -> socket.socket:
     _remove_stale(path)
     with _closed_on_failure(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as made:
         made.bind(str(path))
-        path.chmod(UNIX_MODE)  # before anybody can connect, which takes `listen`
+        path.chmod(UNIX_MODE)  # before `listen`, so before anybody can connect
         made.listen(socket.SOMAXCONN)
     return made
 
@@ -83,7 +83,7 @@ def _closed_on_failure(made: socket.socket) -> Iterator[socket.socket]:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that is no more."""
+    """Remove the socket of a process that has ended."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise InputError(f"{path} exists and is no socket; choose another path or remove it")

@@ -1,4 +1,4 @@
-"""The client for programs on asyncio."""
+"""The client for asyncio programs."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableE
 
 
 class AsyncClient:
-    """Asks an agent as `Client` does, without blocking the event loop; tasks take turns.
+    """Like `Client`, without blocking the event loop; calls of several tasks take turns.
 
     Parameters
     ----------
     address : str
         `host:port` or `unix:/path` of the agent's API.
     token : str, optional
-        What the agent wants to be shown.
+        The token that the agent requires.
     timeout : float
-        Seconds that a call may take in all, once it is its turn.
+        Seconds a call may take in total, once it is its turn.
     tls : ssl.SSLContext, optional
         For an API that serves HTTPS.
     """
@@ -51,11 +51,11 @@ class AsyncClient:
     ) -> None:
         self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter, Wire] | None = None
 
     async def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an option to use now, one of `allowed` where that is given."""
+        """Return an option to use now, one of `allowed` if given."""
         return Choice(**await self._ask(choose_request(allowed)))
 
     async def observe(self, ticket: str, reward: float) -> Receipt:
@@ -63,7 +63,7 @@ class AsyncClient:
         return Receipt(**await self._ask(observe_request(ticket, reward)))
 
     async def arms(self) -> list[ArmEstimate]:
-        """Return what the agent knows of every option."""
+        """Return an estimate of every option."""
         return arms_in(await self._ask(Request("GET", "/arms")))
 
     async def health(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class AsyncClient:
         return await self._ask(Request("GET", "/health"))
 
     async def ready(self) -> str | None:
-        """Return None where the agent can serve, otherwise why not."""
+        """Return None if the agent can serve, otherwise the reason."""
         try:
             await self._ask(Request("GET", "/ready"))
         except (UnavailableError, UnreachableError) as error:
@@ -79,11 +79,11 @@ class AsyncClient:
         return None
 
     async def close(self) -> None:
-        """Close the connection; a further call opens another."""
+        """Close the connection; the next call opens a new one."""
         if self._connection is not None:
             _, writer, _ = self._connection
             self._connection = None
-            writer.transport.abort()  # nothing is under way that would be lost
+            writer.transport.abort()  # no request is in flight
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
@@ -99,7 +99,7 @@ class AsyncClient:
         await self.close()
 
     async def _ask(self, request: Request) -> dict[str, Any]:
-        async with self._turn:
+        async with self._lock:
             return unpack(await self._exchange(request), self.place)
 
     async def _exchange(self, request: Request) -> Reply:
@@ -126,7 +126,7 @@ class AsyncClient:
             while reply is None:
                 reply = wire.feed(await reader.read(65536))
         finally:
-            if reply is None or not wire.reusable:  # also where a call was cancelled
+            if reply is None or not wire.reusable:  # also after a cancelled call
                 await self.close()
         return reply
 

@@ -29,28 +29,28 @@ from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableE
 
 
 class Client:
-    """Asks an agent over one connection, which is kept and made anew where it broke.
+    """Talks to an agent over one connection, which is kept open and renewed if it breaks.
 
-    Every call may be made again without harm: a reward counts once, and a choice whose answer got
-    lost leaves a ticket that expires. So a call that finds the agent gone, as while it is being
-    restarted, tries again until `timeout`. Threads may share a client; their calls take turns.
+    Every call can be repeated safely: a reward counts once, and a choice whose answer got lost
+    leaves a ticket that expires. So while the agent is away, for example restarting, a call retries
+    until `timeout`. Threads may share a client; their calls take turns.
 
     Parameters
     ----------
     address : str
         `host:port` or `unix:/path` of the agent's API.
     token : str, optional
-        What the agent wants to be shown.
+        The token that the agent requires.
     timeout : float
-        Seconds that a call may take in all.
+        Seconds a call may take in total.
     tls : ssl.SSLContext, optional
         For an API that serves HTTPS.
 
     Raises
     ------
     UnreachableError
-        From every call, where no agent answered in time. What the agent refuses is raised as the
-        errors of `coopbandits.fleet.service`.
+        By any call, if no agent answered in time. Refusals of the agent are raised as the errors
+        of `coopbandits.fleet.service`.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Client:
     ) -> None:
         self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, timeout, tls
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._connection: tuple[socket.socket, Wire] | None = None
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an option to use now, one of `allowed` where that is given."""
+        """Return an option to use now, one of `allowed` if given."""
         return Choice(**self._ask(choose_request(allowed)))
 
     def observe(self, ticket: str, reward: float) -> Receipt:
@@ -74,7 +74,7 @@ class Client:
         return Receipt(**self._ask(observe_request(ticket, reward)))
 
     def arms(self) -> list[ArmEstimate]:
-        """Return what the agent knows of every option."""
+        """Return an estimate of every option."""
         return arms_in(self._ask(Request("GET", "/arms")))
 
     def health(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Client:
         return self._ask(Request("GET", "/health"))
 
     def ready(self) -> str | None:
-        """Return None where the agent can serve, otherwise why not."""
+        """Return None if the agent can serve, otherwise the reason."""
         try:
             self._ask(Request("GET", "/ready"))
         except (UnavailableError, UnreachableError) as error:
@@ -90,7 +90,7 @@ class Client:
         return None
 
     def close(self) -> None:
-        """Close the connection; a further call opens another."""
+        """Close the connection; the next call opens a new one."""
         if self._connection is not None:
             self._connection[0].close()
             self._connection = None
@@ -107,7 +107,7 @@ class Client:
         self.close()
 
     def _ask(self, request: Request) -> dict[str, Any]:
-        with self._turn:
+        with self._lock:
             return unpack(self._exchange(request), self.place)
 
     def _exchange(self, request: Request) -> Reply:
@@ -132,7 +132,7 @@ class Client:
                 connection.settimeout(_left(deadline))
                 reply = wire.feed(connection.recv(65536))
         finally:
-            if reply is None or not wire.reusable:  # also where a call was interrupted
+            if reply is None or not wire.reusable:  # also after an interrupted call
                 self.close()
         return reply
 

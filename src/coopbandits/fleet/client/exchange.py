@@ -1,4 +1,4 @@
-"""What both clients share: HTTP without sockets, and what answers mean.
+"""What both clients share: HTTP without sockets, and the meaning of answers.
 
 A `Wire` turns a request into bytes and bytes into a reply; the clients move the bytes.
 """
@@ -27,7 +27,7 @@ from coopbandits.fleet.service import (
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
-# What a connection may fail with, and a new one mends where the agent was only restarted.
+# Failures of a connection that a new one repairs if the agent was only restarted.
 BROKEN = (OSError, EOFError, h11.RemoteProtocolError)
 
 ERRORS: dict[int, type[InputError]] = {
@@ -42,7 +42,7 @@ class UnreachableError(ConnectionError):
 
 
 class Request(NamedTuple):
-    """What is asked."""
+    """An HTTP request."""
 
     method: str
     path: str
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came back."""
+    """An HTTP response."""
 
     status: int
     headers: dict[bytes, bytes]
@@ -58,14 +58,14 @@ class Reply(NamedTuple):
 
 
 class Wire:
-    """The HTTP of one connection.
+    """The HTTP state of one connection.
 
     Parameters
     ----------
     place : Address or Path
-        Where it leads to.
+        Where it is connected to.
     token : str, optional
-        What is shown with every request.
+        Sent with every request.
     """
 
     def __init__(self, place: Address | Path, token: str | None) -> None:
@@ -91,7 +91,7 @@ class Wire:
         return b"".join(self._http.send(event) or b"" for event in events)
 
     def feed(self, data: bytes) -> Reply | None:
-        """Take in some bytes, none at the end of the connection; return a reply that is whole."""
+        """Take received bytes, b"" at the end of the connection; return a reply once complete."""
         self._http.receive_data(data)
         while True:
             match self._http.next_event():
@@ -114,31 +114,31 @@ class Wire:
 
 
 def choose_request(allowed: Sequence[str] | None) -> Request:
-    """Ask for an option."""
+    """Return the request for an option."""
     body = b"" if allowed is None else msgspec.json.encode({"allowed": list(allowed)})
     return Request("POST", "/choose", body)
 
 
 def observe_request(ticket: str, reward: float) -> Request:
-    """Hand in a reward."""
+    """Return the request that hands in a reward."""
     if not math.isfinite(reward):
         raise InputError(f"a reward must be a finite number, got {reward!r}")
     return Request("POST", "/observe", msgspec.json.encode({"ticket": ticket, "reward": reward}))
 
 
 def arms_in(content: dict[str, Any]) -> list[ArmEstimate]:
-    """Return the options in an answer."""
+    """Return the estimates in an answer."""
     return [ArmEstimate(**_with_interval(arm)) for arm in content["arms"]]
 
 
 def _with_interval(arm: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no tuples."""
+    """Return an arm with its interval as a tuple, which JSON does not have."""
     interval = arm["confidence"]
     return {**arm, "confidence": interval and tuple(interval)}
 
 
 def unpack(reply: Reply, place: Address | Path) -> dict[str, Any]:
-    """Return what an agent answered, or raise what it refused with."""
+    """Return an agent's answer, or raise the error that it refused with."""
     content = _content(reply, place)
     if reply.status == HTTPStatus.OK:
         return content
@@ -151,7 +151,7 @@ def unpack(reply: Reply, place: Address | Path) -> dict[str, Any]:
 
 
 def unreachable(place: Address | Path, timeout: float, cause: BaseException) -> UnreachableError:
-    """Return the error for an agent that gave no answer in time."""
+    """Return the error for an agent that did not answer in time."""
     reason = str(cause) or type(cause).__name__
     return UnreachableError(
         f"no agent answered at {show_place(place)} within {timeout:g} s ({reason}); is it running "
@@ -160,7 +160,7 @@ def unreachable(place: Address | Path, timeout: float, cause: BaseException) -> 
 
 
 def pauses() -> Iterator[float]:
-    """Yield how long to wait before each further attempt; the first may find a connection stale."""
+    """Yield the pause before each retry; the first is 0, as the kept connection may be stale."""
     yield 0.0
     pause = FIRST_PAUSE
     while True:

@@ -1,4 +1,4 @@
-"""Several configurations side by side, and whether the two ends of every link agree."""
+"""Compares configurations: cluster settings must be equal, and both ends of a link agree."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from coopbandits.fleet.config.read import load, parse_config
 def compare_files(
     paths: Sequence[Path], *, now: float, insecure: bool = False
 ) -> tuple[str, list[str]]:
-    """Return what several files have in common in words, and what is wrong with them.
+    """Return a summary of several files, and a sentence for each problem.
 
-    Certificates and tokens are not looked at, since they lie on the machines of the agents.
+    Certificates and tokens are not checked, since they are on the agents' machines.
     """
     nodes: dict[str, NodeConfig] = {}
     problems: list[str] = []
@@ -43,7 +43,7 @@ def _summary(nodes: Mapping[str, NodeConfig]) -> str:
 
 
 def compare(nodes: Mapping[str, NodeConfig]) -> Iterator[str]:
-    """Yield a sentence for everything on which configurations, by their files, do not agree."""
+    """Yield a sentence for every disagreement between configurations, given by file."""
     owners: dict[str, str] = {}
     for path, node in nodes.items():
         first = next(iter(nodes))

@@ -1,4 +1,4 @@
-"""Settings that are right one by one, and wrong together."""
+"""Checks of settings that are valid one by one but contradict each other."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
-from coopbandits.fleet.names import agent_number
+from coopbandits.fleet.identity.names import agent_number
 
 LONGEST_SOCKET = 103
-"""Bytes of a Unix socket's path that every system takes."""
+"""The longest path of a Unix socket, in bytes, that every system accepts."""
 
 
 def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> Iterator[str]:
-    """Yield a sentence for everything that does not fit together."""
+    """Yield a sentence for every contradiction."""
     cluster = config.cluster
     if cluster.epoch > now:
         start = datetime.fromtimestamp(cluster.epoch, UTC).isoformat()
@@ -90,7 +90,7 @@ def _names(config: NodeConfig) -> Iterator[str]:
 
 
 def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
-    """Refuse to talk without TLS, save on one machine and when told so."""
+    """Refuse links without TLS, except on one machine with --insecure."""
     if config.tls is not None:
         return
     if not insecure:
@@ -110,7 +110,7 @@ def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
 
 
 def _api(config: NodeConfig) -> Iterator[str]:
-    """Refuse to serve everybody: the API is off this machine only with a token or with TLS."""
+    """Refuse an API that others can reach without a token or client certificates."""
     place = config.api
     if not isinstance(place, Address):
         if len(bytes(place)) > LONGEST_SOCKET:

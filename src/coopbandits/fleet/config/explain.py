@@ -1,4 +1,4 @@
-"""What a configuration means, in words, for those who are about to start an agent with it."""
+"""Explains a configuration in words before an agent is started with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DURABILITIES_IN_WORDS = {
 
 
 def explain(config: NodeConfig, now: float) -> str:
-    """Return a table of what an agent will do, and warnings."""
+    """Return a table of what the agent will do, with warnings."""
     rows = list(_rows(config, now))
     width = max(len(head) for head, _ in rows)
     lines = [f"{head:<{width}}  {text}" for head, text in rows]
@@ -80,7 +80,7 @@ def _api(config: NodeConfig) -> str:
 
 
 def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
-    """Yield a sentence for everything that works, and may not be what was wanted."""
+    """Yield a sentence for everything that works but may not be intended."""
     cluster = config.cluster
     if not config.neighbors:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"

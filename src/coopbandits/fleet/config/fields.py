@@ -1,6 +1,6 @@
-"""Readers of single values: each returns what a configuration holds, or says what is accepted.
+"""Readers of single values: each checks and converts one, or says what is accepted.
 
-A reader is given the words for what it reads (``[node] id``) and the value in the file.
+A reader takes the name of what it reads (``[node] id``) and the value from the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import POLICIES, parse_policy
 from coopbandits.fleet.address import UNIX, Address, parse_address
 from coopbandits.fleet.config.model import MODES
-from coopbandits.fleet.names import NODE_ID
+from coopbandits.fleet.identity.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
 
@@ -30,7 +30,7 @@ DURABILITIES = ("process", "power")
 
 
 def node_id(what: str, value: Any) -> str:
-    """Read an agent's name, which stands in its certificate."""
+    """Read an agent's id, which is also the name in its certificate."""
     if not isinstance(value, str) or not NODE_ID.fullmatch(value):
         raise InputError(
             f"{what} is {value!r}; it must be a name such as 'shop-1': 1 to 63 characters a-z, "
@@ -40,7 +40,7 @@ def node_id(what: str, value: Any) -> str:
 
 
 def name(what: str, value: Any) -> str:
-    """Read a name that people gave."""
+    """Read a free-form name."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{what} is {value!r}; it must be a name in quotes, on one line")
     if len(value) > 100:
@@ -119,7 +119,7 @@ def count(what: str, value: Any) -> int:
 
 
 def num_agents(what: str, value: Any) -> int | str:
-    """Read N, or the wish to have it estimated."""
+    """Read N, or "estimate"."""
     if value == "estimate":
         return "estimate"
     if isinstance(value, str):
@@ -128,7 +128,7 @@ def num_agents(what: str, value: Any) -> int | str:
 
 
 def lambda_bound(what: str, value: Any) -> float | str:
-    """Read a bound on λ, or the wish to have it estimated."""
+    """Read a bound on λ, or "estimate"."""
     if value == "estimate":
         return "estimate"
     if isinstance(value, str):
@@ -144,21 +144,21 @@ def flag(what: str, value: Any) -> bool:
 
 
 def durability(what: str, value: Any) -> str:
-    """Read what no reward may be lost by."""
+    """Read which failures rewards must survive."""
     if value not in DURABILITIES:
         raise unknown_name(what, str(value), DURABILITIES)
     return str(value)
 
 
 def path(what: str, value: Any) -> Path:
-    """Read a path; the caller puts a relative one beside the file."""
+    """Read a path; the caller resolves a relative one against the file's folder."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise InputError(f"{what} is {value!r}; it must be a path in quotes")
     return Path(value)
 
 
 def address(what: str, value: Any) -> Address:
-    """Read where somebody listens."""
+    """Read an address to dial."""
     found = listen_address(what, value)
     if found.port == 0:
         raise InputError(f"{what} is {value!r}; it must name the port, from 1 to 65535")
@@ -166,7 +166,7 @@ def address(what: str, value: Any) -> Address:
 
 
 def listen_address(what: str, value: Any) -> Address:
-    """Read where to listen; port 0 lets the system choose."""
+    """Read an address to listen on; port 0 lets the system choose."""
     try:
         return parse_address(value if isinstance(value, str) else "")
     except InputError:
@@ -177,7 +177,7 @@ def listen_address(what: str, value: Any) -> Address:
 
 
 def api_address(what: str, value: Any) -> Address | Path:
-    """Read where the application reaches its agent: host:port, or unix:path."""
+    """Read the address of the API: host:port, or unix:path."""
     if isinstance(value, str) and value.startswith(UNIX):
         return path(what, value.removeprefix(UNIX))
     return listen_address(what, value)

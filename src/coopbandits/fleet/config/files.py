@@ -1,4 +1,4 @@
-"""The files that a configuration names: certificates, keys and tokens, tried before the start."""
+"""The files that a configuration names: certificates, keys and tokens, checked at start."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 
 LEAST_TOKEN = 16
-"""Characters of a token that nobody guesses."""
+"""The shortest token accepted, in characters."""
 
 
 def find_bad_files(config: NodeConfig) -> Iterator[str]:
-    """Yield a sentence for everything with which an agent could not start."""
+    """Yield a sentence for everything that would keep an agent from starting."""
     if config.uvloop and find_spec("uvloop") is None:
         yield "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
     if config.token_file is not None:
@@ -37,7 +37,7 @@ def _problem(check: Callable[..., Any], *arguments: Any) -> Iterator[str]:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file that not everybody may read."""
+    """Return the token in a file; refuse one that everybody may read."""
     token = _read_secret(path).decode("utf-8", errors="replace").strip()
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InputError(
@@ -48,20 +48,20 @@ def read_token(path: Path) -> str:
 
 
 def read_credentials(node_id: str, files: TlsFiles) -> Credentials:
-    """Return what neighbours know a node by; refuse a key that everybody may read."""
+    """Return a node's credentials; refuse a key that everybody may read."""
     _read_secret(files.key)
     return Credentials(node_id, *files)
 
 
 def api_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return the TLS of an API that serves those with a certificate of the authority alone."""
+    """Return TLS for an API that only serves clients with a certificate of the authority."""
     _read_secret(files.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     try:
         context.load_verify_locations(files.ca)
-        # A password is asked for at the terminal unless one is given; none is right by accident.
+        # Without a password OpenSSL would prompt at the terminal; "" makes it fail instead.
         context.load_cert_chain(files.certificate, files.key, password="")
     except OSError as error:
         names = ", ".join(map(str, files))

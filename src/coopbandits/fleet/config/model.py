@@ -1,4 +1,4 @@
-"""What an agent's configuration holds, once it has been read and checked."""
+"""An agent's configuration after reading and checking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 PROTOCOL_VERSION = 1
-"""Version of frames and hashes: agents of another one do not understand each other."""
+"""Version of frames and hashes; agents of different versions cannot talk to each other."""
 
 MODES = {
     "flood-ts": "robust",
@@ -36,7 +36,7 @@ API = Address("127.0.0.1", 8400)
 
 
 class TlsFiles(NamedTuple):
-    """Files in PEM format: whom to trust, who one is, and the proof of it."""
+    """Files in PEM format: the trusted authority, the own certificate, and its key."""
 
     ca: Path
     certificate: Path
@@ -45,14 +45,14 @@ class TlsFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """What all agents of a cluster must agree upon.
+    """Settings that must be equal on all agents of a cluster.
 
     Attributes
     ----------
     name : str
         Its name.
     epoch : int
-        When learning began, in seconds since 1970; a new one means to forget and start anew.
+        Start of learning, in seconds since 1970; a new epoch starts from scratch.
     arms : tuple of str
         The options to choose from.
     policy : str
@@ -62,15 +62,15 @@ class ClusterConfig:
     sigma : float or None
         σ of the rewards, in their own unit. At least one of the two is given.
     num_agents : int, "estimate" or None
-        N, where the policy needs it.
+        N, if the policy needs it.
     lambda_bound : float, "estimate" or None
-        An upper bound on λ, where the policy needs it.
+        An upper bound on λ, if the policy needs it.
     rounds_per_second : float
         The pace of gossip.
     max_pulls_per_second : float
-        What one agent can do at most; those who claim more are not believed.
+        The most one agent can do; larger claims are not believed.
     max_agents : int
-        How many agents there can be at most.
+        The most agents there can be.
     """
 
     name: str
@@ -86,7 +86,7 @@ class ClusterConfig:
     max_agents: int = 1000
 
     def policy_object(self) -> Policy:
-        """Return the policy, set to estimate what is to be estimated."""
+        """Return the policy, with "estimate" passed on where configured."""
         policy: Any = parse_policy(self.policy)
         asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
@@ -100,22 +100,22 @@ class ClusterConfig:
 
     @property
     def told_num_agents(self) -> int | None:
-        """Return N for the agent's view; None where it is estimated or not needed."""
+        """Return N for the agent's view; None if it is estimated or not needed."""
         return None if isinstance(self.num_agents, str) else self.num_agents
 
     @property
     def told_lambda_bound(self) -> float | None:
-        """Return the bound for the agent's view; None where it is estimated or not needed."""
+        """Return the bound for the agent's view; None if it is estimated or not needed."""
         return None if isinstance(self.lambda_bound, str) else self.lambda_bound
 
     @property
     def scale(self) -> RewardScale:
-        """Return how rewards reach the agent, and its σ."""
+        """Return the map from rewards to the agent's scale, with σ."""
         return reward_scale(self.reward_range, self.sigma)
 
     @property
     def hash(self) -> str:
-        """Return a digest of all of it, in hexadecimal; equal where agents can work together."""
+        """Return a hexadecimal digest of all settings; agents compare it when they meet."""
         content = {"protocol": PROTOCOL_VERSION, **asdict(self)}
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
@@ -128,21 +128,21 @@ class NodeConfig:
     Attributes
     ----------
     cluster : ClusterConfig
-        What is the same everywhere.
+        Settings shared by all agents.
     id : str
         The agent's name, as in its certificate.
     journal : Path
-        Where its memory is kept.
+        Folder of its journal.
     neighbors : dict of str to Address
-        Whom it talks to, by id.
+        Addresses of its neighbours, by id.
     listen : Address
         Where neighbours reach it.
     durability : {"process", "power"}
-        What no reward is lost by: the death of the process, or also that of the machine.
+        Failures that acknowledged rewards survive: a process crash, or power loss too.
     api : Address or Path
-        Where the application reaches it; a path is that of a Unix socket.
+        Where the application reaches it; a path is a Unix socket.
     token_file : Path or None
-        Holds what the application must present.
+        Holds the token that the application must present.
     ticket_lifetime : float
         Seconds until a ticket expires.
     max_open_tickets : int
@@ -152,9 +152,9 @@ class NodeConfig:
     uvloop : bool
         Whether to use uvloop's event loop.
     tls : TlsFiles or None
-        For the links between agents; None among agents of one machine that were told so.
+        For links between agents; None only on one machine with --insecure.
     api_tls : TlsFiles or None
-        For applications, which then must show a certificate.
+        For the API; applications must then present a certificate.
     """
 
     cluster: ClusterConfig

@@ -4,7 +4,7 @@
 
     [cluster]                          # the same on all nodes
     name = "shop"
-    epoch = 2026-01-31T12:00:00Z       # start of learning; another one means to start anew
+    epoch = 2026-01-31T12:00:00Z       # start of learning; a new epoch starts from scratch
     arms = ["red", "green", "blue"]
     reward_range = [0.0, 1.0]
 
@@ -22,7 +22,7 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig` and `NodeConfig` list all keys. What is wrong is told together, one sentence each.
+`ClusterConfig` and `NodeConfig` list all keys. All problems are reported at once, a sentence each.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ OPTIONAL = {
 
 
 class ConfigError(InputError):
-    """A configuration that cannot be used: one sentence per problem, each on a line.
+    """A configuration that cannot be used: one sentence per problem, one per line.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class ConfigError(InputError):
 
 
 def read_config(path: str | Path, *, now: float, insecure: bool = False) -> NodeConfig:
-    """Read a file and look at the files that it names, as an agent does when it starts.
+    """Read a file and check the files that it names, as an agent does when it starts.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
     now : float
         The time, in seconds since 1970.
     insecure : bool
-        Accept a file without [tls], where nobody on another machine can be reached.
+        Accept a file without [tls], if all addresses are on this machine.
     """
     config = parse_config(load(path), path, now=now, insecure=insecure)
     problems = list(find_bad_files(config))
@@ -114,7 +114,7 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
 
 
 def load(path: str | Path) -> dict[str, Any]:
-    """Return what a TOML file says."""
+    """Parse a TOML file."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -128,7 +128,7 @@ def load(path: str | Path) -> dict[str, Any]:
 def parse_config(
     data: Mapping[str, Any], path: str | Path, *, now: float, insecure: bool = False
 ) -> NodeConfig:
-    """Make a configuration of what a file says; `path` is where that file lies."""
+    """Return the configuration in parsed TOML; relative paths start at the folder of `path`."""
     found = _Tables(data, Path(path).absolute().parent)
     cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
@@ -145,7 +145,7 @@ def parse_config(
 
 
 class _Tables:
-    """The tables of a file, read key by key; what is wrong with them is collected."""
+    """The tables of a file, read key by key; problems are collected."""
 
     def __init__(self, data: Mapping[str, Any], folder: Path) -> None:
         self.data, self.folder = data, folder
@@ -154,11 +154,11 @@ class _Tables:
         ]
 
     def table(self, name: str, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
-        """Return the values of one table by their keys, those left out with a default apart."""
+        """Return the values given in one table, by key."""
         return self._values(f"[{name}]", self.data.get(name, {}), readers)
 
     def tls(self, name: str) -> TlsFiles | None:
-        """Return the files that a table names, None where there is no such table."""
+        """Return the files that a table names; None if there is no such table."""
         values = self.table(name, TLS) if name in self.data else {}
         return TlsFiles(**values) if len(values) == len(TLS) else None
 

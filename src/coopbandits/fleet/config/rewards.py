@@ -1,4 +1,4 @@
-"""Rewards as an application tells them, and as an agent sees them."""
+"""Maps rewards between the application's scale and the agent's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from coopbandits.core.errors import InputError
 
 
 class RewardScale(NamedTuple):
-    """A map of the declared range onto [0, 1]; without a range rewards stay as they are.
+    """Maps the declared range onto [0, 1]; without a range rewards are unchanged.
 
     Attributes
     ----------
     low, high : float
-        The declared range, (0, 1) where there is none.
+        The declared range, or (0, 1).
     bounded : bool
-        Whether there is one; rewards outside are refused.
+        Whether a range is declared; rewards outside are refused.
     sigma : float
         σ on the agent's scale.
     """
@@ -40,17 +40,17 @@ class RewardScale(NamedTuple):
         return (reward - self.low) / (self.high - self.low)
 
     def reward(self, unit: float) -> float:
-        """Return what a value on the agent's scale is to the application."""
+        """Return a value of the agent's scale on the application's."""
         return self.low + unit * (self.high - self.low)
 
     def interval(self, middle: float, half: float) -> tuple[float, float]:
-        """Return an interval on the agent's scale as rewards, cut off where none can be."""
+        """Return an interval of the agent's scale as rewards, clipped to the range."""
         ends = self.reward(middle - half), self.reward(middle + half)
         return (max(self.low, ends[0]), min(self.high, ends[1])) if self.bounded else ends
 
 
 def reward_scale(reward_range: tuple[float, float] | None, sigma: float | None) -> RewardScale:
-    """Return the scale of what was declared, a range, σ or both.
+    """Return the scale for a declared range, σ or both.
 
     Rewards in [0, 1] have a variance proxy of at most 1/4, whatever their distribution (Hoeffding).
     """

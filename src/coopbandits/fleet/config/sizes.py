@@ -1,4 +1,4 @@
-"""What an agent will send and hold, estimated before it starts."""
+"""Estimates of an agent's traffic and memory before it starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TICKET_MB = 0.0005
 
 
 class MessageSize(NamedTuple):
-    """Values in a message: usually, at most, and when that is."""
+    """Values in a message: usually, at most, and when it is that many."""
 
     usual: int
     most: int
@@ -30,7 +30,7 @@ class MessageSize(NamedTuple):
 
 
 def message_size(cluster: ClusterConfig) -> MessageSize:
-    """Return how many values the policy's messages have."""
+    """Return the number of values in the policy's messages."""
     policy: Any = cluster.policy_object()
     totals = 2 * len(cluster.arms)
     if isinstance(policy, DDUCB):
@@ -55,13 +55,13 @@ def _staged_size(policy: DDUCB, totals: int, max_agents: int) -> MessageSize:
 
 
 def bytes_per_second(cluster: ClusterConfig, values: int) -> float:
-    """Return what messages of so many values cost per neighbour and direction."""
+    """Return the traffic of messages with this many values, per neighbour and direction."""
     return cluster.rounds_per_second * (OVERHEAD + 8 * values)
 
 
 def memory_mb(config: NodeConfig) -> float:
-    """Return about how much memory the process will take, in megabytes."""
+    """Return the approximate memory of the process, in megabytes."""
     largest = 8 * message_size(config.cluster).most / 1e6
-    # A message is held as values and as bytes, both when it is sent and when it has come.
+    # A message is held both as values and as bytes, when sent and when received.
     links = (LINK_MB + 4 * largest) * len(config.neighbors)
     return PROCESS_MB + links + TICKET_MB * config.max_open_tickets

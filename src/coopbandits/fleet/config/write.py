@@ -1,4 +1,4 @@
-"""Configuration as TOML text: what `tomllib` reads and the standard library does not write."""
+"""Writes a configuration as TOML, which the standard library can only read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coopbandits.core.errors import InputError
 
 
 def write_config(tables: Mapping[str, Any]) -> str:
-    """Return the text of tables, and of lists of tables, of plain values.
+    """Return TOML for tables, and lists of tables, of plain values.
 
     ``{"node": {"id": "a"}, "neighbors": [{"id": "b"}]}`` becomes ``[node]`` and ``[[neighbors]]``.
     """
@@ -27,7 +27,7 @@ def write_config(tables: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, str | Path):
-        # TOML's escapes are those of JSON, save that it wants one for this character as well.
+        # TOML's escapes are those of JSON, but it also requires one for DEL.
         return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()

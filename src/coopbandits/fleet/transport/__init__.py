@@ -1,12 +1,10 @@
-"""The seam between the protocol and the network: one link per neighbour, made of bytes in order.
+"""The interface between protocol and network: one ordered byte stream per neighbour.
 
-A transport connects an agent with its neighbours, and keeps trying. Whoever is at the other end of
-a link that is up is the neighbour of that id and nobody else: proving that is the transport's work.
-A link carries bytes in order, or breaks; a new one starts afresh. What bytes mean is not its
-business.
+A transport connects an agent with its neighbours, and keeps trying. It proves that the other end of
+a link that is up is the neighbour of that id. A link carries bytes in order, or breaks; a new one
+starts from scratch. A transport does not know what the bytes mean.
 
-All methods and all events run in one event loop; no method waits for the network, save for `start`
-and `stop`.
+All methods and events run in one event loop; only `start` and `stop` wait for the network.
 """
 
 from __future__ import annotations
@@ -16,22 +14,22 @@ from typing import Protocol
 
 
 class LinkEvents(Protocol):
-    """What a transport tells, in this order per link: up, received any number of times, down."""
+    """Callbacks of a transport, per link in this order: up, received any number of times, down."""
 
     def link_up(self, peer: str) -> None:
         """A neighbour can be sent to from now on."""
 
     def received(self, peer: str, data: bytes) -> None:
-        """Some bytes have arrived, cut anywhere."""
+        """Some bytes have arrived, split anywhere."""
 
     def link_down(self, peer: str, reason: str) -> None:
         """The link broke or was closed; what was sent last may not have arrived."""
 
     def refused(self, who: str, reason: str) -> None:
-        """A connection came to nothing: a stranger, a wrong certificate, a neighbour that hung up.
+        """A connection failed: a stranger, a wrong certificate, a neighbour that hung up.
 
-        `who` is an id where one was proved, otherwise an address. Silence (nobody listening) is
-        no refusal.
+        `who` is an id if one was proved, otherwise an address. If nobody listens at an address,
+        that is no refusal.
         """
 
 
@@ -46,14 +44,14 @@ class Transport(ABC):
     def send(self, peer: str, data: bytes) -> bool:
         """Hand bytes to a link that is up.
 
-        Returns False where there is none, or where so much waits to be sent that the link is closed
+        Returns False if there is none, or if so many bytes are queued that the link is closed
         instead; `link_down` then follows.
         """
 
     @abstractmethod
     def drop(self, peer: str, reason: str) -> None:
-        """Close a link, which leads to `link_down`; it is dialled again after a pause."""
+        """Close a link, which causes `link_down`; it is dialled again after a pause."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Close all, and return once nothing is left running."""
+        """Close everything, and return once nothing is running."""

@@ -1,9 +1,9 @@
-"""One connection, from the proof of who is there to its end.
+"""One connection, from proving who is at the other end until it closes.
 
-The end that dials waits for one byte, which the other one sends when it knows whom it talks to and
-wants to. A handshake of TLS 1.3 is over for the dialling end before its certificate has been looked
-at, so without that byte it would take a refusal for a link that came and went. Without TLS, the
-dialling end sends its id first, as one byte of length and the id.
+The dialling end waits for one byte, which the other end sends once it has accepted the dialler. In
+TLS 1.3 the handshake is over for the dialling end before its certificate has been checked, so
+without that byte it would mistake a refusal for a link that came up and broke. Without TLS, the
+dialling end first sends its id, preceded by its length as one byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import socket
 import ssl
 from typing import Protocol
 
-from coopbandits.fleet.tls import ALPN, peer_name, reason_of
+from coopbandits.fleet.identity.tls import ALPN, peer_name, reason_of
 from coopbandits.fleet.transport import LinkEvents
 from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.timing import Timing
@@ -23,16 +23,16 @@ CLOSED = "the neighbour closed the link"
 
 
 class Links(Protocol):
-    """What a connection needs of the transport that it belongs to."""
+    """What a connection needs of its transport."""
 
     node: str
     timing: Timing
     events: LinkEvents
     connections: set[Connection]
-    """Those that are open."""
+    """The open connections."""
 
     def objection(self, dialler: str) -> str | None:
-        """Return why somebody who dials is not welcome; None where they are."""
+        """Return why a dialler is refused; None if it is accepted."""
 
     def begin(self, connection: Connection) -> None:
         """Make a connection the link to its peer."""
@@ -42,7 +42,7 @@ class Links(Protocol):
 
 
 class Connection:
-    """Bytes to and from one end, whose id is known once the connection is up.
+    """A connection to one peer, whose id is known once it is up.
 
     Parameters
     ----------
@@ -51,16 +51,16 @@ class Connection:
     address : str
         Where the other end is.
     peer : str or None
-        Who was dialled; None for an end that dialled us.
+        The id that was dialled; None if the other end dialled us.
 
     Attributes
     ----------
     settled : Event
-        The link is up or will never be.
+        The link is up, or has failed for good.
     ended : Event
-        The link is down, or was never up.
+        The link is down, or never came up.
     lost : Event
-        Nothing is left of the connection.
+        The socket is closed.
     """
 
     def __init__(self, links: Links, address: str, peer: str | None) -> None:
@@ -77,7 +77,7 @@ class Connection:
         self._reason = ""
 
     def open(self, sock: socket.socket) -> None:
-        """Begin to talk: look at the certificate, or say who dials."""
+        """Start: check the certificate or, without TLS, send the own id."""
         self.stream = Stream(sock, self)
         self.links.connections.add(self)
         if isinstance(sock, ssl.SSLSocket):
@@ -113,7 +113,7 @@ class Connection:
         self.links.begin(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what a link brings; before that, hear who dials or that we are welcome."""
+        """Pass on received bytes; before the link is up, wait for the dialler's id or a welcome."""
         if self.closing:
             return
         if self.up:
@@ -121,7 +121,7 @@ class Connection:
                 self.links.events.received(self.peer, data)
             except Exception:
                 self.abort("what it sent could not be handled")
-                raise  # to the event loop's log
+                raise  # the event loop logs it
         elif self.dialled:
             self._hear_welcome(data)
         else:
@@ -143,7 +143,7 @@ class Connection:
         return None
 
     def refuse(self, reason: str) -> None:
-        """Give up a connection that is not up; whoever waits until it is settled closes it."""
+        """Give up a connection before it is up; whoever waits for `settled` closes it."""
         self.closing = True
         if not self.settled.is_set():
             self.settled.set()
@@ -151,14 +151,14 @@ class Connection:
             self.links.events.refused(self.who, reason)
 
     def close(self, reason: str) -> None:
-        """Take the link down soon, and let what was sent before still go out."""
+        """Take the link down soon, after sending what is queued."""
         if not self.closing:
             self._close(reason)
             if self.stream is not None:
                 self.stream.close(self.links.timing.close)
 
     def abort(self, reason: str) -> None:
-        """Take the link down soon; what waits to be sent is lost."""
+        """Take the link down soon, and discard what is queued."""
         self._close(reason)
         if self.stream is not None:
             self.stream.abort()
@@ -169,14 +169,14 @@ class Connection:
         asyncio.get_running_loop().call_soon(self.finish, reason)
 
     def finish(self, reason: str) -> None:
-        """Take the link down now, unless it is; the reason it was closed for comes first."""
+        """Take the link down now, if it is up; an earlier reason for closing takes precedence."""
         if self.up and not self.ended.is_set():
             self.closing = True
             self.ended.set()
             self.links.end(self, self._reason or reason)
 
     def connection_lost(self, error: OSError | None) -> None:
-        """The connection broke; before it was up, that is how TLS 1.3 refuses."""
+        """Handle a broken connection; before it is up, that is how TLS 1.3 signals a refusal."""
         reason = reason_of(error) if error else CLOSED
         if not self.settled.is_set():
             self.refuse(f"it hung up before the link was up ({reason})")

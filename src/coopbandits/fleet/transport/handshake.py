@@ -1,4 +1,4 @@
-"""From a connected socket to a link, or to the word that there will be none."""
+"""The handshake that turns a connected socket into a link, or refuses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.sockets import tune
 from coopbandits.fleet.transport.timing import Timing
@@ -17,7 +17,7 @@ from coopbandits.fleet.transport.timing import Timing
 async def establish(
     connection: Connection, sock: socket.socket, credentials: Credentials | None, timing: Timing
 ) -> None:
-    """Bring a connection up, or give it up: what becomes of it is an event."""
+    """Bring a connection up or give it up; the outcome is reported as an event."""
     try:
         async with asyncio.timeout(timing.handshake):
             tune(sock, timing.user_timeout)
@@ -34,15 +34,15 @@ async def establish(
 
 
 async def secured(sock: socket.socket, credentials: Credentials, dialled: bool) -> ssl.SSLSocket:
-    """Return a socket in the given one's place, when both ends have shown their certificates."""
+    """Wrap a socket in TLS; returns once both ends have verified certificates."""
     contexts = credentials.contexts()
     context = contexts.client if dialled else contexts.server
-    # Without a name of the host: ids are compared by the connection itself.
+    # No server_hostname: the connection itself compares ids.
     secure = context.wrap_socket(
         sock,
         server_side=not dialled,
         do_handshake_on_connect=False,
-        suppress_ragged_eofs=False,  # an end that was not announced may be anybody's doing
+        suppress_ragged_eofs=False,  # an unannounced end may be forged
     )
     try:
         await _shake_hands(secure)

@@ -1,4 +1,4 @@
-"""Sockets that take calls, as callbacks of the event loop."""
+"""Listening sockets, driven by callbacks of the event loop."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import socket
 from collections.abc import Callable
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import reason_of
+from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.fleet.transport.sockets import listen, resolve
 
 log = logging.getLogger(__name__)
 
-BREAK = 1.0
-"""Seconds without taking calls when that is not possible, mostly for want of file descriptors."""
+RETRY_SECONDS = 1.0
+"""How long to wait after a failed accept, mostly for want of file descriptors."""
 
 
 class Listener:
     """Listens at one address until closed.
 
-    `loop.sock_accept` would do the same in fewer lines, but it loses the socket that it accepted
-    if it is cancelled at the wrong moment.
+    `loop.sock_accept` would take fewer lines, but if it is cancelled at the wrong moment, it loses
+    the accepted socket.
 
     Parameters
     ----------
     take : callable
-        What is called with every socket accepted, and where it comes from.
+        Called with every accepted socket and its remote address.
     """
 
     def __init__(self, take: Callable[[socket.socket, Address], None]) -> None:
@@ -35,7 +35,7 @@ class Listener:
         self._breaks: dict[socket.socket, asyncio.TimerHandle] = {}
 
     async def open(self, address: Address, timeout: float) -> Address:
-        """Begin to listen, and return where: a port of 0 has been chosen by then."""
+        """Start to listen, and return the address with its actual port."""
         async with asyncio.timeout(timeout):
             found = await resolve(address)
         self.sockets = listen(found)
@@ -58,13 +58,13 @@ class Listener:
     def _accept(self, listener: socket.socket) -> None:
         try:
             sock, address = listener.accept()
-        except BlockingIOError:  # who called has gone
+        except BlockingIOError:  # the caller has hung up already
             return
         except OSError as error:
-            log.warning("no calls are taken for %s s: %s", BREAK, reason_of(error))
+            log.warning("no calls are taken for %s s: %s", RETRY_SECONDS, reason_of(error))
             loop = asyncio.get_running_loop()
             loop.remove_reader(listener)
-            self._breaks[listener] = loop.call_later(BREAK, self._attend, listener)
+            self._breaks[listener] = loop.call_later(RETRY_SECONDS, self._attend, listener)
             return
         sock.setblocking(False)
         self.take(sock, Address(*address[:2]))

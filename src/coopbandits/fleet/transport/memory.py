@@ -1,8 +1,8 @@
-"""Links inside one process: many agents in one event loop, and no sockets.
+"""Links inside one process: many agents in one event loop, without sockets.
 
-Every event is a callback of the loop (`call_soon`), which keeps them in the order in which they
-were caused. So a run on a loop whose clock is simulated can be repeated exactly. Links can be cut
-and healed, to see what a partition does.
+Every event is scheduled by `call_soon`, which keeps the order in which they were caused. So a run
+on a loop with a simulated clock can be repeated exactly. Links can be cut and healed to simulate
+partitions.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.transport import LinkEvents, Transport
 
 MAX_WAITING = 1 << 20
-"""Where more bytes than this are on their way over a link, the next message closes it."""
+"""If more bytes than this are in transit over a link, the next message closes it."""
 
 
 class MemoryLink:
-    """What connects two agents from one `link_up` to `link_down`; a new one starts afresh."""
+    """One link between two agents, from `link_up` to `link_down`."""
 
     def __init__(self) -> None:
         self.open = True
         """Whether more may be sent."""
         self.intact = True
-        """Whether what is on its way arrives."""
+        """Whether bytes in transit arrive."""
         self.waiting: dict[str, int] = {}
-        """Bytes on their way, by receiver."""
+        """Bytes in transit, by receiver."""
 
 
 class MemoryNetwork:
-    """Brings the transports of many agents together.
+    """Connects the transports of many agents.
 
     Parameters
     ----------
     pause : float
-        Seconds until a link that an agent dropped is made again.
+        Seconds until a dropped link comes up again.
     max_waiting : int
-        Bytes that may be on their way over a link when the next message is sent.
+        Bytes that may be in transit over a link when the next message is sent.
     """
 
     def __init__(self, *, pause: float = 0.02, max_waiting: int = MAX_WAITING) -> None:
@@ -48,11 +48,11 @@ class MemoryNetwork:
         self.cuts: set[frozenset[str]] = set()
 
     def transport(self, node: str, neighbors: Iterable[str]) -> MemoryTransport:
-        """Return a transport for one agent, to be started."""
+        """Return a transport for one agent, not started yet."""
         return MemoryTransport(self, node, neighbors)
 
     def cut(self, one: str, other: str) -> None:
-        """Break a link, with what is on its way, until it is healed."""
+        """Break a link until it is healed; bytes in transit are lost."""
         pair = frozenset((one, other))
         self.cuts.add(pair)
         link = self.links.get(pair)
@@ -67,7 +67,7 @@ class MemoryNetwork:
         self.connect(pair)
 
     def connect(self, pair: frozenset[str]) -> None:
-        """Bring a link up where both ends run and are neighbours; refuse it where one is not."""
+        """Bring a link up if both ends run; refuse it if only one lists the other."""
         if pair in self.cuts or pair in self.links or not pair <= self.running.keys():
             return
         ends = [self.running[node] for node in sorted(pair)]
@@ -83,7 +83,7 @@ class MemoryNetwork:
             stranger.tell(stranger.events.refused, host.node, "it hung up before the link was up")
 
     def close(self, pair: frozenset[str], reason: str, again: bool = False) -> None:
-        """Take a link down at both ends; what was sent before still arrives if it is intact."""
+        """Take a link down at both ends; if it is intact, bytes in transit still arrive."""
         link = self.links.pop(pair)
         link.open = False
         for node in sorted(pair & self.running.keys()):
@@ -112,7 +112,7 @@ class MemoryTransport(Transport):
             self.network.connect(frozenset((self.node, other)))
 
     def send(self, peer: str, data: bytes) -> bool:
-        """Put bytes on their way over a link that is up."""
+        """Send bytes over a link that is up."""
         link = self.up.get(peer)
         if link is None or not link.open:
             return False
@@ -127,13 +127,13 @@ class MemoryTransport(Transport):
         return True
 
     def drop(self, peer: str, reason: str) -> None:
-        """Close a link; it comes again after a pause."""
+        """Close a link; it comes up again after a pause."""
         link = self.up.get(peer)
         if link is not None and link.open:
             self.network.close(frozenset((self.node, peer)), reason, again=True)
 
     async def stop(self) -> None:
-        """Leave the network; no event comes from here on."""
+        """Leave the network; no more events follow."""
         if self.network.running.get(self.node) is self:
             del self.network.running[self.node]
             for pair in [pair for pair in self.network.links if self.node in pair]:
@@ -141,7 +141,7 @@ class MemoryTransport(Transport):
         self.up = {}
 
     def tell(self, event: Callable[..., None], *what: Any) -> None:
-        """Let an event happen in its turn, unless this end has been stopped by then."""
+        """Schedule an event; it is dropped if this end has been stopped by then."""
         asyncio.get_running_loop().call_soon(self._tell, event, *what)
 
     def _tell(self, event: Callable[..., None], *what: Any) -> None:
@@ -149,7 +149,7 @@ class MemoryTransport(Transport):
             event(*what)
 
     def link_up(self, peer: str, link: MemoryLink) -> None:
-        """Begin to use a link."""
+        """Start to use a link."""
         self.up[peer] = link
         self.events.link_up(peer)
 

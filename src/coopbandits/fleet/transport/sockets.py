@@ -1,4 +1,4 @@
-"""Sockets and addresses, below anything that knows what is sent."""
+"""Resolving, connecting and listening, independent of what is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Found = tuple[Any, ...]
 
 
 def require_loopback(addresses: Iterable[Address]) -> None:
-    """Refuse addresses that another machine could reach or be at."""
+    """Refuse addresses that are not on this machine's loopback interface."""
     for address in addresses:
         if not address.is_loopback:
             raise InputError(
@@ -28,7 +28,7 @@ def require_loopback(addresses: Iterable[Address]) -> None:
 
 
 async def resolve(address: Address) -> list[Found]:
-    """Return all that an address may mean; a name is looked up in another thread."""
+    """Resolve an address; a host name is looked up in another thread."""
     host, port = address
     try:
         numeric = socket.AI_NUMERICHOST
@@ -39,7 +39,7 @@ async def resolve(address: Address) -> list[Found]:
 
 
 async def connect(address: Address) -> socket.socket:
-    """Return a socket connected with the first of an address's meanings that answers."""
+    """Return a socket connected to the first resolved address that answers."""
     error = OSError(errno.EADDRNOTAVAIL, "the host has no address")
     for family, kind, protocol, _, target in await resolve(address):
         sock = socket.socket(family, kind, protocol)
@@ -50,14 +50,14 @@ async def connect(address: Address) -> socket.socket:
         except OSError as found:
             sock.close()
             error = found
-        except BaseException:  # the time is up
+        except BaseException:  # cancelled by a timeout
             sock.close()
             raise
     raise error
 
 
 def listen(found: Iterable[Found]) -> list[socket.socket]:
-    """Return listening sockets; meanings that this machine does not have are left out."""
+    """Return listening sockets; addresses that this machine does not have are skipped."""
     sockets: list[socket.socket] = []
     error = OSError(errno.EADDRNOTAVAIL, "the host has no address")
     try:
@@ -93,7 +93,7 @@ def _listen(family: int, kind: int, protocol: int, target: Any) -> socket.socket
 
 
 def tune(sock: socket.socket, user_timeout: float) -> None:
-    """Send small messages at once, and break soon where nobody acknowledges them."""
+    """Send small messages at once, and break early if nobody acknowledges them."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * user_timeout))

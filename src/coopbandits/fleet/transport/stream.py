@@ -1,8 +1,8 @@
-"""Bytes over one connected socket, secured or plain, as callbacks of the event loop.
+"""Bytes over one connected socket, with or without TLS, driven by the event loop.
 
-An `ssl.SSLSocket` is read and written by the same calls as any other socket, so there is one way
-for both. One callback handles at most one record of TLS: where more has come, the loop calls again
-after all others had their turn.
+An `ssl.SSLSocket` is read and written by the same calls as any other socket, so one class serves
+both. A callback handles at most one TLS record; if more has arrived, the loop calls again after all
+others had their turn.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from collections import deque
 from typing import Protocol
 
 RECORD = 1 << 14
-"""The most that a record of TLS carries: who asks for so much leaves nothing behind in OpenSSL."""
+"""The largest TLS record: reading this much leaves nothing buffered in OpenSSL."""
 
-LOOK = 1.0
-"""Seconds between two looks at a socket that nobody asked for.
+POLL_SECONDS = 1.0
+"""Time between two reads that the event loop did not ask for.
 
 uvloop calls only once for a connection that was reset, however much is left to read.
 """
 
 
 class User(Protocol):
-    """Whom a stream tells what happens; a call of the stream's own methods tells nothing."""
+    """Receives a stream's callbacks, which never come from inside a call to the stream."""
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes have arrived, cut anywhere."""
+        """Some bytes have arrived, split anywhere."""
 
     def connection_lost(self, error: OSError | None) -> None:
-        """Nothing is left of the connection; None where the other end, or this one, closed it."""
+        """The socket is closed; the error is None if either end closed it on purpose."""
 
 
 class Stream:
-    """Sends at once what the system takes, and the rest when it takes more.
+    """Sends what the system accepts at once, and queues the rest.
 
     Parameters
     ----------
     sock : socket
-        A connected one that does not block, its handshake over. The stream closes it.
+        Connected, non-blocking, after its handshake. The stream closes it.
     user : User
-        Who is told what happens.
+        Receives the callbacks.
 
     Attributes
     ----------
     waiting : int
-        Bytes that the system has not taken yet.
+        Bytes queued.
     """
 
     def __init__(self, sock: socket.socket, user: User) -> None:
@@ -55,13 +55,13 @@ class Stream:
         self._queue: deque[bytes] = deque()
         self._blocked = False
         self._open = True
-        self._deadline: asyncio.TimerHandle | None = None  # of closing, once it has begun
+        self._deadline: asyncio.TimerHandle | None = None  # set while closing
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock, self._read)
-        self._next_look: asyncio.Handle = self._loop.call_later(LOOK, self._look)
+        self._next_poll: asyncio.Handle = self._loop.call_later(POLL_SECONDS, self._poll)
 
     def write(self, data: bytes) -> None:
-        """Send bytes; after `close` or the end there is nobody to send them to."""
+        """Send bytes; after `close` or the end they are discarded."""
         if self._deadline is not None or not self._open:
             return
         if len(data) <= RECORD:
@@ -73,26 +73,23 @@ class Stream:
             self._flush()
 
     def close(self, patience: float) -> None:
-        """Let what was written still go out, and say that it was all.
-
-        After so many seconds it is given up.
-        """
+        """Send what is queued, then close in order; abort after `patience` seconds."""
         if self._open and self._deadline is None:
             self._deadline = self._loop.call_later(patience, self.abort)
             if not self._queue:
-                self._part()
+                self._shut_down()
 
     def abort(self) -> None:
         """Close at once."""
         if self._open:
-            self._shut()
+            self._release()
             self._loop.call_soon(self.user.connection_lost, None)
 
     def _read(self) -> bool:
-        """Return whether something was there: then there may be more."""
+        """Return whether bytes were read, so that there may be more."""
         try:
             data = self.sock.recv(RECORD)
-        except (BlockingIOError, ssl.SSLWantReadError):  # half a record, or one of TLS's own
+        except (BlockingIOError, ssl.SSLWantReadError):  # a partial record, or one internal to TLS
             return False
         except OSError as error:
             self._lose(error)
@@ -103,16 +100,16 @@ class Stream:
             self.user.data_received(data)
         return bool(data)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         more = self._open and self._read()
         if self._open:
-            self._next_look = self._loop.call_later(0.0 if more else LOOK, self._look)
+            self._next_poll = self._loop.call_later(0.0 if more else POLL_SECONDS, self._poll)
 
     def _flush(self) -> None:
         queue = self._queue
         try:
             while queue:
-                data = queue[0]  # and again as it is, if it does not go out: TLS wants that
+                data = queue[0]  # TLS requires a retry with the very same bytes
                 sent = self.sock.send(data)
                 self.waiting -= sent
                 if sent == len(data):
@@ -126,50 +123,50 @@ class Stream:
         if self._blocked:
             self._blocked = False
             self._loop.remove_writer(self.sock)
-        return None if self._deadline is None else self._part()
+        return None if self._deadline is None else self._shut_down()
 
     def _block(self) -> None:
         if not self._blocked:
             self._blocked = True
             self._loop.add_writer(self.sock, self._flush)
 
-    def _part(self) -> None:
-        """Say that no more comes, and wait until the other end says so too.
+    def _shut_down(self) -> None:
+        """Close the sending direction, and wait until the other end does the same.
 
-        A socket that is closed while bytes are unread takes back what it has sent.
+        Closing a socket with unread bytes resets the connection, which may discard what was sent.
         """
         try:
             if isinstance(self.sock, ssl.SSLSocket):
-                self._say_farewell(self.sock)
+                self._notify_close(self.sock)
             self.sock.shutdown(socket.SHUT_WR)
         except ssl.SSLWantWriteError:
             self._block()
         except OSError as error:
             self._fail(error)
 
-    def _say_farewell(self, sock: ssl.SSLSocket) -> None:
+    def _notify_close(self, sock: ssl.SSLSocket) -> None:
         try:
             sock.unwrap()
         except ssl.SSLWantWriteError:
             raise
-        except ssl.SSLError:  # nothing has come yet, or something else than the same from there
+        except ssl.SSLError:  # the other end has not sent its close_notify yet
             return
 
     def _fail(self, error: OSError) -> None:
-        """End soon, by this error and not by what would be read after it."""
+        """End soon with this error, not with one that a later read would raise."""
         self._loop.remove_reader(self.sock)
         self._loop.call_soon(self._lose, error)
 
     def _lose(self, error: OSError | None) -> None:
         if self._open:
-            self._shut()
+            self._release()
             self.user.connection_lost(error)
 
-    def _shut(self) -> None:
+    def _release(self) -> None:
         self._open = False
         self._loop.remove_reader(self.sock)
         self._loop.remove_writer(self.sock)
-        self._next_look.cancel()
+        self._next_poll.cancel()
         if self._deadline:
             self._deadline.cancel()
         self._queue.clear()

@@ -11,7 +11,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.tls import Credentials, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.handshake import establish
@@ -22,10 +22,10 @@ from coopbandits.fleet.transport.timing import Timing, chance
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1 << 20
-"""Where more bytes than this wait to be sent over a link, the next message closes it."""
+"""If more bytes than this are queued on a link, the next message closes it."""
 
 MAX_CALLERS = 64
-"""So many inbound connections may be unproven at once; the oldest makes room for a new one."""
+"""The most unauthenticated inbound connections; the oldest makes room for a new one."""
 
 REPLACED = "replaced by a new connection"
 STOPPED = "stopped"
@@ -44,16 +44,16 @@ class TcpTransport(Transport):
     listen : Address
         Where to listen; port 0 lets the system choose, see `address`.
     neighbors : mapping
-        From the neighbours' ids to where they listen. Names of hosts are looked up for every call.
+        Addresses of the neighbours by id. Host names are looked up at every attempt.
     credentials : Credentials or None
-        The agent's certificate. Without one, anybody can claim to be anybody: that is for trying
-        things out, and all addresses must be on the loopback interface.
+        The agent's certificate. Without one, anybody can claim to be anybody: this is for trying
+        things out, and requires all addresses to be on the loopback interface.
     timing : Timing
-        How long to wait for what.
+        Timeouts and pauses.
     uniform : callable
-        Numbers between 0 and 1 that spread pauses.
+        Returns random numbers between 0 and 1, to spread retries.
     max_waiting : int
-        Bytes that may wait to be sent on a link when the next message comes.
+        Bytes that may be queued on a link when the next message comes.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class TcpTransport(Transport):
         Raises
         ------
         InputError
-            Nothing can listen at that address.
+            The address cannot be listened on.
         """
         self.events = events
         try:
@@ -108,7 +108,7 @@ class TcpTransport(Transport):
                 self._spawn(self._dial(peer))
 
     def send(self, peer: str, data: bytes) -> bool:
-        """Hand bytes to a link that is up; close it if too much waits already."""
+        """Hand bytes to a link that is up; close it if too much is queued already."""
         connection = self._links.get(peer)
         if connection is None or connection.closing or connection.stream is None:
             return False
@@ -126,10 +126,10 @@ class TcpTransport(Transport):
             connection.close(reason)
 
     async def stop(self) -> None:
-        """Close all, and return once nothing is left running; no event comes from here on."""
+        """Close everything, and return once nothing is running; no more events follow."""
         self.events = Nobody()
         self._listener.close()
-        await asyncio.sleep(0)  # a task that never began could not close its socket
+        await asyncio.sleep(0)  # a task cancelled before it starts would leak its socket
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -144,7 +144,7 @@ class TcpTransport(Transport):
         await lost
 
     def objection(self, dialler: str) -> str | None:
-        """Return why somebody who dials is not welcome; None where they are."""
+        """Return why a dialler is refused; None if it is accepted."""
         if dialler not in self.neighbors:
             return f"{dialler!r} is no neighbour"
         if dialler < self.node:
@@ -152,7 +152,7 @@ class TcpTransport(Transport):
         return None
 
     def begin(self, connection: Connection) -> None:
-        """Make a connection the link to its peer; one from before is replaced."""
+        """Make a connection the link to its peer, replacing an older one."""
         old = self._links.get(connection.peer)
         if old is not None:
             old.finish(REPLACED)
@@ -207,7 +207,7 @@ class TcpTransport(Transport):
 
 
 class Nobody:
-    """Listens to no event: what a transport tells that was stopped or has not begun."""
+    """Ignores all events, before a transport is started and after it is stopped."""
 
     def link_up(self, peer: str) -> None:
         """Ignore it."""

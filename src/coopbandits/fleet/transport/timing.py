@@ -1,4 +1,4 @@
-"""How long a transport waits for what."""
+"""Timeouts and retry pauses of a transport."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds that a transport waits.
+    """Timeouts and pauses, in seconds.
 
     Attributes
     ----------
     connect : float
-        For a TCP connection, the host's name looked up.
+        For a TCP connection, including the lookup of the host's name.
     handshake : float
-        From then on, until it is proven who is there.
+        From then on until the other end is authenticated.
     user_timeout : float
-        Until a connection breaks whose bytes nobody acknowledges (where the system can do that).
+        Until a connection breaks whose bytes are not acknowledged, if the system supports that.
     close : float
-        For bytes that were sent before a link was closed.
+        For sending what is queued when a link is closed.
     first_pause, longest_pause : float
-        Between two attempts to dial. Each is half as long again as the one before: who was away
-        for a while waits a third of that at the most.
+        Between two attempts to dial. Pauses grow by half each time, so after an outage the last
+        one is about a third of it.
     proven : float
-        That a link must have been up for pauses to begin anew.
+        How long a link must have been up for pauses to start again at the first.
     """
 
     connect: float = 1.0
@@ -36,11 +36,11 @@ class Timing:
     proven: float = 1.0
 
     def pause(self, failures: int, uniform: float) -> float:
-        """Return how long to wait after so many failures in a row: half of it is up to chance."""
+        """Return the pause after this many failures in a row; half of it is random."""
         whole = min(self.longest_pause, self.first_pause * 1.5 ** min(failures, 60))
         return whole * (0.5 + 0.5 * uniform)
 
 
 def chance() -> float:
-    """Return a uniform from the system's source, so that no two agents retry in step."""
+    """Return a uniform number from the system's source, so that agents do not retry in step."""
     return secrets.randbits(53) * 2.0**-53

@@ -1,0 +1,1 @@
+"""Who an agent is, and how it proves that: names, certificates, mutual TLS."""

@@ -1,0 +1,110 @@
+"""Builds one agent from its configuration, a disk, a transport, a clock and random words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from coopbandits.core.agent import CooperativeAgent, LocalView
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.identity.names import agent_number
+from coopbandits.fleet.protocol.node import Node, NodeSettings
+from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
+from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.tickets import Tickets
+from coopbandits.fleet.transport import Transport
+
+LEARNING = (
+    "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
+)  # fmt: skip
+"""The cluster settings that an agent's state depends on."""
+
+SPARE_BYTES = 1 << 16
+"""What a message may take besides the totals of all agents."""
+
+
+def make_agent(
+    cluster: ClusterConfig, identity_word: int, neighbors: Sequence[int], degrees: Mapping[int, int]
+) -> CooperativeAgent:
+    """Return a fresh agent, with Metropolis weights where degrees are known.
+
+    Its number is derived from its random identity word. So to all others, an agent that lost its
+    journal is a new one: it adds to what its former self told instead of contradicting it.
+    """
+    own = len(neighbors)
+    weights = {j: 1.0 / (1.0 + max(own, degrees.get(j, own))) for j in sorted(neighbors)}
+    total = 0.0
+    for weight in weights.values():
+        total += weight  # in this order, to round as the simulation's matrix does
+    view = LocalView(
+        agent_id=identity_word >> 16,
+        own_weight=1.0 - total,
+        neighbor_weights=weights,
+        num_arms=len(cluster.arms),
+        sigma=cluster.scale.sigma,
+        num_agents=cluster.told_num_agents,
+        lambda_bound=cluster.told_lambda_bound,
+        random_word=identity_word,
+        common_round=cluster.mode == "synchronous",
+    )
+    agent = cluster.policy_object().make_agent(view)
+    assert isinstance(agent, CooperativeAgent)  # noqa: S101  all that can run in a fleet are
+    return agent
+
+
+def open_replica(
+    config: NodeConfig,
+    disk: Disk,
+    now: float,
+    identity_word: int,
+    number: Callable[[str], int] = agent_number,
+) -> Replica:
+    """Open an agent's journal; `identity_word` is used only if it is new."""
+    cluster = config.cluster
+    identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
+    identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
+    journal = Journal(disk, identity, {"word": identity_word})
+    return Replica(
+        journal,
+        partial(make_agent, cluster, journal.origin["word"]),
+        [number(name) for name in config.neighbors],
+        Tickets(config.max_open_tickets, config.ticket_lifetime),
+        cluster.scale,
+        now,
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return a setting as it reads back from a journal."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def make_node(
+    config: NodeConfig,
+    replica: Replica,
+    transport: Transport,
+    clock: Callable[[], float],
+    number: Callable[[str], int] = agent_number,
+) -> Node:
+    """Return the protocol of an opened agent."""
+    cluster = config.cluster
+    robust = cluster.mode == "robust"
+    plausibility = PlausibilityCheck(
+        cluster.scale.bounded, cluster.max_pulls_per_second, cluster.epoch, cluster.max_agents
+    )
+    settings = NodeSettings(
+        node=config.id,
+        cluster=cluster.name,
+        configuration=cluster.hash,
+        epoch=cluster.epoch,
+        incarnation=replica.incarnation,
+        neighbors={name: number(name) for name in config.neighbors},
+        period=1.0 / cluster.rounds_per_second,
+        silence=config.silence,
+        max_message_bytes=SPARE_BYTES + 8 * cluster.max_agents * (2 * len(cluster.arms) + 3),
+        plausibility=plausibility if robust else None,
+    )
+    return Node(settings, replica, transport, clock)

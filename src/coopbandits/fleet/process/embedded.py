@@ -1,0 +1,130 @@
+"""An agent embedded in your own program: it runs in a thread, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.main import make_runtime
+from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt
+
+T = TypeVar("T")
+
+
+class LocalAgent:
+    """One agent of a fleet inside your own program; call it from any thread.
+
+    Parameters
+    ----------
+    config : NodeConfig or path
+        The agent's configuration, or the TOML file that holds it. Its API address is not used.
+    insecure : bool
+        Accept a configuration without TLS, for agents on one machine.
+
+    Examples
+    --------
+    ::
+
+        with LocalAgent("node.toml") as agent:
+            choice = agent.choose()
+            agent.observe(choice.ticket, reward=use(choice.arm))
+    """
+
+    def __init__(self, config: NodeConfig | str | Path, *, insecure: bool = False) -> None:
+        if not isinstance(config, NodeConfig):
+            config = read_config(Path(config), now=time.time(), insecure=insecure)
+        self.config = config
+        self._loop: asyncio.AbstractEventLoop | None = None  # None while it is not running
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Open the journal and start to gossip."""
+        with self._lock:
+            if self._loop is not None:
+                raise InputError(f"agent {self.config.id} is running already; start it once")
+            loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=loop.run_forever, name=f"agent {self.config.id}")
+            self._thread.start()
+            try:
+                self._runtime = asyncio.run_coroutine_threadsafe(self._begin(), loop).result()
+            except BaseException:
+                self._end(loop)
+                raise
+            self._loop = loop
+
+    async def _begin(self) -> Runtime:
+        runtime = make_runtime(self.config)
+        try:
+            await runtime.start()
+        except BaseException:
+            await runtime.stop()
+            raise
+        return runtime
+
+    def stop(self) -> None:
+        """Stop, with all acknowledged rewards on disk."""
+        with self._lock:  # from here on, calls are told that the agent is not running
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop).result()
+            self._end(loop)
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+        """Return an arm, one of `allowed` if given, and a ticket."""
+        return self._ask(lambda: self._runtime.service.choose(allowed))
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        return self._ask(lambda: self._runtime.service.observe(ticket, reward))
+
+    def arms(self) -> list[ArmEstimate]:
+        """Return an estimate of every arm."""
+        return self._ask(lambda: self._runtime.service.arms())
+
+    def health(self) -> dict[str, Any]:
+        """Return the agent's state as plain data."""
+        return self._ask(lambda: self._runtime.service.health())
+
+    def ready(self) -> str | None:
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
+        return self._ask(lambda: self._runtime.service.ready())
+
+    def metrics(self) -> list[Metric]:
+        """Return the agent's metrics."""
+        return self._ask(lambda: self._runtime.service.metrics())
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Call in the agent's thread: its state is not safe to touch from another."""
+        answer: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(question())
+            except BaseException as error:  # raised in the caller's thread instead
+                answer.set_exception(error)
+
+        with self._lock:
+            if self._loop is None:
+                raise InputError(f"agent {self.config.id} is not running; start it first")
+            self._loop.call_soon_threadsafe(work)
+        return answer.result()

@@ -1,0 +1,82 @@
+"""The process behind ``coopbandits agent``, from start to signal."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.transport.tcp import TcpTransport
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+log = logging.getLogger(__name__)
+
+
+def make_runtime(config: NodeConfig) -> Runtime:
+    """Return an agent with its journal on disk and its neighbours on the network."""
+    credentials = read_credentials(config.id, config.tls) if config.tls else None
+    transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
+    disk = FileDisk(config.journal, config.durability)
+    try:
+        return Runtime(config, disk, transport)
+    except BaseException:
+        disk.close()
+        raise
+
+
+def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
+    """Return the HTTP server for the application."""
+    return ApiServer(
+        runtime.service,
+        config.api,
+        token=read_token(config.token_file) if config.token_file else None,
+        tls=api_context(config.api_tls) if config.api_tls else None,
+    )
+
+
+def run_agent(config: NodeConfig) -> int:
+    """Run an agent until a signal stops it; return the exit status."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
+        runner.run(serve(config))
+    return 0
+
+
+def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return a factory for uvloop's event loop, or None for the standard one."""
+    if not config.uvloop:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+async def serve(config: NodeConfig) -> None:
+    """Gossip and serve the API until a signal comes."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stopping.set)
+    runtime = make_runtime(config)
+    api = make_api(config, runtime)
+    try:
+        await runtime.start()
+        await api.start()
+        gc.freeze()  # objects made so far live as long as the process: spare the collector them
+        log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
+        await stopping.wait()
+    finally:
+        await api.stop()
+        await runtime.stop()
+    log.info("agent %s stopped after %d rounds", config.id, runtime.rounds)

@@ -1,0 +1,1 @@
+"""How agents talk: frames, rounds of gossip, and what is believed of a neighbour's claims."""

@@ -1,0 +1,316 @@
+"""The protocol of one agent: handshakes with neighbours, rounds of gossip, refusals.
+
+It has no clock, network or disk of its own: the clock is a function, the network a `Transport`, and
+the disk belongs to the replica's journal. So the same code runs on real and on simulated ones.
+
+When a link comes up, both ends send HELLO: who they are, their cluster, configuration, epoch and
+incarnation, how many rounds they have completed and how many neighbours they have. A mismatch is
+refused in one sentence, sent to the other end as BYE, and counted. Then follow DATA frames, one per
+round, and BEAT frames as keepalives. A refused frame changes nothing but a counter.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coopbandits.core.agent import Vector
+from coopbandits.core.aggregate.exchange import all_finite
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.protocol.frames import (
+    BeatFrame,
+    ByeFrame,
+    DataFrame,
+    Decoder,
+    Frame,
+    FrameError,
+    Hello,
+    HelloFrame,
+    Stamp,
+    encode_beat,
+    encode_bye,
+    encode_data,
+    encode_hello,
+)
+from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
+from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.transport import Transport
+
+BEAT_SECONDS = 1.0
+"""A keepalive is sent after this long without any other frame."""
+
+QUIET_SECONDS = 60.0
+"""Refusals of one kind are logged at most this often; all of them are counted."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """The settings of one node.
+
+    Attributes
+    ----------
+    node, cluster, configuration, epoch : str, str, str and int
+        Its id, and what all nodes must agree on.
+    incarnation : int
+        Which start of the process this is; larger than all earlier ones.
+    neighbors : dict of str to int
+        Numbers of the neighbours, by id.
+    period : float
+        Seconds between two rounds.
+    silence : float
+        Seconds without a frame after which a link is dropped.
+    max_message_bytes : int
+        The longest message accepted.
+    plausibility : PlausibilityCheck or None
+        Checks neighbours' claims; None for a synchronous policy.
+    """
+
+    node: str
+    cluster: str
+    configuration: str
+    epoch: int
+    incarnation: int
+    neighbors: dict[str, int]
+    period: float
+    silence: float
+    max_message_bytes: int
+    plausibility: PlausibilityCheck | None
+
+
+class Node:
+    """The protocol of one agent, driven by the events of a transport, and by `tick` and `beat`.
+
+    Parameters
+    ----------
+    settings : NodeSettings
+        Its settings.
+    replica : Replica
+        Its state.
+    transport : Transport
+        Its links.
+    clock : callable
+        Seconds since 1970, never going back.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        replica: Replica,
+        transport: Transport,
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings, self.replica, self.transport, self.clock = (
+            settings,
+            replica,
+            transport,
+            clock,
+        )
+        self.peers = {
+            name: Peer(name, number, last_heard=clock())
+            for name, number in settings.neighbors.items()
+        }
+        self.num_arms = replica.agent.view.num_arms
+        self.refusals: Counter[str] = Counter()
+        self.strangers = 0
+        self.trouble = ""  # why the disk refuses writes
+        self._logged: dict[tuple[str, str], float] = {}
+        self.gossip = self._make_gossip()
+
+    def _make_gossip(self) -> Gossip:
+        by_number = {peer.number: peer for peer in self.peers.values()}
+        given = self.replica, by_number, self.settings.period, self._say, self._refuse
+        if self.settings.plausibility is None:
+            return SynchronousGossip(*given)
+        return RobustGossip(*given, self.settings.plausibility)
+
+    # Called by the clock
+
+    @property
+    def next_tick(self) -> float:
+        """The time of the next `tick` that has something to do."""
+        return self.gossip.next_tick
+
+    def tick(self) -> None:
+        """Gossip, if it is due."""
+        now = self.clock()
+        if now < self.gossip.next_tick:
+            return
+        try:
+            self.gossip.tick(now)
+        except DiskError as error:
+            self._note_trouble(error)
+            self.gossip.next_tick = now + BEAT_SECONDS
+        else:
+            self.trouble = ""
+
+    def beat(self) -> None:
+        """Maintain links, tickets and the journal; call it about once a second."""
+        now = self.clock()
+        for peer in self.peers.values():
+            if peer.decoder is None:
+                continue
+            if now - peer.last_heard > self.settings.silence:
+                self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
+            elif now - peer.last_sent >= BEAT_SECONDS:
+                self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+        try:
+            self.replica.expire(now)
+            if self.replica.journal.is_long:
+                self.replica.compact()
+        except DiskError as error:
+            self._note_trouble(error)
+
+    def _note_trouble(self, error: DiskError) -> None:
+        if not self.trouble:
+            log.error("%s", error)
+        self.trouble = str(error)
+
+    # Called by the transport
+
+    def link_up(self, peer: str) -> None:
+        """Send HELLO."""
+        here, now = self.peers[peer], self.clock()
+        here.up(Decoder(self.settings.max_message_bytes), now)
+        hello = Hello(
+            self.settings.node, self.settings.cluster, self.settings.configuration, len(self.peers)
+        )
+        self._send(here, encode_hello(self._stamp(self.replica.rounds), hello), now)
+
+    def link_down(self, peer: str, reason: str) -> None:
+        """Note why there is no link."""
+        self.peers[peer].down(reason)
+        log.info("link to %s is down: %s", peer, reason)
+
+    def refused(self, who: str, reason: str) -> None:
+        """Count a connection that could not prove to be a neighbour's."""
+        self.strangers += 1
+        self._log_refusal(who, "stranger", reason)
+
+    def received(self, peer: str, data: bytes) -> None:
+        """Handle bytes from a neighbour."""
+        here = self.peers[peer]
+        if here.decoder is None:
+            return
+        here.last_heard = self.clock()
+        try:
+            frames = here.decoder.feed(data)
+        except FrameError as error:
+            self._refuse(here, error.kind, str(error))
+            self.transport.drop(peer, str(error))
+            return
+        for frame in frames:
+            if here.decoder is not None:
+                self._read(here, frame)
+
+    def _read(self, peer: Peer, frame: Frame) -> None:
+        peer.frames["received"] += 1
+        if isinstance(frame, DataFrame):
+            if self._is_sound(peer, frame):
+                self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
+        elif isinstance(frame, HelloFrame):
+            self._greet(peer, frame)
+        elif isinstance(frame, ByeFrame):
+            self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
+            self.transport.drop(peer.name, f"{peer.name} said: {frame.reason}")
+        else:
+            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+
+    def _greet(self, peer: Peer, frame: HelloFrame) -> None:
+        try:
+            check_hello(self.settings, peer, frame)
+            peer.met, peer.incarnation = True, frame.stamp.incarnation
+            self.gossip.met(peer, frame.hello.degree, frame.stamp.round)
+        except InputError as error:
+            peer.met = False
+            self._refuse(peer, "hello", str(error))
+            self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
+            self.transport.drop(peer.name, str(error))
+        except DiskError as error:
+            self._note_trouble(error)
+            self.transport.drop(peer.name, str(error))
+        else:
+            log.info("link to %s is up", peer.name)
+
+    def _is_sound(self, peer: Peer, frame: DataFrame) -> bool:
+        """Refuse a message of another epoch, other arms or another link, or with infinite values.
+
+        Values of a synchronous round are checked when it ends: it cannot end without them, so a
+        bad one has to be sent again.
+        """
+        stamp, values = frame.stamp, frame.values
+        if not peer.met:
+            reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
+        elif stamp.epoch != self.settings.epoch:
+            reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
+        elif stamp.num_arms != self.num_arms:
+            reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
+        elif stamp.incarnation != peer.incarnation:
+            reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
+        elif self.settings.plausibility and values is not None and not all_finite(values):
+            reason, sentence = "not finite", "a message with values that are not finite"
+        else:
+            return True
+        self._refuse(peer, reason, sentence)
+        return False
+
+    # Calling the transport
+
+    def _stamp(self, round_: int) -> Stamp:
+        return Stamp(self.num_arms, self.settings.epoch, round_, self.settings.incarnation)
+
+    def _send(self, peer: Peer, data: bytes, now: float) -> None:
+        peer.last_sent = now
+        self.transport.send(peer.name, data)
+
+    def _say(self, peer: Peer, round_: int, values: Vector | None, how: str) -> None:
+        peer.frames[how] += 1
+        self._send(peer, encode_data(self._stamp(round_), values), self.clock())
+
+    def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
+        peer.frames["refused"] += 1
+        self.refusals[reason] += 1
+        self._log_refusal(peer.name, reason, sentence)
+        if reason == "impossible" and self.settings.plausibility is None:
+            # The round cannot end without this message; a new link makes the peer resend it.
+            self.transport.drop(peer.name, sentence)
+
+    def _log_refusal(self, who: str, reason: str, sentence: str) -> None:
+        now = self.clock()
+        if now - self._logged.get((who, reason), -QUIET_SECONDS) >= QUIET_SECONDS:
+            if len(self._logged) > 1000:
+                self._logged.clear()
+            self._logged[who, reason] = now
+            log.warning("refused %s: %s", who, sentence)
+
+
+def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
+    """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
+    hello, stamp = frame.hello, frame.stamp
+    for what, theirs, own in (
+        ("id", hello.node, peer.name),
+        ("cluster", hello.cluster, settings.cluster),
+        ("epoch", stamp.epoch, settings.epoch),
+        ("configuration", hello.configuration, settings.configuration),
+    ):
+        if theirs != own:
+            raise InputError(
+                f"{peer.name} has {what} {short(theirs)}, but {settings.node} expects "
+                f"{short(own)}; compare both files with: coopbandits agent --check"
+            )
+    if stamp.incarnation < peer.incarnation:
+        raise InputError(
+            f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
+            "an older process still runs, or a clock went back"
+        )
+
+
+def short(value: str | int) -> str:
+    """Return a value for a sentence; a digest is cut to its first digits."""
+    return repr(value[:12]) if isinstance(value, str) and len(value) == 64 else repr(value)

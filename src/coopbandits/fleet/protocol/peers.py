@@ -1,0 +1,63 @@
+"""What an agent knows of one neighbour: its link, its incarnation, and counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coopbandits.fleet.protocol.frames import Decoder
+
+FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused")
+"""The kinds of frames counted per neighbour."""
+
+
+@dataclass
+class Peer:
+    """A neighbour.
+
+    Attributes
+    ----------
+    name, number : str and int
+        Its id, and its number in the agent's view.
+    last_heard : float
+        When it was last heard; before that, when the agent or the link started.
+    decoder : Decoder or None
+        Decodes its bytes while the link is up.
+    met : bool
+        Whether its HELLO over this link was accepted.
+    incarnation : int
+        Which start of the neighbour's process this is.
+    heard_round : int
+        The round of its last message.
+    last_sent : float
+        When anything was last sent to it.
+    waited : float
+        Seconds that the last round waited for it.
+    links : int
+        How often a link came up.
+    reason : str
+        Why the link is down.
+    frames : dict of str to int
+        Counts by kind, see `FRAMES`.
+    """
+
+    name: str
+    number: int
+    last_heard: float
+    decoder: Decoder | None = None
+    met: bool = False
+    incarnation: int = 0
+    heard_round: int = 0
+    last_sent: float = 0.0
+    waited: float = 0.0
+    links: int = 0
+    reason: str = "no link yet"
+    frames: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FRAMES, 0))
+
+    def up(self, decoder: Decoder, now: float) -> None:
+        """Note that the link came up."""
+        self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
+        self.links += 1
+
+    def down(self, reason: str) -> None:
+        """Note that the link went down."""
+        self.decoder, self.met, self.reason = None, False, reason

@@ -1,0 +1,159 @@
+"""The service of one agent: maps arm names and tickets to numbers, answers, and measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coopbandits.core.agent import NO_INFORMATION
+from coopbandits.core.errors import unknown_name
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
+from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.tickets import ticket_name, ticket_number
+
+QUANTILE = 1.959964
+"""Of the normal distribution, for a two-sided 95 % interval."""
+
+
+class ApplicationService:
+    """Implements `Service` for one agent.
+
+    Parameters
+    ----------
+    config : NodeConfig
+        The agent's configuration, with the names of the arms.
+    node : Node
+        The agent's protocol.
+    words : callable
+        Returns 64 random bits.
+    """
+
+    def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
+        self.config, self.node, self.words = config, node, words
+        self.names = config.cluster.arms
+        self.numbers = {name: k for k, name in enumerate(self.names)}
+        self.identity_word: int = node.replica.journal.origin["word"]
+        self.replica, self.scale = node.replica, config.cluster.scale
+
+    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+        """Return an arm, one of `allowed` if given, and a ticket."""
+        numbers = None if allowed is None else [self._number(name) for name in allowed]
+        try:
+            number, arm = self.replica.choose(self.words(), numbers, self.node.clock())
+        except DiskError as error:
+            raise UnavailableError(f"{error}; nothing was chosen") from error
+        return Choice(ticket_name(self.identity_word, number), self.names[arm])
+
+    def _number(self, name: str) -> int:
+        if name not in self.numbers:
+            raise unknown_name("arm", name, self.names)
+        return self.numbers[name]
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        number = ticket_number(ticket, self.identity_word)
+        try:
+            arm, duplicate = self.replica.observe(number, float(reward))
+        except DiskError as error:
+            raise UnavailableError(f"{error}; the reward is not counted") from error
+        return Receipt(ticket, self.names[arm], float(reward), duplicate)
+
+    def arms(self) -> list[ArmEstimate]:
+        """Return an estimate of every arm."""
+        estimate = self.replica.agent.aggregation.estimate()
+        return [
+            self._arm(k, float(estimate.sums[k]), float(estimate.counts[k]), estimate.num_agents)
+            for k in range(len(self.names))
+        ]
+
+    def _arm(self, k: int, total: float, pulls: float, num_agents: float) -> ArmEstimate:
+        own, rewards = int(self.replica.own_counts[k]), float(self.replica.own_sums[k])
+        waiting = int(self.replica.agent.open_pulls[k])
+        if pulls <= NO_INFORMATION * num_agents:
+            return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
+        mean, half = total / pulls, QUANTILE * self.scale.sigma / math.sqrt(pulls)
+        interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
+        return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
+
+    def health(self) -> dict[str, Any]:
+        """Return the agent's state as plain data.
+
+        `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
+        own scale, after each of the last rounds. Summed over all agents after the same round, they
+        equal what was handed in.
+        """
+        node, cluster = self.node, self.config.cluster
+        return {
+            "id": self.config.id,
+            "cluster": cluster.name,
+            "policy": cluster.policy,
+            "mode": cluster.mode,
+            "round": self.replica.rounds,
+            "incarnation": self.replica.incarnation,
+            "agents_known": self.replica.agent.aggregation.estimate().num_agents,
+            "links": {
+                name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
+                for name, peer in node.peers.items()
+            },
+            "open_tickets": len(self.replica.tickets.open),
+            "rewards": int(self.replica.own_counts.sum()),
+            "refused_frames": dict(node.refusals),
+            "refused_strangers": node.strangers,
+            "journal_bytes": self.replica.journal.size,
+            "trouble": node.trouble,
+            "shares": {str(r): share.tolist() for r, share in self.replica.shares().items()},
+        }
+
+    def ready(self) -> str | None:
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
+        return self.node.trouble or None
+
+    def metrics(self) -> list[Metric]:
+        """Return the agent's metrics."""
+        node, replica, tickets = self.node, self.replica, self.replica.tickets
+        peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
+        now = node.clock()
+        rewards = int(replica.own_counts.sum())
+        choices = tickets.next_number - 1
+        frames = [
+            (label | {"kind": kind}, float(count))
+            for label, peer in peers
+            for kind, count in peer.frames.items()
+        ]
+        refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
+        return [
+            measured("round", ({}, replica.rounds)),
+            measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
+            measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
+            measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
+            measured(
+                "reconnects_total",
+                *((label, float(max(0, peer.links - 1))) for label, peer in peers),
+            ),
+            measured("frames_total", *frames),
+            measured("refused_frames_total", *refusals),
+            measured("refused_strangers_total", ({}, node.strangers)),
+            measured("choices_total", ({}, choices)),
+            measured("rewards_total", ({}, rewards)),
+            measured("open_tickets", ({}, len(tickets.open))),
+            measured("expired_tickets_total", ({}, choices - rewards - len(tickets.open))),
+            measured("journal_bytes", ({}, replica.journal.size)),
+            measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
+            measured("conservation_residual", ({}, residual(self))),
+        ]
+
+
+def residual(service: ApplicationService) -> float:
+    """Return the relative difference between pulls handed in here and the agent's own share.
+
+    0 for policies that mix shares between agents, so that none has a share of its own.
+    """
+    cluster, replica = service.config.cluster, service.replica
+    if cluster.mode == "synchronous" or cluster.policy.startswith("gossip"):
+        return 0.0
+    counts = replica.agent.aggregation.share()[len(service.names) :]
+    return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))

@@ -1,0 +1,288 @@
+"""The state of one agent as a replica of its journal: events are the only way to change it.
+
+An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
+The one exception is the end of a synchronous round, which is written with the next event. Opening
+replays all events. A replica has no clock, network or random source: time and random words are
+arguments, and the disk belongs to the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coopbandits.core.agent import CooperativeAgent, State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import RewardScale
+from coopbandits.fleet.storage import events
+from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
+from coopbandits.fleet.storage.journal import NOTHING, Journal
+from coopbandits.fleet.storage.tickets import Settled, Tickets
+
+KEPT_ROUNDS = 3
+"""Messages of so many rounds are kept, in case a neighbour needs them again."""
+
+MakeAgent = Callable[[Sequence[int], Mapping[int, int]], CooperativeAgent]
+"""Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
+
+
+class Replica:
+    """An agent, its tickets and its own totals, with a journal behind them.
+
+    Parameters
+    ----------
+    journal : Journal
+        What happened so far; new events are appended.
+    make_agent : callable
+        Makes the agent.
+    neighbors : sequence of int
+        Numbers of the current neighbours; those in the journal may differ.
+    tickets : Tickets
+        An empty table of tickets.
+    scale : RewardScale
+        Maps rewards to what the agent sees.
+    now : float
+        The time.
+
+    Attributes
+    ----------
+    incarnation : int
+        Which opening of the replica this is. It exceeds all earlier ones, even those of a journal
+        that was lost, as long as the clock does not go back.
+    rounds : int
+        Rounds completed.
+    spoken : bool
+        Whether the messages of the next round have been made.
+    sent : dict of int to dict
+        Messages of the last rounds, by round and neighbour.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        make_agent: MakeAgent,
+        neighbors: Sequence[int],
+        tickets: Tickets,
+        scale: RewardScale,
+        now: float,
+    ) -> None:
+        self.journal, self.make_agent, self.tickets = journal, make_agent, tickets
+        self.scale, self.incarnation = scale, int(now)
+        self.neighbors = sorted(neighbors)
+        self.degrees: dict[int, int] = {}
+        self.agent = make_agent(self.neighbors, self.degrees)
+        arms = self.agent.view.num_arms
+        self.own_counts = np.zeros(arms, dtype=np.int64)
+        self.own_sums = np.zeros(arms)
+        self.rounds, self.spoken = 0, False
+        self.sent: dict[int, dict[int, Vector | None]] = {}
+        self._shares: dict[int, Vector] = {}
+        self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
+        self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
+        self._open(now)
+
+    def _open(self, now: float) -> None:
+        if self.journal.snapshot != NOTHING:
+            self._restore(msgspec.msgpack.decode(self.journal.snapshot, strict=False))
+        for event in self.journal.events:
+            self._apply(events.decode(event), replaying=True)
+        if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
+            self._relink()
+        self.tickets.cap_lifetimes(now)
+        self.compact()
+
+    # Events: each is written to the journal, then applied
+
+    def choose(self, word: int, allowed: Sequence[int] | None, now: float) -> tuple[int, int]:
+        """Choose an arm; return a ticket's number and the arm."""
+        self.tickets.check_room(now)
+        arm = self.agent.choose(word, allowed)
+        self.agent.abandon(arm)  # applying the event opens it again, once that is on disk
+        self._log(Chose(arm, now))
+        return self.tickets.next_number - 1, arm
+
+    def observe(self, number: int, reward: float) -> tuple[int, bool]:
+        """Count the reward of a ticket; return its arm, and whether it was counted before."""
+        self.scale.unit(reward)  # refuses rewards outside the range
+        found = self.tickets.look_up(number, reward)
+        if not isinstance(found, Settled):
+            self._log(Observed(number, reward))
+        return found.arm, isinstance(found, Settled)
+
+    def expire(self, now: float) -> int:
+        """Close tickets past their lifetime; return how many."""
+        due = self.tickets.due(now)
+        for number in due:
+            self._log(Expired(number))
+        return len(due)
+
+    def meet(self, degrees: Mapping[int, int]) -> None:
+        """Record the neighbours' degrees, before the first round."""
+        self._log(Met(dict(degrees)))
+
+    def speak(self) -> dict[int, Vector | None]:
+        """Make the messages of the next round; rewards observed from now on are not in them."""
+        self._log(Spoke())
+        return self.sent[self.rounds + 1]
+
+    def end_round(self, messages: Mapping[int, Vector]) -> None:
+        """End a round with the messages that arrived; if the agent refuses one, nothing changes.
+
+        A synchronous round is written together with the next event, which saves a write. That is
+        safe: no message depends on it before the agent speaks again, and if a crash loses it, the
+        neighbours send their messages of that round again.
+        """
+        ended = events.encode(Ended({j: message.tobytes() for j, message in messages.items()}))
+        if self.spoken:
+            self._end_round(messages)
+            self.journal.hold(ended)
+        else:
+            self.journal.append(ended)
+            self._end_round(messages)
+
+    def outgoing(self) -> dict[int, Vector | None]:
+        """Return the agent's current messages, by neighbour."""
+        return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
+
+    def shares(self) -> dict[int, Vector]:
+        """Return the agent's share of all rewards and pulls, by round.
+
+        With synchronous rounds those after each of the last rounds, otherwise the current one.
+        """
+        return self._shares or {self.rounds: self.agent.aggregation.share()}
+
+    def refused(self, messages: Mapping[int, Vector]) -> list[int]:
+        """Return the senders whose messages the agent refuses; all if no single one is to blame."""
+        bad = []
+        for j, message in messages.items():
+            probe = self.make_agent(self.neighbors, self.degrees)
+            probe.restore_state(self._spoken_state or self.agent.export_state())
+            try:
+                probe.receive({j: message})
+            except InputError:
+                bad.append(j)
+        return bad or list(messages)
+
+    def compact(self) -> None:
+        """Replace all events by a snapshot."""
+        self.journal.compact(msgspec.msgpack.encode(self._export()))
+
+    # Effects of events
+
+    def _log(self, event: Event) -> None:
+        self.journal.append(events.encode(event))
+        self._apply(event)
+
+    def _apply(self, event: Event, *, replaying: bool = False) -> None:
+        match event:  # most frequent first
+            case Ended(messages):
+                try:
+                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
+                except InputError:
+                    if not replaying:  # refused then as now
+                        raise
+            case Spoke():
+                self._speak()
+            case Chose(arm, now):
+                self.tickets.add(arm, now)
+                self.agent.open_pulls[arm] += 1
+            case Observed(number, reward):
+                self._observe(self.tickets.settle(number, reward), reward)
+            case Expired(number):
+                self.agent.abandon(self.tickets.open.pop(number).arm)
+            case Met(degrees):
+                self._meet(degrees)
+
+    def _meet(self, degrees: dict[int, int]) -> None:
+        fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)
+        fresh.restore_state(fresh.reweighted(self.agent.export_state()))
+        self.agent, self.degrees = fresh, degrees
+
+    def _observe(self, arm: int, reward: float) -> None:
+        self.own_counts[arm] += 1
+        self.own_sums[arm] += reward
+        seen = self.scale.unit(reward)
+        if self.spoken:
+            self._spoken_state = self._spoken_state or self.agent.export_state()
+            self._observed_since.append((arm, seen))
+        self.agent.observe(arm, seen)
+
+    def _speak(self) -> None:
+        self.spoken = True
+        self.sent[self.rounds + 1] = self.outgoing()
+        self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
+
+    def _end_round(self, messages: Mapping[int, Vector]) -> None:
+        if self._spoken_state is None:
+            self.agent.receive(messages)
+        else:
+            self._receive_as_spoken(self._spoken_state, messages)
+        self.rounds += 1
+        if self.spoken:
+            self.spoken, self._spoken_state, self._observed_since = False, None, []
+            self._shares[self.rounds] = self.agent.aggregation.share()
+            self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
+
+    def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:
+        """End the round from the state in which the agent spoke, then observe what came since.
+
+        Neighbours mix the values they were sent. Mixing newer rewards into the same round here
+        would count them twice.
+        """
+        present, open_pulls = self.agent.export_state(), self.agent.open_pulls
+        self.agent.restore_state(spoken_state)
+        try:
+            self.agent.receive(messages)
+        except InputError:
+            self.agent.restore_state(present)
+            raise
+        for arm, reward in self._observed_since:
+            self.agent.observe(arm, reward)
+        self.agent.open_pulls = open_pulls
+
+    # Snapshots
+
+    def _relink(self) -> None:
+        """Continue with other neighbours than those in the journal."""
+        fresh = self.make_agent(self.neighbors, self.degrees)
+        old = list(self.agent.view.neighbor_weights)
+        fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
+        self.agent = fresh
+
+    def _export(self) -> dict[str, Any]:
+        return {
+            "incarnation": self.incarnation,
+            "neighbors": sorted(self.agent.view.neighbor_weights),
+            "degrees": self.degrees,
+            "agent": self.agent.export_state(),
+            "tickets": self.tickets.export_state(),
+            "own_counts": self.own_counts.tolist(),
+            "own_sums": self.own_sums.tolist(),
+            "rounds": self.rounds,
+            "spoken": self.spoken,
+            "sent": {
+                r: {j: None if m is None else m.tobytes() for j, m in messages.items()}
+                for r, messages in self.sent.items()
+            },
+            "before": self._spoken_state,
+            "since": self._observed_since,
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.incarnation = max(self.incarnation, state["incarnation"] + 1)
+        self.degrees = state["degrees"]
+        self.agent = self.make_agent(state["neighbors"], self.degrees)
+        self.agent.restore_state(state["agent"])
+        self.tickets.restore_state(state["tickets"])
+        self.own_counts = np.array(state["own_counts"], dtype=np.int64)
+        self.own_sums = np.array(state["own_sums"], dtype=np.float64)
+        self.rounds, self.spoken = state["rounds"], state["spoken"]
+        self.sent = {
+            r: {j: None if m is None else np.frombuffer(m) for j, m in messages.items()}
+            for r, messages in state["sent"].items()
+        }
+        self._spoken_state = state["before"]
+        self._observed_since = [(arm, reward) for arm, reward in state["since"]]

@@ -1,0 +1,138 @@
+"""Tickets: each stands for one choice whose reward is still to come.
+
+They are numbered in order and have equal lifetimes, so they expire in order too. The number of open
+tickets is bounded, and so is the number of rewards remembered to recognise a repeated one. Only an
+open ticket counts a reward, so none is counted twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from coopbandits.fleet.service import (
+    ExpiredTicketError,
+    OtherRewardError,
+    TooManyTicketsError,
+    UnknownTicketError,
+)
+
+
+class OpenTicket(NamedTuple):
+    """A choice waiting for its reward."""
+
+    arm: int
+    expires: float
+
+
+class Settled(NamedTuple):
+    """A reward that was counted."""
+
+    arm: int
+    reward: float
+
+
+class Tickets:
+    """The tickets of one agent.
+
+    Parameters
+    ----------
+    limit : int
+        How many may be open, and how many rewards are remembered.
+    lifetime : float
+        Seconds until a ticket expires.
+    """
+
+    def __init__(self, limit: int, lifetime: float) -> None:
+        self.limit, self.lifetime = limit, lifetime
+        self.next_number = 1
+        self.open: dict[int, OpenTicket] = {}
+        self.settled: dict[int, Settled] = {}
+
+    def check_room(self, now: float) -> None:
+        """Refuse another ticket once the limit is reached."""
+        if len(self.open) >= self.limit:
+            wait = max(0.0, next(iter(self.open.values())).expires - now)
+            raise TooManyTicketsError(
+                f"{self.limit} tickets are open, no more may be; hand in rewards, or wait "
+                f"{wait:.0f} s for the oldest to expire",
+                wait,
+            )
+
+    def add(self, arm: int, now: float) -> int:
+        """Open a ticket and return its number."""
+        number = self.next_number
+        self.next_number += 1
+        self.open[number] = OpenTicket(arm, now + self.lifetime)
+        return number
+
+    def look_up(self, number: int, reward: float) -> OpenTicket | Settled:
+        """Return the open ticket, or the settled one if this very reward was counted."""
+        if number in self.open:
+            return self.open[number]
+        if number in self.settled:
+            known = self.settled[number]
+            if known.reward != reward:
+                raise OtherRewardError(
+                    f"this ticket's reward is {known.reward!r} already and not {reward!r}; a "
+                    "ticket takes one reward"
+                )
+            return known
+        if 0 < number < self.next_number:
+            raise ExpiredTicketError(
+                "this ticket has expired, or its reward came long ago; its reward is not counted"
+            )
+        raise UnknownTicketError("this agent has handed out no such ticket; choose first")
+
+    def settle(self, number: int, reward: float) -> int:
+        """Close an open ticket with its reward; return the arm."""
+        arm = self.open.pop(number).arm
+        self.settled[number] = Settled(arm, reward)
+        if len(self.settled) > self.limit:
+            del self.settled[next(iter(self.settled))]
+        return arm
+
+    def due(self, now: float) -> list[int]:
+        """Return the numbers of the expired tickets, oldest first."""
+        numbers = []
+        for number, ticket in self.open.items():
+            if ticket.expires > now:
+                break
+            numbers.append(number)
+        return numbers
+
+    def cap_lifetimes(self, now: float) -> None:
+        """Let none outlive a ticket made now; the clock or the lifetime may have changed."""
+        latest = now + self.lifetime
+        for number, ticket in self.open.items():
+            self.open[number] = ticket._replace(expires=min(ticket.expires, latest))
+
+    def export_state(self) -> dict[str, Any]:
+        """Return the state as plain data."""
+        return {
+            "next_number": self.next_number,
+            "open": [[number, *ticket] for number, ticket in self.open.items()],
+            "settled": [[number, *settled] for number, settled in self.settled.items()],
+        }
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        """Continue from an exported state."""
+        self.next_number = state["next_number"]
+        self.open = {number: OpenTicket(arm, end) for number, arm, end in state["open"]}
+        self.settled = {number: Settled(arm, reward) for number, arm, reward in state["settled"]}
+
+
+def ticket_name(identity_word: int, number: int) -> str:
+    """Return a ticket as the application sees it, unique among all agents."""
+    return f"{identity_word:016x}-{number}"
+
+
+def ticket_number(name: str, identity_word: int) -> int:
+    """Return the number of a ticket; refuse one with another identity word."""
+    head, _, tail = name.partition("-")
+    if head != f"{identity_word:016x}" or not (
+        tail.isascii() and tail.isdigit() and len(tail) < 16
+    ):
+        raise UnknownTicketError(
+            f"{name[:50]!r} is no ticket of this agent; hand in what choose returned"
+        )
+    return int(tail)

@@ -1,0 +1,212 @@
+"""Fleets of real processes, real TLS and real HTTP: they learn, and no reward is ever lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import InputError
+from coopbandits.fleet.local import members
+from coopbandits.fleet.local.audit import Verdict
+from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.members import FleetError
+from coopbandits.fleet.local.playing import perform, play, settle
+from coopbandits.fleet.local.settings import Settings, make_settings
+from coopbandits.fleet.local.stage import Stage, opened
+
+from .processes import agents_in
+
+
+def logged(folder: Path, num_arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return what the clients' logs say, reward sums and pulls; no ticket may occur twice."""
+    total, tickets = np.zeros(2 * num_arms), []
+    for log in folder.glob("*/client.jsonl"):
+        for line in map(json.loads, log.read_text().splitlines()):
+            total[line["arm"]] += line["reward"]
+            total[num_arms + line["arm"]] += 1
+            tickets.append(line["ticket"])
+    assert len(set(tickets)) == len(tickets)
+    return total
+
+
+def require_counted_once(found: Verdict, folder: Path) -> None:
+    """Compare every account with the clients' logs on disk."""
+    expected = logged(folder, found.acknowledged.size // 2)
+    assert expected.sum() > 0
+    assert found.accounts
+    for whose, account in found.accounts.items():
+        assert account == pytest.approx(expected, rel=1e-9, abs=1e-9), whose
+    assert found.holds
+
+
+async def kill_each(stage: Stage, ending: Ending) -> None:
+    """Kill every agent in turn while all applications go on, and start it again."""
+    try:
+        for member in stage.members.all:
+            await asyncio.sleep(0.2)
+            await member.kill()
+            await stage.members.restart(member)
+    finally:
+        ending.set()
+
+
+async def through_kills(settings: Settings, folder: Path) -> Verdict:
+    ending = Ending()
+    async with opened(settings, folder) as stage:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(kill_each(stage, ending))
+            await perform(stage, ending)
+        found = await settle(stage)
+    assert [member.kills for member in stage.members.all] == [1] * len(stage.players)
+    assert all(player.pulls.sum() > 0 for player in stage.players)
+    return found
+
+
+def test_eight_agents_learn_the_best_arm(tmp_path: Path) -> None:
+    settings = make_settings("cycle:8", "0.9,0.4,0.3", seconds=4.0)
+    outcome = play(settings, tmp_path / "fleet")
+    assert outcome.holds, outcome.text
+    assert not outcome.interrupted
+    assert "best arm found by  8 of 8 agents" in outcome.text
+    found = json.loads((tmp_path / "fleet" / "summary.json").read_text())
+    assert found["best_found"] == found["answering"] == 8
+    assert found["settings"]["seed"] == 0
+    expected = logged(tmp_path / "fleet", 3)
+    assert found["acknowledged"] == pytest.approx(expected.tolist())
+    for who in found["agents"]:
+        assert found["held"][who] == pytest.approx(expected.tolist(), rel=1e-9)
+    # All agents explore together: alone, each would play the two bad arms many times.
+    assert expected[3] / expected[3:].sum() > 0.8
+    assert agents_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", pytest.param("tree-ts", marks=pytest.mark.slow)])
+def test_kills_lose_nothing(tmp_path: Path, policy: str) -> None:
+    settings = make_settings("cycle:4", "0.6,0.5", policy=policy, seconds=120.0)
+    require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ucb", "flood-ucb", "gossip-ts"])
+def test_kills_of_eight_lose_nothing(tmp_path: Path, policy: str) -> None:
+    settings = make_settings("grid:2x4", "0.6,0.5x3", policy=policy, seconds=240.0)
+    require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["dducb", "dec-ts", "coop-ucb2:gamma=1.01"])
+def test_kills_lose_nothing_of_a_synchronous_policy(tmp_path: Path, policy: str) -> None:
+    settings = make_settings("cycle:4", "1,0.5", sigma=1.0, policy=policy, seconds=120.0)
+    require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "dec-ts"])
+def test_pauses_and_partitions_lose_nothing(tmp_path: Path, policy: str) -> None:
+    settings = make_settings(
+        "cycle:6", "0.6,0.5", policy=policy, seconds=30.0, pause=3.0, partition=7.0, kill_every=4.0
+    )
+    outcome = play(settings, tmp_path / "fleet")
+    assert outcome.holds, outcome.text
+    found = json.loads((tmp_path / "fleet" / "summary.json").read_text())
+    assert found["partitions"] == 2
+    assert sum(agent["pauses"] for agent in found["agents"].values()) >= 2
+    assert sum(agent["kills"] for agent in found["agents"].values()) >= 2
+    assert found["acknowledged"] == pytest.approx(logged(tmp_path / "fleet", 2).tolist())
+
+
+# The command
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "coopbandits", "fleet", *arguments]
+
+
+def test_command_with_kills(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run(
+        command("--graph", "path:3", "--seconds", "3s", "--kill-every", "500ms", "--out", str(out)),
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"conservation +holds: [1-9]", done.stdout)
+    assert re.search(r"trouble +kills [1-9]", done.stdout)
+    assert {path.name for path in out.iterdir()} == {
+        *("a00", "a01", "a02", "certificates", "summary.json")
+    }
+    assert agents_in(tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signals", [1, 2])
+def test_command_is_interrupted(tmp_path: Path, signals: int) -> None:
+    """One signal brings the summary so far; a second one ends everything at once."""
+    out = tmp_path / "out"
+    arguments = command("--graph", "path:3", "--seconds", "600", "--pause", "1s", "--out", str(out))
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        deadline = time.monotonic() + 60
+        while not list(out.glob("*/client.jsonl")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if signals == 2:
+            for pid in agents_in(out):
+                if pid != running.pid:
+                    os.kill(pid, signal.SIGSTOP)  # so that the first signal waits for long
+        for _ in range(signals):
+            running.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        text, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert ("conservation" in text) == (signals == 1)
+    assert ("interrupted: all agents were stopped" in errors) == (signals == 2)
+    assert agents_in(tmp_path) == []
+
+
+# What goes wrong
+
+
+def test_an_agent_that_does_not_start_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = [sys.executable, "-S", "-c", "print('no room'); raise SystemExit(3)"]
+    monkeypatch.setattr(members, "COMMAND", program)
+    settings = make_settings("path:2", "0.6,0.5", seconds=1.0)
+    sentence = "agent a0[01] ended with status 3; its log ends with: no room"
+    with pytest.raises(FleetError, match=sentence):
+        play(settings, tmp_path / "fleet")
+    assert agents_in(tmp_path) == []
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(InputError, match="exists and is not empty; name another folder"):
+        play(make_settings("path:2", "0.6,0.5"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+def test_an_agent_that_ends_by_itself_ends_the_play(tmp_path: Path) -> None:
+    async def lose_one(settings: Settings) -> None:
+        async with opened(settings, tmp_path) as stage:
+            os.kill(stage.members.all[1].pid, signal.SIGTERM)
+            async with asyncio.timeout(30):
+                while True:
+                    stage.members.all[1].require_alive()
+                    await asyncio.sleep(0.05)
+
+    with pytest.raises(FleetError, match="agent a01 ended with status 0; its log ends with: "):
+        asyncio.run(lose_one(make_settings("path:2", "0.6,0.5")))
+    assert agents_in(tmp_path) == []

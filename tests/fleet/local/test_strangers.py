@@ -1,0 +1,80 @@
+"""Who knocks at a real agent without the right papers is refused, counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.tls import ALPN
+from coopbandits.fleet.local.layout import Place, prepared, write_configs
+from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.settings import make_settings
+
+
+def knock(place: Place, folder: Path | None, node: str = "") -> bytes:
+    """Call with a certificate of a folder, with none, or without TLS; return what is answered."""
+    address = (place.listen.host, place.listen.port)
+    with socket.create_connection(address, timeout=5) as plain, suppress(OSError):
+        if folder is None:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            return plain.recv(100)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols([ALPN])
+        if node:
+            context.load_cert_chain(folder / f"{node}.pem", folder / f"{node}-key.pem")
+        with context.wrap_socket(plain) as secret:
+            return secret.recv(100)
+    return b""
+
+
+async def wait_until(
+    members: Members, true: Callable[[dict[str, Any]], bool], seconds: float = 10.0
+) -> dict[str, Any]:
+    """Return the first agent's health once something is true of it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        health: dict[str, Any] = (await members.ask("health"))["a00"]
+        if true(health) or time.monotonic() > deadline:
+            return health
+        await asyncio.sleep(0.05)
+
+
+async def require_refusals(places: list[Place], certificates: Path, forged: Path) -> None:
+    async with Members(places) as members:
+        attempts = [(None, ""), (certificates, ""), (forged, "a01"), (certificates, "a77")]
+        for count, attempt in enumerate(attempts, start=1):
+            answer = await asyncio.to_thread(knock, places[0], *attempt)
+            assert b"\x01" not in answer[:1], "a stranger was welcomed"  # see Connection
+            health = await wait_until(members, lambda h: h["refused_strangers"] >= count)  # noqa: B023  called in this turn of the loop
+            assert health["refused_strangers"] == count
+        health = await wait_until(members, lambda h: h["refused_frames"].get("hello", 0) > 0)
+        assert health["refused_frames"]["hello"] >= 1
+        assert health["links"]["a01"].startswith("down: ")
+        assert health["rewards"] == 0
+
+
+def test_strangers_are_refused(tmp_path: Path) -> None:
+    """No TLS, no certificate, one of another authority, no neighbour's, and another cluster."""
+    settings = make_settings("path:2", "0.6,0.5")
+    certificates, forged = tmp_path / "certificates", tmp_path / "forged"
+    with prepared(tmp_path, settings) as places:
+        write_configs(places, settings, {})
+        issue(certificates, ["a77"])
+        init_authority(forged)
+        issue(forged, ["a01"])
+        other = places[1].config
+        other.write_text(other.read_text().replace('name = "local"', 'name = "other"'))
+        asyncio.run(require_refusals(places, certificates, forged))
+    log = (tmp_path / "a00" / "log.txt").read_text()
+    assert "refused a77: 'a77' is no neighbour" in log
+    assert "refused a01: a01 has cluster 'other', but a00 expects 'local'" in log
+    assert log.count("WARNING refused 127.0.0.1:") == 3
+    assert "Traceback" not in log

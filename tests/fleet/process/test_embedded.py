@@ -1,0 +1,158 @@
+"""An agent inside a program: asked by many threads, stopped and started, and failing cleanly."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig, read_config, write_config
+from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.service import OtherRewardError, UnknownTicketError
+
+TABLES: dict[str, Any] = {
+    "cluster": {
+        "name": "shop",
+        "epoch": datetime(2026, 1, 31, tzinfo=UTC),
+        "arms": ["red", "blue"],
+        "reward_range": [0.0, 1.0],
+    },
+    "node": {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"},
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the configuration of an agent without neighbours."""
+    path = tmp_path / "node.toml"
+    path.write_text(write_config(TABLES))
+    return path
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
+
+
+def pull(agent: LocalAgent) -> float:
+    choice = agent.choose()
+    reward = float(choice.arm == "red")
+    assert agent.observe(choice.ticket, reward) == (choice.ticket, choice.arm, reward, False)
+    return reward
+
+
+def test_many_threads_ask_one_agent(path: Path) -> None:
+    with LocalAgent(path, insecure=True) as agent, ThreadPoolExecutor(8) as pool:
+        assert agent.ready() is None
+        assert agent.choose(["blue"]).arm == "blue"
+        rewards = list(pool.map(lambda _: pull(agent), range(200)))
+        red, blue = agent.arms()
+        assert red.own_pulls == sum(rewards)
+        assert blue.own_pulls == 200 - sum(rewards)
+        assert (red.own_reward, blue.own_reward, blue.open) == (sum(rewards), 0.0, 1)
+        health = agent.health()
+        assert (health["rewards"], health["open_tickets"], health["mode"]) == (200, 1, "robust")
+        metrics = {metric.name: metric for metric in agent.metrics()}
+        assert metrics["rewards_total"].samples == [({}, 200.0)]
+    assert "agent shop-1" not in threads()
+
+
+def test_a_restart_keeps_all(path: Path) -> None:
+    agent = LocalAgent(path, insecure=True)
+    with agent:
+        open_ticket = agent.choose().ticket
+        pull(agent)
+        before = agent.arms()
+    with agent:
+        assert agent.arms() == before
+        assert not agent.observe(open_ticket, 0.5).duplicate
+        with pytest.raises(OtherRewardError):
+            agent.observe(open_ticket, 0.25)
+    with LocalAgent(path, insecure=True) as again:
+        assert sum(arm.own_pulls for arm in again.arms()) == 2
+        assert again.observe(open_ticket, 0.5).duplicate
+
+
+def test_refusals_reach_the_caller(path: Path) -> None:
+    with LocalAgent(path, insecure=True) as agent:
+        with pytest.raises(UnknownTicketError):
+            agent.observe("0-1", 1.0)
+        with pytest.raises(InputError, match="did you mean 'blue'"):
+            agent.choose(["bleu"])
+        with pytest.raises(InputError, match="is running already; start it once"):
+            agent.start()
+        assert agent.ready() is None
+
+
+def test_an_agent_that_does_not_run_says_so(path: Path) -> None:
+    agent = LocalAgent(path, insecure=True)
+    agent.stop()  # harmless
+    calls = (agent.choose, lambda: agent.observe("x", 1.0), agent.arms, agent.health, agent.ready)
+    for call in calls:
+        with pytest.raises(InputError, match="agent shop-1 is not running; start it first"):
+            call()
+    with agent:
+        pass
+    with pytest.raises(InputError, match="not running"):
+        agent.choose()
+
+
+def test_who_asks_while_it_stops_gets_an_answer(path: Path) -> None:
+    """Neither a reward that was acknowledged is lost, nor does anybody wait for ever."""
+    agent = LocalAgent(path, insecure=True)
+    counted: list[float] = []
+
+    def work() -> None:
+        with suppress(InputError):
+            while True:
+                counted.append(pull(agent))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    agent.start()
+    for worker in workers:
+        worker.start()
+    while len(counted) < 50:
+        time.sleep(0.001)
+    agent.stop()
+    for worker in workers:
+        worker.join(10)
+        assert not worker.is_alive()
+    with agent:
+        assert sum(arm.own_pulls for arm in agent.arms()) == len(counted)
+
+
+def test_a_failed_start_leaves_nothing_behind(path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        path.write_text(write_config(TABLES | {"node": TABLES["node"] | {"listen": place}}))
+        agent = LocalAgent(path, insecure=True)
+        with pytest.raises(InputError, match=f"cannot listen on {place}"):
+            agent.start()
+    assert "agent shop-1" not in threads()
+    with pytest.raises(InputError, match="not running"):
+        agent.choose()
+    with agent:  # the place is free now, and so is the journal
+        pull(agent)
+
+
+def test_a_journal_in_use_is_a_sentence(path: Path) -> None:
+    config = read_config(path, now=time.time(), insecure=True)
+    assert isinstance(config, NodeConfig)
+    with LocalAgent(config) as agent:
+        with pytest.raises(InputError, match="in use by another process"):
+            LocalAgent(config).start()
+        pull(agent)
+
+
+def test_without_tls_it_must_be_told_so(path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no \[tls\]"):
+        LocalAgent(path)

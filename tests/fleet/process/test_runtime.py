@@ -1,0 +1,37 @@
+"""The clock of an agent, and what it says of a torn journal."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.process.runtime import Runtime, SteadyClock
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.transport.memory import MemoryNetwork
+
+CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "flood-ts", sigma=1.0)
+
+
+def test_a_clock_set_forward_is_followed_and_one_set_back_is_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, real = SteadyClock(), time.time
+    for shift, follows in ((3.0, 0.0), (-3600.0, 0.0), (3600.0, 3600.0), (0.0, 3600.0)):
+        monkeypatch.setattr(time, "time", lambda shift=shift: real() + shift)
+        before = clock()
+        clock.follow_system_clock()
+        assert clock() >= before
+        assert clock() == pytest.approx(real() + follows, abs=2.0)
+    assert caplog.text.count("the clock was set forward by 3600 s") == 1
+
+
+def test_a_torn_record_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    config = NodeConfig(CLUSTER, "alpha", Path("unused"), {})
+    for torn in (b"", b"\x40\0\0\0torn"):
+        disk.data += torn
+        Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
+        assert ("cut off 8 bytes of a record that was torn" in caplog.text) == bool(torn)

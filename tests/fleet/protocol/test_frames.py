@@ -1,0 +1,226 @@
+"""Frames survive any cut, and bytes that are no frames are refused and do nothing else."""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+import numpy as np
+import pytest
+
+from coopbandits.core.draws import words
+from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.protocol.frames import (
+    HEADER,
+    MAX_BODY,
+    BeatFrame,
+    ByeFrame,
+    DataFrame,
+    Decoder,
+    Frame,
+    FrameError,
+    Hello,
+    HelloFrame,
+    Stamp,
+    encode_beat,
+    encode_bye,
+    encode_data,
+    encode_hello,
+)
+
+CAP = 3 * MAX_BODY
+STAMP = Stamp(17, 1_700_000_000, 2**40, 3)
+WHO = Hello("shop-1", "shops", "9f" * 32, 4)
+LONG = np.arange(2.5 * MAX_BODY // 8)
+
+
+def encode(frame: Frame) -> bytes:
+    if isinstance(frame, HelloFrame):
+        return encode_hello(frame.stamp, frame.hello)
+    if isinstance(frame, DataFrame):
+        return encode_data(frame.stamp, frame.values)
+    if isinstance(frame, ByeFrame):
+        return encode_bye(frame.stamp, frame.reason)
+    return encode_beat(frame.stamp)
+
+
+def header(kind: int, flags: int = 0, length: int = 0, magic: int = 0, version: int = 1) -> bytes:
+    numbers = STAMP.num_arms, length, STAMP.epoch, STAMP.round, STAMP.incarnation
+    return HEADER.pack(magic or frames.MAGIC, version, kind, flags, *numbers)
+
+
+STREAM = b"".join(
+    (
+        encode_hello(STAMP, WHO),
+        encode_data(STAMP, np.array([1.5, -0.0, np.nan, np.inf])),
+        encode_beat(STAMP),
+        encode_data(Stamp(1, 0, 0, 0), None),
+        encode_data(STAMP, np.zeros(0)),
+        encode_bye(STAMP, "another cluster"),
+    )
+)
+
+
+def test_a_stream_is_read_as_it_was_written() -> None:
+    hello, data, beat, silent, empty, bye = Decoder(CAP).feed(STREAM)
+    assert hello == HelloFrame(STAMP, WHO)
+    assert isinstance(data, DataFrame)
+    assert data.stamp == STAMP
+    assert data.values is not None
+    np.testing.assert_array_equal(data.values, [1.5, -0.0, np.nan, np.inf])
+    assert beat == BeatFrame(STAMP)
+    assert silent == DataFrame(Stamp(1, 0, 0, 0), None)
+    assert isinstance(empty, DataFrame)
+    assert empty.values is not None
+    assert empty.values.size == 0
+    assert bye == ByeFrame(STAMP, "another cluster")
+
+
+def test_the_layout_of_a_frame_is_fixed() -> None:
+    """Agents of another release must read it: a change here is a new version."""
+    stamp = Stamp(0x0102, 0x0304, 0x0506, 0x0708)
+    expected = "cbb4 01 02 0000 0201 08000000 0403000000000000 0605000000000000 0807000000000000"
+    assert encode_data(stamp, np.array([1.0])) == bytes.fromhex(expected) + struct.pack("<d", 1.0)
+
+
+def test_a_vector_belongs_to_whoever_got_it() -> None:
+    (frame,) = Decoder(CAP).feed(encode_data(STAMP, np.arange(3.0)))
+    assert isinstance(frame, DataFrame)
+    assert frame.values is not None
+    assert frame.values.dtype == np.float64
+    assert frame.values.flags.writeable
+
+
+def test_every_cut_in_two_yields_the_same_frames() -> None:
+    whole = list(map(encode, Decoder(CAP).feed(STREAM)))
+    for cut in range(len(STREAM) + 1):
+        decoder = Decoder(CAP)
+        read = decoder.feed(STREAM[:cut]) + decoder.feed(STREAM[cut:])
+        assert list(map(encode, read)) == whole
+
+
+def test_single_bytes_yield_the_same_frames() -> None:
+    decoder = Decoder(CAP)
+    read = [frame for byte in STREAM for frame in decoder.feed(bytes([byte]))]
+    assert list(map(encode, read)) == list(map(encode, Decoder(CAP).feed(STREAM)))
+
+
+@pytest.mark.parametrize("step", [29, HEADER.size, 40_000, MAX_BODY, 10**6])
+def test_a_long_vector_comes_whole_in_any_steps(step: int) -> None:
+    stream = encode_data(STAMP, LONG) + encode_beat(STAMP)
+    decoder = Decoder(CAP)
+    read = [f for i in range(0, len(stream), step) for f in decoder.feed(stream[i : i + step])]
+    first, second = read
+    assert isinstance(first, DataFrame)
+    np.testing.assert_array_equal(first.values, LONG)
+    assert second == BeatFrame(STAMP)
+
+
+@pytest.mark.parametrize("size", [MAX_BODY // 8, MAX_BODY // 8 + 1, 2 * MAX_BODY // 8])
+def test_a_vector_is_cut_into_full_parts(size: int) -> None:
+    stream = encode_data(STAMP, np.ones(size))
+    assert len(stream) == 8 * size + HEADER.size * -(-8 * size // MAX_BODY)
+    (frame,) = Decoder(CAP).feed(stream)
+    assert isinstance(frame, DataFrame)
+    assert frame.values is not None
+    assert frame.values.size == size
+
+
+FULL = header(2, frames.MORE, MAX_BODY) + bytes(MAX_BODY)
+
+BAD = {
+    "magic": ("malformed", header(3, magic=0x4747)),
+    "version": ("version", header(3, version=2)),
+    "kind": ("malformed", header(9)),
+    "body": ("oversized", header(2, length=MAX_BODY + 8)),
+    "hello": ("oversized", header(1, length=2**32 - 1)),
+    "vector": ("oversized", 3 * FULL + header(2, length=8)),
+    "uneven": ("malformed", header(2, length=9)),
+    "flags": ("malformed", header(2, 4)),
+    "beat with flags": ("malformed", header(3, 1)),
+    "beat with a body": ("malformed", header(3, length=1)),
+    "silent with a body": ("malformed", header(2, frames.SILENT, 8)),
+    "a part that is not full": ("malformed", header(2, frames.MORE, 8)),
+    "an empty last part": ("malformed", FULL + header(2)),
+    "silence as last part": ("malformed", FULL + header(2, frames.SILENT)),
+    "a beat between parts": ("malformed", FULL + header(3)),
+    "another round between parts": ("malformed", FULL + encode_data(Stamp(17, 0, 1, 3), LONG)),
+    "no msgpack": ("malformed", header(1, length=1) + b"\xc1"),
+    "not a hello": ("malformed", header(1, length=2) + msgspec.msgpack.encode([7])),
+    "bad text": ("malformed", header(4, length=3) + b"\x91\xa1\xff"),
+    "more than a bye": ("malformed", header(4, length=3) + msgspec.msgpack.encode(["", 1])),
+    "a long name": ("malformed", encode_hello(STAMP, Hello("x" * 64, "", "", 0))),
+}
+
+
+@pytest.mark.parametrize(("kind", "stream"), BAD.values(), ids=BAD)
+def test_what_is_no_frame_is_refused_for_ever(kind: str, stream: bytes) -> None:
+    decoder = Decoder(CAP)
+    for data in (stream, b"", STREAM):
+        with pytest.raises(FrameError) as caught:
+            decoder.feed(data)
+        assert caught.value.kind == kind
+        assert "\n" not in str(caught.value)
+
+
+def test_a_reason_can_stand_in_a_log() -> None:
+    (frame,) = Decoder(CAP).feed(encode_bye(STAMP, "no\nERROR all is lost\x1b[2J" + "!" * 1000))
+    assert isinstance(frame, ByeFrame)
+    assert frame.reason.startswith("no ERROR all is lost [2J!")
+    assert len(frame.reason) == frames.MAX_REASON
+    raw = msgspec.msgpack.encode(["a\r\nb" + "c" * 60_000])
+    (frame,) = Decoder(CAP).feed(header(4, length=len(raw)) + raw)
+    assert frame == ByeFrame(STAMP, "a  b" + "c" * (frames.MAX_REASON - 4))
+
+
+PIECES = (
+    encode_hello(STAMP, WHO),
+    encode_data(STAMP, np.array([1.5, np.nan])),
+    encode_beat(STAMP),
+    encode_data(STAMP, None) + encode_data(STAMP, np.zeros(0)),
+    encode_bye(STAMP, "another cluster"),
+)
+SEEDS = (*PIECES * 8, FULL + PIECES[1])
+"""What is spoilt; few are long, which takes long."""
+
+
+def spoilt(row: list[int]) -> bytes:
+    """Return a stream with some bytes changed, removed or inserted, mostly in a header."""
+    stream = bytearray(SEEDS[row[0] % len(SEEDS)])
+    for word in row[1 : 2 + row[0] // 97 % 3]:
+        place = word % (min(len(stream), 400) + 1)
+        how, what = word >> 16 & 3, word >> 32
+        if how == 0:
+            del stream[place : place + what % 40]
+        elif how == 1:
+            stream[place:place] = (what.to_bytes(4, "little") * 10)[: what % 40]
+        elif place < len(stream):
+            stream[place] = what & 255 if how == 2 else stream[place] ^ (1 << what % 8)
+    return bytes(stream)
+
+
+def kept(decoder: Decoder) -> int:
+    return len(decoder._rest) + sum(map(len, decoder._parts))
+
+
+def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
+    """Either frames come out that can be written again, or `FrameError`; memory stays bounded."""
+    refused, read = 0, 0
+    for row in words(11, np.arange(500_000, dtype=np.uint64)).reshape(-1, 5).tolist():
+        stream, decoder = spoilt(row), Decoder(MAX_BODY + 64)
+        cut = row[4] % (len(stream) + 1)
+        try:
+            found = decoder.feed(stream[:cut]) + decoder.feed(stream[cut:])
+        except FrameError as error:
+            refused += 1
+            assert error.kind in ("malformed", "version", "oversized")
+            assert kept(decoder) == 0
+            continue
+        assert kept(decoder) <= len(stream)
+        assert kept(decoder) <= MAX_BODY + 64 + HEADER.size + MAX_BODY
+        read += len(found)
+        if found:
+            again = b"".join(map(encode, found))
+            assert list(map(encode, Decoder(CAP).feed(again))) == list(map(encode, found))
+    assert refused > 20_000
+    assert read > 5_000

@@ -1,0 +1,281 @@
+"""The protocol: who is greeted, what is believed, and what is refused and counted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_bye, encode_data, encode_hello
+from coopbandits.fleet.protocol.gossip import RobustGossip
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.replica import Replica
+
+from ..world import World
+
+CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "tree-ts", sigma=1.0)
+SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3)
+
+
+def quiet(cluster: ClusterConfig = CLUSTER) -> World:
+    """Return a world in which agent 0 has met its neighbour 1, and nothing is under way."""
+    world = World(cluster, nx.path_graph(3))
+    for _ in range(3):
+        world.step()
+    if cluster is CLUSTER:
+        inbox(world.node(0)).clear()
+    return world
+
+
+def inbox(node: Node) -> dict[int, Any]:
+    assert isinstance(node.gossip, RobustGossip)
+    return node.gossip.inbox
+
+
+def state(replica: Replica) -> dict[str, Any]:
+    return replica.agent.export_state()
+
+
+def stamp(world: World, **changes: int) -> Stamp:
+    right = {
+        "num_arms": 2,
+        "epoch": CLUSTER.epoch,
+        "round": world.node(1).replica.rounds + 1,
+        "incarnation": world.node(1).replica.incarnation,
+    }
+    return Stamp(**(right | changes))
+
+
+def good_values(world: World) -> Any:
+    values = world.node(1).replica.agent.outgoing(0)
+    assert values is not None
+    return values.copy()
+
+
+def refused(node: Node, reason: str) -> int:
+    assert node.peers["n1"].frames["refused"] == sum(node.refusals.values())
+    return node.refusals[reason]
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "reason"),
+    [
+        ({"epoch": 5}, None, "epoch"),
+        ({"num_arms": 3}, None, "arms"),
+        ({"incarnation": 4}, None, "replayed"),
+        ({"round": 1}, None, "replayed"),
+        ({}, np.nan, "not finite"),
+        ({}, np.inf, "not finite"),
+        ({}, 1e30, "impossible"),
+    ],
+)
+def test_bad_messages_are_counted_and_never_touch_the_state(
+    changes: dict[str, int], value: float | None, reason: str
+) -> None:
+    world = quiet()
+    node, values = world.node(0), good_values(world)
+    if value is not None:
+        values[2] = value
+    before = state(node.replica)
+    node.received("n1", encode_data(stamp(world, **changes), values))
+    assert refused(node, reason) == 1
+    assert not inbox(node)
+    assert state(node.replica) == before
+    node.received("n1", encode_data(stamp(world), good_values(world)))
+    assert list(inbox(node)) == [1]
+
+
+def test_a_message_of_the_wrong_length_is_refused_when_the_round_ends() -> None:
+    world = quiet()
+    node = world.node(0)
+    node.received("n1", encode_data(stamp(world), good_values(world)[:-3]))
+    world.now += 1.0
+    before = node.replica.rounds
+    node.tick()
+    assert refused(node, "impossible") == 1
+    assert node.replica.rounds == before + 1
+
+
+def test_the_same_message_again_is_refused() -> None:
+    world = quiet()
+    node, data = world.node(0), encode_data(stamp(world), good_values(world))
+    node.received("n1", data)
+    node.received("n1", data)
+    assert refused(node, "replayed") == 1
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n" + bytes(40), bytes(100)])
+def test_bytes_that_are_no_frames_end_the_link(data: bytes) -> None:
+    world = quiet()
+    world.node(0).received("n1", data)
+    assert refused(world.node(0), "malformed") == 1
+    assert world.broken[0][:2] == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("hello", "changes", "match"),
+    [
+        (("n2", "test"), {}, "id 'n2', but n0 expects 'n1'"),
+        (("n1", "other"), {}, "cluster 'other', but n0 expects 'test'"),
+        (("n1", "test"), {"epoch": 7}, "epoch 7"),
+        (("n1", "test", "abc"), {}, "configuration 'abc'"),
+        (("n1", "test"), {"incarnation": 3}, "an older process still runs"),
+    ],
+)
+def test_a_wrong_hello_is_refused_with_a_sentence_on_both_sides(
+    hello: tuple[str, ...],
+    changes: dict[str, int],
+    match: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = quiet()
+    said = Hello(hello[0], hello[1], hello[2] if len(hello) > 2 else CLUSTER.hash, 2)
+    world.queue.clear()
+    with caplog.at_level(logging.WARNING):
+        world.node(0).received("n1", encode_hello(stamp(world, **changes), said))
+        assert match in caplog.text
+        assert refused(world.node(0), "hello") == 1
+        caplog.clear()
+        sender, receiver, data = world.queue.pop()
+        assert (sender, receiver) == (0, 1)
+        world.node(1).received("n0", data)
+        assert "it refuses this agent" in caplog.text
+        assert match in caplog.text
+    assert {(0, 1), (1, 0)} <= {broken[:2] for broken in world.broken}
+    assert not world.node(0).peers["n1"].met
+
+
+def test_nothing_counts_before_the_hello() -> None:
+    world = quiet()
+    node = world.node(0)
+    node.link_down("n1", "test")
+    node.link_up("n1")
+    node.received("n1", encode_data(stamp(world), good_values(world)))
+    assert refused(node, "hello") == 1
+
+
+def test_bytes_after_the_end_of_a_link_are_nothing() -> None:
+    world = quiet()
+    node = world.node(0)
+    node.link_down("n1", "test")
+    node.received("n1", b"rest")
+    assert not node.refusals
+    assert node.peers["n1"].reason == "test"
+
+
+def test_frames_behind_a_farewell_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = quiet()
+    node = world.node(0)
+    monkeypatch.setattr(node.transport, "drop", node.link_down)  # at once
+    bye = encode_bye(stamp(world), "no more")
+    node.received("n1", bye + encode_data(stamp(world), good_values(world)))
+    assert not inbox(node)
+
+
+def test_a_silent_neighbour_is_given_up_and_signs_of_life_are_sent() -> None:
+    world = quiet()
+    node = world.node(0)
+    world.queue.clear()
+    world.now += 2.0
+    node.beat()
+    assert [item[:2] for item in world.queue] == [(0, 1)]
+    world.deliver()
+    assert world.node(1).peers["n0"].last_heard == world.now
+    world.now += 10.0
+    node.beat()
+    assert world.broken[0] == (0, 1, "nothing heard for 5 s")
+
+
+def test_strangers_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    node = quiet().node(0)
+    for _ in range(5):
+        node.refused("10.0.0.9:4", "no certificate")
+    assert node.strangers == 5
+    assert caplog.text.count("refused 10.0.0.9:4: no certificate") == 1
+    for port in range(2000):
+        node.refused(f"10.0.0.9:{port}", "no certificate")
+    assert len(node._logged) <= 1001
+
+
+def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = quiet()
+    node = world.node(0)
+
+    def full(data: bytes) -> None:
+        raise DiskError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.replica.journal.disk, "append", full)
+        node.replica.tickets.add(0, -1e10)
+        world.now += 1.0
+        world.queue.clear()
+        node.tick()
+        assert node.trouble == "no space"
+        assert not world.queue, "nothing is sent that is not on disk"
+        node.beat()
+    world.now += 2.0
+    node.tick()
+    assert node.trouble == ""
+
+
+def test_messages_of_rounds_behind_and_far_ahead() -> None:
+    world = quiet(SYNCHRONOUS)
+    node = world.node(0)
+    this = node.replica.rounds + 1
+    node.received("n1", encode_data(stamp(world, round=this - 1), np.zeros(4)))
+    assert node.peers["n1"].frames["stale"] == 1
+    node.received("n1", encode_data(stamp(world, round=this + 2), np.zeros(4)))
+    assert node.refusals["replayed"] == 1
+    for _ in range(2):
+        node.received("n1", encode_data(stamp(world, round=this + 1), np.zeros(4)))
+    assert node.peers["n1"].frames["duplicate"] == 1
+
+
+@pytest.mark.parametrize("values", [[0.0] * 5, [np.nan] * 4, [np.inf, 0.0, 0.0, 0.0]])
+def test_a_bad_message_of_a_synchronous_round_is_asked_for_again(values: list[float]) -> None:
+    world = quiet(SYNCHRONOUS)
+    node = world.node(0)
+    world.now += 1.0
+    node.tick()
+    rounds, before = node.replica.rounds, state(node.replica)
+    if not node.replica.spoken:
+        pytest.fail("the agent has not spoken")
+    node.received("n1", encode_data(stamp(world, round=rounds + 1), np.array(values)))
+    assert refused(node, "impossible") == 1
+    assert (node.replica.rounds, state(node.replica)) == (rounds, before)
+    assert world.broken[0][:2] == (0, 1)
+    for _ in range(5):
+        world.step()
+    assert node.replica.rounds > rounds
+
+
+@pytest.mark.parametrize(
+    ("degree", "rounds", "match"),
+    [(3, 0, "has 3 neighbours now and had 2"), (2, 99, "has lost its memory")],
+)
+def test_a_synchronous_neighbour_that_cannot_follow_is_refused(
+    degree: int, rounds: int, match: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = quiet(SYNCHRONOUS)
+    hello = Hello("n1", "test", SYNCHRONOUS.hash, degree)
+    now = world.node(0).replica.rounds
+    data = encode_hello(stamp(world, round=now + rounds), hello)
+    world.node(0).received("n1", data)
+    assert match in caplog.text
+    assert not world.node(0).peers["n1"].met
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, replace(SYNCHRONOUS, num_agents=1)])
+def test_an_agent_alone_gossips_with_nobody(cluster: ClusterConfig) -> None:
+    world = World(cluster, nx.empty_graph(1))
+    for word in range(5):
+        world.pull(0, word, 0.5)
+        world.step()
+    assert world.node(0).replica.rounds >= 4
+    assert world.totals(0)[2:].sum() == 5

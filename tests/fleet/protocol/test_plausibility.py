@@ -1,0 +1,128 @@
+"""Claims of neighbours: what cannot have happened is not believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coopbandits.core import FloodTS, GossipTS, InputError, LocalView, Policy, TreeTS
+from coopbandits.core.agent import Aggregation, CooperativeAgent, Vector
+from coopbandits.fleet.protocol.plausibility import SLACK, PlausibilityCheck
+
+EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
+MOST = RATE * (NOW - EPOCH + SLACK)
+
+
+def aggregation(policy: Policy, agent: int = 7) -> Aggregation:
+    view = LocalView(agent, 0.5, {1: 0.5}, num_arms=2, random_word=9, common_round=False)
+    made = policy.make_agent(view)
+    assert isinstance(made, CooperativeAgent)
+    return made.aggregation
+
+
+def plausibility(*, bounded: bool = True) -> PlausibilityCheck:
+    return PlausibilityCheck(bounded, RATE, EPOCH, max_agents=4)
+
+
+def tree_message(sums: list[float], counts: list[float], agents: float) -> Vector:
+    return np.array([*sums, *counts, agents, 9.0, 0.1, 3.0, 0.0, 1.0])
+
+
+def entry(agent: int, sums: list[float], counts: list[float]) -> list[float]:
+    return [agent, 5.0, *sums, *counts]
+
+
+def flood_message(*entries: list[float]) -> Vector:
+    return np.array([3.0, 2.0, *(value for one in entries for value in one)])
+
+
+@pytest.mark.parametrize(
+    ("sums", "counts", "agents", "match"),
+    [
+        ([0.0, 0.0], [MOST, 1.0], 1.0, "at most 320 since the epoch began"),
+        ([0.0, 0.0], [1e300, 1e300], 2.0, "at most 640"),
+        ([0.0, 0.0], [-1.0, 5.0], 1.0, "never negative"),
+        ([1.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
+        ([-0.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
+        ([0.0, 0.0], [1.0, 5.0], 5.0, "a claim of 5 agents"),
+        ([0.0, 0.0], [1.0, 5.0], 0.0, "a claim of 0 agents"),
+    ],
+)
+def test_impossible_tree_sums(
+    sums: list[float], counts: list[float], agents: float, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        plausibility().check(aggregation(TreeTS()), tree_message(sums, counts, agents), NOW)
+
+
+def test_possible_tree_sums() -> None:
+    tree = aggregation(TreeTS())
+    plausibility().check(tree, tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), NOW)
+    plausibility().check(tree, tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), NOW)
+    plausibility(bounded=False).check(tree, tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), NOW)
+    plausibility().check(tree, np.ones(3), NOW)  # its form is the agent's business
+
+
+def test_averages_of_pull_mixing_are_bounded_too() -> None:
+    mixed = aggregation(GossipTS())
+    plausibility().check(mixed, np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), NOW)
+    with pytest.raises(InputError, match="pulls by 1 agents"):
+        plausibility().check(mixed, np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), NOW)
+
+
+def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
+    flood, here = aggregation(FloodTS()), plausibility()
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), NOW)
+    later = NOW + 10.0
+    with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
+        here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later)
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), later)
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later + 10.0)
+
+
+def test_many_messages_do_not_have_the_slack_many_times() -> None:
+    flood, here = aggregation(FloodTS()), plausibility()
+    here.check(flood, flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), NOW)
+    pulls, refused = 10.0, 0
+    for step in range(1, 201):
+        try:
+            claim = flood_message(entry(3, [0.0, 0.0], [pulls + 5.0, 0.0]))
+            here.check(flood, claim, NOW + 0.05 * step)
+            pulls += 5.0
+        except InputError:
+            refused += 1
+    assert 10.0 + RATE * SLACK <= pulls <= 10.0 + RATE * (10.0 + SLACK)
+    assert refused > 150
+    here.check(flood, flood_message(entry(3, [0.0, 0.0], [pulls + 190.0, 0.0])), NOW + 105.0)
+
+
+def test_old_news_do_not_shrink_what_is_known() -> None:
+    flood, here = aggregation(FloodTS()), plausibility()
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [90.0, 90.0])), NOW)
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [1.0, 1.0])), NOW)
+    here.check(flood, flood_message(entry(3, [1.0, 1.0], [150.0, 150.0])), NOW)
+
+
+@pytest.mark.parametrize(
+    ("entries", "match"),
+    [
+        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "agent 3, 0 known"),
+        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls, more than this agent has made"),
+        ([entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(5)], "at most 4"),
+        ([entry(3, [2.0, 0.0], [1.0, 0.0])], "lies in 0 to 1"),
+        ([entry(3, [0.0, 0.0], [-1.0, 4.0])], "never negative"),
+    ],
+)
+def test_impossible_floods(entries: list[list[float]], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        plausibility().check(aggregation(FloodTS()), flood_message(*entries), NOW)
+
+
+def test_refused_claims_are_not_remembered() -> None:
+    flood, here = aggregation(FloodTS()), plausibility()
+    for agent in range(10, 40):
+        with pytest.raises(InputError):
+            here.check(flood, flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), NOW)
+    here.check(flood, flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(4))), NOW)
+    here.check(flood, flood_message(), NOW)
+    here.check(flood, np.ones(5), NOW)

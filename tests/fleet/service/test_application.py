@@ -1,0 +1,271 @@
+"""The service: names for numbers, answers, errors, and what is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.service import (
+    ExpiredTicketError,
+    OtherRewardError,
+    TooManyTicketsError,
+    UnavailableError,
+    UnknownTicketError,
+)
+from coopbandits.fleet.service.application import ApplicationService, residual
+from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.storage.disk import DiskError
+
+from ..api.running import running
+from ..world import PERIOD, World
+
+NAMES = ("red", "green", "blue")
+CLUSTER = ClusterConfig(
+    "test", 1_790_000_000, NAMES, "flood-ts:family=bernoulli", reward_range=(-1.0, 3.0)
+)
+SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3, sigma=1.0)
+
+
+def service_in(world: World, agent: int = 0) -> ApplicationService:
+    """Return the service of an agent, with words 1, 2, 3, …."""
+    return ApplicationService(world.config(agent), world.node(agent), count(1).__next__)
+
+
+def path_world(cluster: ClusterConfig = CLUSTER) -> World:
+    return World(cluster, nx.path_graph(3))
+
+
+def sample(service: ApplicationService, name: str, **labels: str) -> float:
+    """Return one value of a metric."""
+    (metric,) = (metric for metric in service.metrics() if metric.name == name)
+    (value,) = (value for found, value in metric.samples if found == labels)
+    return value
+
+
+def test_a_choice_and_its_reward_go_by_names() -> None:
+    service = service_in(path_world())
+    choice = service.choose(["blue"])
+    assert choice.arm == "blue"
+    assert [arm.open for arm in service.arms()] == [0, 0, 1]
+    receipt = service.observe(choice.ticket, 3)
+    assert receipt == (choice.ticket, "blue", 3.0, False)
+    assert service.observe(choice.ticket, 3.0) == receipt._replace(duplicate=True)
+    blue = service.arms()[2]
+    assert (blue.arm, blue.mean, blue.pulls, blue.own_pulls) == ("blue", 3.0, 1.0, 1)
+    assert (blue.own_reward, blue.open) == (3.0, 0)
+
+
+def test_nothing_is_known_of_an_arm_that_nobody_tried() -> None:
+    assert service_in(path_world()).arms()[0] == ("red", None, 0.0, None, 0, 0.0, 0)
+
+
+@pytest.mark.parametrize("reward", [-1.0, 0.0, 3.0])
+def test_an_interval_stays_where_rewards_can_be(reward: float) -> None:
+    service = service_in(path_world())
+    for pulls in range(1, 30):
+        service.observe(service.choose(["red"]).ticket, reward)
+        low, high = service.arms()[0].confidence or (np.nan, np.nan)
+        half = 1.959964 * 0.5 * 4.0 / np.sqrt(pulls)  # Hoeffding: sigma is half of the range
+        assert low == pytest.approx(max(-1.0, reward - half))
+        assert high == pytest.approx(min(3.0, reward + half))
+
+
+def test_without_a_range_an_interval_is_as_wide_as_it_is() -> None:
+    service = service_in(
+        path_world(replace(CLUSTER, policy="flood-ts", reward_range=None, sigma=5.0))
+    )
+    service.observe(service.choose(["red"]).ticket, 40.0)
+    assert service.arms()[0].confidence == pytest.approx((40.0 - 9.79982, 40.0 + 9.79982))
+
+
+def test_what_others_found_is_in_the_estimate_and_not_in_the_own() -> None:
+    world = path_world()
+    far = service_in(world, 2)
+    far.observe(far.choose(["green"]).ticket, 1.0)
+    for _ in range(6):
+        world.step()
+    green = service_in(world).arms()[1]
+    assert (green.mean, green.pulls, green.own_pulls, green.own_reward) == (1.0, 1.0, 0, 0.0)
+
+
+def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
+    world = path_world()
+    service = service_in(world)
+    done, late = service.choose(), service.choose()
+    service.observe(done.ticket, 1.0)
+    before = service.arms()
+    for ticket, reward, error in (
+        (done.ticket, 2.0, OtherRewardError),
+        (late.ticket, 3.5, InputError),
+        (late.ticket, float("nan"), InputError),
+        ("17", 1.0, UnknownTicketError),
+        (late.ticket + "7", 1.0, UnknownTicketError),
+        (service_in(world, 1).choose().ticket, 1.0, UnknownTicketError),
+    ):
+        with pytest.raises(error):
+            service.observe(ticket, reward)
+    with pytest.raises(InputError, match=r"unknown arm 'gren'.*green"):
+        service.choose(["gren"])
+    with pytest.raises(InputError):
+        service.choose([])
+    assert service.arms() == before
+    world.now += 3601.0
+    service.node.beat()
+    with pytest.raises(ExpiredTicketError):
+        service.observe(late.ticket, 1.0)
+    assert sample(service, "expired_tickets_total") == 1.0
+
+
+def test_tickets_run_out_with_a_time_to_wait() -> None:
+    world = path_world()
+    service = service_in(world)
+    service.replica.tickets.limit = 2
+    service.choose()
+    world.now += 600.0
+    service.choose()
+    with pytest.raises(TooManyTicketsError, match="2 tickets are open") as caught:
+        service.choose()
+    assert caught.value.retry_after == 3000.0
+
+
+def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = path_world()
+    service = service_in(world)
+    choice = service.choose()
+
+    def full(data: bytes) -> None:
+        raise DiskError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disks[0], "append", full)
+        with pytest.raises(UnavailableError, match="no space; nothing was chosen"):
+            service.choose()
+        with pytest.raises(UnavailableError, match="no space; the reward is not counted"):
+            service.observe(choice.ticket, 1.0)
+        assert service.ready() is None, "a tick has not failed yet"
+        world.step()
+        assert service.ready() == "no space"
+        assert service.health()["trouble"] == "no space"
+    assert sum(arm.open for arm in service.arms()) == 1
+    assert not service.observe(choice.ticket, 1.0).duplicate
+    world.step(2.0)
+    assert service.ready() is None
+
+
+def test_health_is_plain_data() -> None:
+    world = path_world()
+    service = service_in(world, 1)
+    assert service.health()["links"] == {"n0": "down: no link yet", "n2": "down: no link yet"}
+    for _ in range(5):
+        world.step()
+    world.cut_link(1, 2)
+    service.observe(service.choose().ticket, 0.0)
+    health = service.health()
+    assert msgspec.json.decode(msgspec.json.encode(health)) == health
+    assert (health["id"], health["cluster"], health["mode"]) == ("n1", "test", "robust")
+    assert health["policy"] == CLUSTER.policy
+    assert health["links"] == {"n0": "up", "n2": "down: cut"}
+    assert (health["round"], health["rewards"], health["open_tickets"]) == (5, 1, 0)
+    assert health["agents_known"] == 3
+    assert health["journal_bytes"] == len(world.disks[1].data)
+    assert sum(health["shares"]["5"][3:]) == 1.0
+
+
+def test_metrics_are_those_of_the_catalogue() -> None:
+    world = path_world()
+    service = service_in(world, 1)
+    assert [metric.name for metric in service.metrics()] == list(CATALOGUE)
+    assert sample(service, "wait_seconds", neighbor="n0") == 0.0
+    for _ in range(5):
+        world.step()
+    world.cut_link(1, 2)
+    world.step()
+    world.cut.clear()
+    for _ in range(3):
+        world.step()
+    service.observe(service.choose().ticket, 0.0)
+    service.choose()
+    service.node.refused("10.0.0.9:4", "no certificate")
+    service.node.received("n0", bytes(100))
+    assert sample(service, "round") == world.node(1).replica.rounds
+    assert sample(service, "link_up", neighbor="n0") == 1.0
+    assert sample(service, "reconnects_total", neighbor="n0") == 0.0
+    assert sample(service, "reconnects_total", neighbor="n2") == 1.0
+    assert sample(service, "frames_total", neighbor="n0", kind="sent") > 4.0
+    assert sample(service, "frames_total", neighbor="n0", kind="refused") == 1.0
+    assert sample(service, "refused_frames_total", reason="malformed") == 1.0
+    assert sample(service, "refused_strangers_total") == 1.0
+    totals = ("choices_total", "rewards_total", "open_tickets", "expired_tickets_total")
+    assert [sample(service, name) for name in totals] == [2.0, 1.0, 1.0, 0.0]
+    assert sample(service, "journal_bytes") == len(world.disks[1].data)
+    assert sample(service, "round_wait_seconds", neighbor="n0") == 0.0
+
+
+def test_who_holds_up_a_round_is_seen() -> None:
+    world = path_world(SYNCHRONOUS)
+    for _ in range(5):
+        world.step()
+    service = service_in(world, 1)
+    world.cut_link(1, 2)
+    for _ in range(40):
+        world.step()
+    world.cut.clear()
+    world.connect()
+    world.deliver()
+    assert sample(service, "round_wait_seconds", neighbor="n2") >= 38 * PERIOD
+    assert sample(service, "round_wait_seconds", neighbor="n0") <= 2 * PERIOD
+
+
+def test_totals_that_do_not_add_up_are_seen() -> None:
+    service = service_in(path_world())
+    for _ in range(4):
+        service.observe(service.choose().ticket, 1.0)
+    assert residual(service) == 0.0
+    service.replica.own_counts[0] += 1
+    assert residual(service) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("cluster", [SYNCHRONOUS, replace(CLUSTER, policy="gossip-ts")])
+def test_where_policies_spread_rewards_nothing_is_to_add_up(cluster: ClusterConfig) -> None:
+    world = path_world(cluster)
+    service = service_in(world)
+    service.observe(service.choose().ticket, 1.0)
+    for _ in range(9):
+        world.step()
+    assert residual(service) == 0.0
+
+
+KEY = "secret"
+
+# A reward may fit the schema, be a number, and still lie outside of the agent's range.
+SETTINGS = """
+[[operations]]
+include-path = "/observe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+"""
+
+
+def test_schemathesis_finds_nothing_in_the_api_of_a_real_agent(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    with running(service_in(path_world()), token=KEY) as server:
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "st"), "--config-file", "settings.toml", "run",
+             f"http://{server.address}/openapi.json", "--header", f"Authorization: Bearer {KEY}",
+             "--checks", "all", "--max-examples", "10", "--generation-deterministic",
+             "--no-color"],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "No issues found" in done.stdout
+    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in done.stdout

@@ -1,0 +1,269 @@
+"""The replica: every change is on disk first, and comes back exactly."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core import InputError
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.service import OtherRewardError
+from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
+from coopbandits.fleet.storage.replica import Replica
+
+from ..world import World
+
+ARMS = ("a", "b", "c")
+
+
+def world(policy: str = "flood-ts", **told: Any) -> World:
+    told = {"reward_range": (0.0, 2.0), **told}
+    return World(ClusterConfig("test", 1_790_000_000, ARMS, policy, **told), nx.cycle_graph(3))
+
+
+def replica_of(made: World, agent: int = 0) -> Replica:
+    return made.node(agent).replica
+
+
+def remembered(replica: Replica) -> dict[str, Any]:
+    return replica._export() | {"incarnation": 0}
+
+
+class Full(MemoryDisk):
+    """A disk that is full from some moment on."""
+
+    full = False
+
+    def append(self, data: bytes) -> None:
+        if self.full:
+            raise DiskError("no space")
+        super().append(data)
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts:family=bernoulli", "gossip-ts"])
+def test_a_restart_changes_nothing_but_the_incarnation(policy: str) -> None:
+    made = world(policy)
+    for step in range(40):
+        made.pull(step % 3, step, 0.5)
+        replica_of(made).choose(step, None, made.now)
+        made.step()
+    before = remembered(replica_of(made))
+    first = replica_of(made).incarnation
+    made.crash(0)
+    made.restart(0)
+    assert remembered(replica_of(made)) == before
+    assert replica_of(made).incarnation > first
+
+
+def test_rewards_reach_the_agent_on_its_own_scale() -> None:
+    made = world()
+    made.pull(0, 1, 1.5)
+    replica = replica_of(made)
+    assert replica.own_sums.sum() == 1.5
+    assert replica.agent.aggregation.share()[:3].sum() == 0.75
+
+
+@pytest.mark.parametrize("reward", [2.5, -0.1, float("nan"), float("inf")])
+def test_an_impossible_reward_leaves_its_ticket_open(reward: float) -> None:
+    replica = replica_of(world())
+    number, _ = replica.choose(1, None, 0.0)
+    with pytest.raises(InputError, match="reward"):
+        replica.observe(number, reward)
+    assert replica.observe(number, 1.0)[1] is False
+    assert replica.observe(number, 1.0)[1] is True
+    with pytest.raises(OtherRewardError):
+        replica.observe(number, 1.1)
+    assert replica.own_counts.sum() == 1
+
+
+def test_open_tickets_spread_a_burst_over_the_arms() -> None:
+    replica = replica_of(world("flood-ucb"))
+    assert sorted(replica.choose(0, None, 0.0)[1] for _ in range(3)) == [0, 1, 2]
+
+
+def test_expired_tickets_are_no_longer_open_pulls() -> None:
+    replica = replica_of(world())
+    for now in (0.0, 10.0, 20.0):
+        replica.choose(1, None, now)
+    assert replica.agent.open_pulls.sum() == 3
+    assert replica.expire(3610.0) == 2
+    assert replica.agent.open_pulls.sum() == 1
+
+
+def test_a_full_disk_refuses_and_changes_nothing() -> None:
+    made = world()
+    made.disks[0] = disk = Full(made.disks[0].read())
+    made.restart(0)
+    replica = replica_of(made)
+    number, _ = replica.choose(1, None, 0.0)
+    before = remembered(replica)
+    disk.full = True
+    for attempt in (
+        lambda: replica.choose(1, None, 0.0),
+        lambda: replica.observe(number, 1.0),
+        lambda: replica.expire(1e9),
+        lambda: replica.end_round({}),
+        lambda: replica.speak(),
+    ):
+        with pytest.raises(DiskError):
+            attempt()
+    assert remembered(replica) == before
+
+
+class Counting(MemoryDisk):
+    """A disk that counts its writes."""
+
+    writes = 0
+
+    def append(self, data: bytes) -> None:
+        self.writes += 1
+        super().append(data)
+
+
+@pytest.mark.parametrize("policy", ["dec-ts", "flood-ts"])
+def test_a_round_is_one_write(policy: str) -> None:
+    told = {"num_agents": 3} if policy == "dec-ts" else {}
+    made = world(policy, **told)
+    made.disks[0] = disk = Counting()
+    made.restart(0)
+    for _ in range(3):
+        made.step()
+    rounds, writes = replica_of(made).rounds, disk.writes
+    for _ in range(10):
+        made.step()
+    assert disk.writes - writes == replica_of(made).rounds - rounds == 10
+
+
+def test_a_common_round_that_was_not_on_disk_yet_is_ended_again() -> None:
+    made = world("dec-ts", num_agents=3)
+    for step in range(5):
+        made.pull(step % 3, step, 0.5)
+        made.step()
+    replica, disk = replica_of(made), made.disks[0]
+    rounds, before, written = replica.rounds, remembered(replica), disk.read()
+    assert not replica.spoken
+    made.crash(0)
+    made.restart(0)
+    assert (replica_of(made).rounds, replica_of(made).spoken) == (rounds - 1, True)
+    made.connect()
+    made.deliver()
+    assert remembered(replica_of(made)) == before
+    assert disk.read() != written, "a new snapshot"
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_common_round() -> None:
+    made = world("dec-ts", num_agents=3)
+    made.disks[0] = disk = Full(made.disks[0].read())
+    made.restart(0)
+    for step in range(5):
+        made.pull(step % 3, step, 0.5)
+        made.step()
+    disk.full = True
+    made.step(2.0)
+    assert made.node(0).trouble == "no space"
+    disk.full = False
+    for _ in range(5):
+        made.step(2.0)
+    before = remembered(replica_of(made))
+    replica_of(made).choose(1, None, made.now)  # whatever comes next takes the last round along
+    made.crash(0)
+    made.restart(0)
+    assert remembered(replica_of(made))["rounds"] == before["rounds"]
+    assert remembered(replica_of(made))["agent"]["aggregation"] == before["agent"]["aggregation"]
+    np.testing.assert_allclose(made.shares()[len(ARMS) :], made.acknowledged[len(ARMS) :])
+
+
+def test_bad_messages_are_found_among_good_ones() -> None:
+    made = world("tree-ts")
+    for _ in range(3):
+        made.step()
+    replica = replica_of(made)
+    good = replica_of(made, 1).agent.outgoing(0)
+    assert good is not None
+    inbox = {1: good, 2: good[:-1]}
+    before = remembered(replica)
+    with pytest.raises(InputError):
+        replica.end_round(inbox)
+    assert remembered(replica) == before
+    assert replica.refused(inbox) == [2]
+    replica.end_round({1: good})
+    after = remembered(replica)
+    made.crash(0)
+    made.restart(0)
+    assert remembered(replica_of(made)) == after, "what was refused is refused again"
+
+
+def test_a_bad_message_after_late_rewards_changes_nothing() -> None:
+    made = world("dec-ts", num_agents=3)
+    for _ in range(3):
+        made.step()
+    replica = replica_of(made)
+    if not replica.spoken:
+        replica.speak()
+    made.pull(0, 5, 1.0)
+    before = remembered(replica)
+    with pytest.raises(InputError):
+        replica.end_round({1: np.ones(2), 2: np.ones(6)})
+    assert remembered(replica) == before
+    replica.end_round({1: np.ones(6), 2: np.ones(6)})
+    assert replica.own_counts.sum() == 1
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
+def test_other_neighbours_after_a_restart(policy: str) -> None:
+    made = world(policy)
+    for step in range(60):
+        made.pull(step % 3, step, 1.0)
+        made.step()
+    made.crash(0)
+    made.graph.remove_edge(0, 2)
+    made.restart(0, [1])
+    replica = replica_of(made)
+    assert replica.own_counts.sum() == 20
+    assert list(replica.agent.view.neighbor_weights) == [1]
+    made.crash(2)
+    made.restart(2, [1])
+    for _ in range(120):
+        made.step()
+    if policy != "gossip-ts":
+        assert made.totals(0)[3:].sum() == 60
+    made.crash(0)
+    made.graph.add_edge(0, 2)
+    made.restart(0, [1, 2])
+    made.crash(2)
+    made.restart(2, [0, 1])
+    for _ in range(60):
+        made.step()
+    assert made.node(0).peers["n2"].met
+
+
+@pytest.mark.parametrize("policy", ["dec-ts", "dducb"])
+def test_a_synchronous_policy_keeps_its_neighbours(policy: str) -> None:
+    told = {"lambda_bound": 0.9} if policy == "dducb" else {}
+    made = world(policy, num_agents=3, **told)
+    for _ in range(9):
+        made.step()
+    made.crash(0)
+    with pytest.raises(InputError, match="cannot go on with other neighbours"):
+        made.restart(0, [1])
+
+
+def test_the_journal_is_rewritten_before_it_grows_without_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coopbandits.fleet.storage.journal.COMPACT_BYTES", 10_000)
+    made = world()
+    sizes = []
+    for step in range(2000):
+        made.pull(0, step, 1.0)
+        replica_of(made).end_round({})
+        if step % 10 == 0:
+            made.node(0).beat()
+            sizes.append(replica_of(made).journal.size)
+            assert sizes[-1] == len(made.disks[0].data)
+    assert sum(after < before for before, after in pairwise(sizes)) > 3
+    assert max(sizes[len(sizes) // 2 :]) < 5 * min(sizes[len(sizes) // 2 :]) + 20_000

@@ -1,0 +1,78 @@
+"""Tickets: each takes one reward, once; late, repeated and foreign ones are told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from coopbandits.fleet.service import (
+    ExpiredTicketError,
+    OtherRewardError,
+    TooManyTicketsError,
+    UnknownTicketError,
+)
+from coopbandits.fleet.storage.tickets import Settled, Tickets, ticket_name, ticket_number
+
+
+def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
+    tickets = Tickets(limit=3, lifetime=10.0)
+    number = tickets.add(arm=2, now=0.0)
+    assert tickets.look_up(number, 0.5).arm == 2
+    assert tickets.settle(number, 0.5) == 2
+    assert tickets.look_up(number, 0.5) == Settled(2, 0.5)
+    with pytest.raises(OtherRewardError, match=r"reward is 0\.5 already and not 0\.7"):
+        tickets.look_up(number, 0.7)
+
+
+def test_tickets_expire_in_the_order_of_their_making() -> None:
+    tickets = Tickets(limit=9, lifetime=10.0)
+    for now in (0.0, 1.0, 5.0):
+        tickets.add(0, now)
+    assert tickets.due(9.9) == []
+    assert tickets.due(11.0) == [1, 2]
+    del tickets.open[1]
+    with pytest.raises(ExpiredTicketError, match="not counted"):
+        tickets.look_up(1, 0.5)
+
+
+def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
+    tickets = Tickets(limit=9, lifetime=10.0)
+    for now in (1e9, 2.0):
+        tickets.add(0, now)
+    assert tickets.due(50.0) == [], "the first holds up the second"
+    tickets.cap_lifetimes(5.0)
+    assert [ticket.expires for ticket in tickets.open.values()] == [15.0, 12.0]
+    assert tickets.due(15.0) == [1, 2]
+
+
+def test_no_more_than_so_many_are_open_or_remembered() -> None:
+    tickets = Tickets(limit=2, lifetime=10.0)
+    first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)
+    with pytest.raises(TooManyTicketsError, match=r"2 tickets are open.* wait 9 s") as caught:
+        tickets.check_room(1.0)
+    assert caught.value.retry_after == 9.0
+    for number in (first, second, tickets.next_number):
+        if number not in tickets.open:
+            tickets.add(0, 5.0)
+        tickets.settle(number, 1.0)
+    with pytest.raises(ExpiredTicketError, match="came long ago"):
+        tickets.look_up(first, 1.0)
+    assert tickets.look_up(second, 1.0).arm == 0
+
+
+def test_names_tell_agents_apart() -> None:
+    assert ticket_number(ticket_name(7, 12), 7) == 12
+    for name in ("", "7-12", ticket_name(8, 12), f"{7:016x}-", f"{7:016x}-1.0", f"{7:016x}-²"):
+        with pytest.raises(UnknownTicketError, match="no ticket of this agent"):
+            ticket_number(name, 7)
+    with pytest.raises(UnknownTicketError, match="handed out no such ticket"):
+        Tickets(2, 1.0).look_up(1, 0.0)
+
+
+def test_state_comes_back() -> None:
+    tickets = Tickets(limit=5, lifetime=10.0)
+    for arm in range(3):
+        tickets.add(arm, 1.5)
+    tickets.settle(2, 0.25)
+    again = Tickets(limit=5, lifetime=10.0)
+    again.restore_state(tickets.export_state())
+    assert (again.next_number, again.open, again.settled) == (4, tickets.open, tickets.settled)
