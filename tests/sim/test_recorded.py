@@ -10,6 +10,8 @@ import pytest
 
 from .recorded import facts, play
 
+pytestmark = pytest.mark.plays
+
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "recorded" / "arms.json").read_text(encoding="utf-8")
 )
