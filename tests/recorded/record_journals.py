@@ -126,7 +126,9 @@ def keep(journal: bytes, expected: dict[str, Any], source: Path, target: Path) -
 
 
 def main(version: str) -> None:
-    """Play all fleets, one after another."""
+    """Play all fleets, one after another, into a folder that is not there yet."""
+    if (HERE / f"journal-{version}").exists():
+        sys.exit(f"journal-{version} is recorded already; give another version")
     for name, settings in FLEETS.items():
         cluster = {
             "name": "recorded",

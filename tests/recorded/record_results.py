@@ -19,7 +19,9 @@ HERE = Path(__file__).parent
 
 
 def main(version: str) -> None:
-    """Play and store."""
+    """Play and store, into folders that are not there yet."""
+    if (HERE / f"result-{version}").exists():
+        sys.exit(f"result-{version} is recorded already; give another version")
     sys.path.insert(0, str(HERE.parent))
     from results.recorded import cells, simulated
 
