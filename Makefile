@@ -12,21 +12,20 @@ export PYTHONDONTWRITEBYTECODE =
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
 
-# Agents are measured by their own tests alone, kernels compiled before, and what plays most is played
-# apart: to count lines while agents play, or while kernels are compiled, takes minutes.
+# Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
+# run apart: counting lines while agents play, or while kernels are compiled, takes minutes. The
+# three steps together run what plain `pytest` runs.
 OTHERS = cli experiments fleet network plots problems results sim testing theory
-PLAYED = tests/testing $(wildcard tests/core/test_naive*.py tests/sim/test_*engines.py) \
-         tests/sim/test_equalities.py tests/sim/test_determinism.py tests/sim/test_shuffle.py \
-         tests/sim/test_oracles.py tests/sim/test_faults.py tests/sim/test_asynchronous.py \
-         tests/fleet/test_equality.py tests/fleet/test_trouble.py tests/fleet/protocol/test_frames.py
-REST = $(PLAYED:%=--ignore=%)
+PYTEST = $(BIN)/python -m pytest -n 2 --durations=20
+STARTED := $(shell date +%s)
 
 test: export OPENBLAS_NUM_THREADS = 1
 test: .venv/.dev
 	$(MAKE) -j2 check .venv/.kernels
-	$(BIN)/python -m pytest -n 2 $(PLAYED)
-	$(BIN)/python -m pytest -n 2 tests/core $(REST) --cov=coopbandits.core --cov-fail-under=100
-	$(BIN)/python -m pytest -n 2 tests --ignore=tests/core $(REST) $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	$(PYTEST) -m "plays and not slow"
+	$(PYTEST) -m "not plays and not slow" tests/core --cov=coopbandits.core --cov-fail-under=100
+	$(PYTEST) -m "not plays and not slow" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s

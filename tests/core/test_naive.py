@@ -19,6 +19,8 @@ from .fleet import (
 from .naive import NaiveDDUCB, Setup, stage
 from .variants import VARIANTS
 
+pytestmark = pytest.mark.plays
+
 PINNED = ("default", "plain", "neighbors", "remix-plain", "budget-4", "unaccelerated")
 
 

@@ -43,6 +43,8 @@ from .naive_field import (
     NaiveFlooding,
 )
 
+pytestmark = pytest.mark.plays
+
 GRAPH_NAMES = ["cycle-5", "star-6", "path-4", "complete-6", "single"]
 HORIZON = 60
 

@@ -26,6 +26,8 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, birth_words, t
 
 from .world import START, name, number
 
+pytestmark = pytest.mark.plays
+
 SEED, HORIZON = 3, 80
 PROBLEM = GaussianBandit(means=[1.0, 0.8, 0.7, 0.5], sigma=1.0)
 Arms = NDArray[np.int64]

@@ -12,6 +12,8 @@ from coopbandits.fleet.storage.disk import MemoryDisk
 
 from .world import World
 
+pytestmark = pytest.mark.plays
+
 ARMS = ("a", "b", "c")
 ROBUST = ("flood-ts", "tree-ts", "flood-ucb", "tree-ucb")
 SYNCHRONOUS = ("dducb", "dec-ts", "coop-ucb2:gamma=1.01")

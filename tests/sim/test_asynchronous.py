@@ -33,6 +33,8 @@ from coopbandits.sim.record import Task
 
 from .policies import Fixed, FixedAgent, Recording
 
+pytestmark = pytest.mark.plays
+
 PROBLEM = GaussianBandit([0.2, 1.0, 0.6], sigma=0.5)
 NETWORK = Network.from_spec("grid:2x4")
 HORIZON = 60

@@ -14,6 +14,8 @@ from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.cpu import central, consensus, flooding, local
 
+pytestmark = pytest.mark.plays
+
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [

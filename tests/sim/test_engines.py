@@ -24,6 +24,8 @@ from coopbandits.core import robust
 from coopbandits.core.registry import EXAMPLES, POLICIES, AnyPolicy, parse_policy
 from coopbandits.sim.cpu import KERNELS, stage_mixing
 
+pytestmark = pytest.mark.plays
+
 MEANS = [0.5, 1.0, 0.8, 0.9]
 
 # Those for networks that fail are in `test_faulty_engines`.

@@ -13,6 +13,8 @@ from coopbandits import BernoulliBandit, GaussianBandit, Network, Problem, simul
 from coopbandits.core import parse_policy
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
+pytestmark = pytest.mark.plays
+
 GAUSSIAN = GaussianBandit([0.5, 1.0, 0.9, 0.8], sigma=0.6)
 SINGLE = Network(nx.empty_graph(1))
 SEED = 4

@@ -17,6 +17,8 @@ from coopbandits.sim.cpu import consensus, flood, weather
 
 from .test_engines import NETWORKS, PROBLEMS, ROBUST
 
+pytestmark = pytest.mark.plays
+
 FIELD = [
     *(text for text in EXAMPLES if cpu.supports(parse_policy(text), parse_faults("loss=0.3"))),
     "dec-ts:family=bernoulli",

@@ -8,6 +8,8 @@ import pytest
 from coopbandits import DDUCB, GaussianBandit, Network, simulate
 from coopbandits.core.registry import AnyPolicy, parse_policy
 
+pytestmark = pytest.mark.plays
+
 PROBLEM = GaussianBandit([1.0] + [0.8] * 16)
 HORIZON, RUNS = 10_000, 40
 

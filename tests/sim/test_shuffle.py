@@ -24,6 +24,8 @@ from coopbandits.sim.tapes import arm_order
 
 from .policies import Fixed
 
+pytestmark = pytest.mark.plays
+
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [

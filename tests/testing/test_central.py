@@ -22,6 +22,8 @@ from coopbandits.testing.central import CENTRAL_CHECKS
 from . import broken_central as broken
 from .broken_central import Plain, UsingController
 
+pytestmark = pytest.mark.plays
+
 CENTRAL = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, CentralPolicy)]
 
 BROKEN: dict[str, tuple[Any, ...]] = {

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.plays
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "new_policy.py"
 
 

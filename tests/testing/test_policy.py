@@ -29,6 +29,8 @@ from coopbandits.testing.policy import CHECKS
 from . import broken
 from .honest import Honest, Using
 
+pytestmark = pytest.mark.plays
+
 AGENT_POLICIES = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, Policy)]
 
 VARIANTS = (

@@ -13,6 +13,8 @@ from . import broken_transport as broken
 from . import simulated
 from .broken_transport import Using
 
+pytestmark = pytest.mark.plays
+
 BROKEN: dict[str, tuple[MemoryNetwork, ...]] = {
     "one link": (
         Using(broken.NeverStarts),

@@ -28,6 +28,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
 )
 
+pytestmark = pytest.mark.plays
+
 CAP = 3 * MAX_BODY
 STAMP = Stamp(17, 1_700_000_000, 2**40, 3)
 WHO = Hello("shop-1", "shops", "9f" * 32, 4)
