@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from coopbandits.sim.cpu.local import play_independent_ucb
 from coopbandits.sim.cpu.pulls import play_initial
 from coopbandits.sim.cpu.staged import play_dducb
 from coopbandits.sim.cpu.tree import play_tree
+from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -116,3 +117,32 @@ class CompilationNote(event.Listener):
 
     def on_end(self, event: Any) -> None:
         """Stay silent."""
+
+
+class CPUEngine:
+    """The functions above, as `simulate` asks for them."""
+
+    name = "cpu"
+
+    def obstacle(self, task: Task) -> str | None:
+        """Tell for what there is no kernel."""
+        missing = obstacle(task)
+        return None if missing is None else f"has no compiled kernel{missing}"
+
+    def run_bytes(self, task: Task) -> int:
+        """Return the memory of one run: of all agents and arms, of a flood and of shuffled arms."""
+        flooded = isinstance(task.policy, FloodTS | FloodUCB)
+        table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
+        known = flood.bytes_of_a_run(task) if flooded else 0
+        return task.network.num_agents * task.problem.num_arms * 100 + table + known
+
+    def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
+        """Use so many threads, and tell when something is compiled."""
+        return threads(threads_wanted)
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        """Play some runs at once."""
+        return play(task, runs, tick)
+
+
+ENGINE: Engine = CPUEngine()
