@@ -63,7 +63,8 @@ def test_a_policy_that_needs_rounds_is_refused_with_clocks() -> None:
 
 
 def test_numbers_become_plain() -> None:
-    setup = dataclasses.replace(SETUP, horizon=np.int64(20), runs=np.int32(3), seed=np.uint8(7))
+    given: dict[str, Any] = {"horizon": np.int64(20), "runs": np.int32(3), "seed": np.uint8(7)}
+    setup = dataclasses.replace(SETUP, **given)
     assert [type(value) for value in (setup.horizon, setup.runs, setup.seed)] == [int] * 3
 
 
