@@ -128,7 +128,7 @@ def test_simulate_interrupted(
     def interrupted(*arguments: object, **keywords: object) -> Result:
         raise SimulationInterrupted(part, kept, 5)
 
-    monkeypatch.setattr("coopbandits.cli.simulations.simulate", interrupted)
+    monkeypatch.setattr("coopbandits.cli.simulations.play", interrupted)
     outcome = call("simulate", *SMALL, "--policy", "dducb", "--out", str(tmp_path / "out"))
     assert outcome.status == 130
     assert outcome.err.startswith(f"interrupted: kept {kept} of 5 runs; ")

@@ -49,7 +49,7 @@ def test_scores_are_those_of_one_simulation_of_all(scores: list[Score]) -> None:
         result = simulate(problem, network, policies, 60, 3, 4, shuffle_arms=True)
         regret = result.regret.values[:, :, -1]
         unit = regret[PLAN.policies.index(YARDSTICK)]
-        sent = result.messages.mean("run").values / (network.num_agents * 60)
+        sent = result.values_sent.mean("run").values / (network.num_agents * 60)
         rows = [row for row in scores if row.scenario == scenario.name]
         for i, row in enumerate(rows):
             assert row.played == policies[i].spelling

@@ -22,6 +22,7 @@ from coopbandits.problems import GaussianBandit, reward_from_variate
 from coopbandits.sim import simulate
 from coopbandits.sim.record import Task
 from coopbandits.sim.reference import Agents
+from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, birth_words, tape_words, variates
 
 from .world import START, name, number
@@ -93,7 +94,8 @@ async def play_fleet(nodes: list[Node]) -> Arms:
 
 def states_of_simulation(network: Network, policy: Policy, arms: Arms) -> list[object]:
     """Play the arms by the reference engine's agents, on the same tapes; return their states."""
-    task = Task(PROBLEM, network, policy, HORIZON, SEED, np.array([HORIZON]))
+    setup = Setup(PROBLEM, network, HORIZON, np.array([HORIZON]), seed=SEED)
+    task = Task(setup, policy)
     players = Agents(task, policy, 0)
     rewards, decisions = tapes(network.num_agents)
     form = PROBLEM.kernel_form()

@@ -26,8 +26,8 @@ def test_labels_and_types(simulated: dict[str, Result]) -> None:
         assert array.dims == CURVE
         assert array.dtype == np.float64
         assert array["round"].values[-1] == 30
-    assert result.messages.dims == ("policy", "run")
-    assert result.messages.dtype == np.int64
+    assert result.values_sent.dims == ("policy", "run")
+    assert result.values_sent.dtype == np.int64
     assert result.pulls.dims == ("policy", "run", "arm")
     assert result.pulls.dtype == np.int64
     assert (result.pulls.sum("arm") == 4 * 30).all()
@@ -42,10 +42,14 @@ def test_regret_is_what_the_pulls_cost(simulated: dict[str, Result]) -> None:
 
 def test_messages_are_values_after_the_last_round(simulated: dict[str, Result]) -> None:
     result = simulated[""]
-    assert (result.messages == result.dataset["values_sent"].sel(round=30)).all()
-    assert (result.messages.sel(policy="independent-ucb") == 0).all()
-    assert (result.messages.sel(policy="dducb") > 0).all()
-    assert (result.bytes_sent == 8 * result.messages).all()
+    assert (result.values_sent == result.dataset["values_sent"].sel(round=30)).all()
+    assert (result.values_sent.sel(policy="independent-ucb") == 0).all()
+    assert (result.values_sent.sel(policy="dducb") > 0).all()
+    with pytest.warns(
+        DeprecationWarning, match=r"is now called Result\.values_sent; use that name"
+    ):
+        assert result.messages.identical(result.values_sent)
+    assert (result.bytes_sent == 8 * result.values_sent).all()
 
 
 def test_pulls_per_agent_only_when_kept(simulated: dict[str, Result]) -> None:

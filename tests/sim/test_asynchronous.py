@@ -30,6 +30,7 @@ from coopbandits.core.registry import EXAMPLES
 from coopbandits.sim.asynchronous import Letter, Run
 from coopbandits.sim.clocks import PoissonClocks
 from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup
 
 from .policies import Fixed, FixedAgent, Recording
 
@@ -224,7 +225,8 @@ def test_what_does_not_go_together(changes: dict[str, Any], sentence: str) -> No
 @pytest.mark.parametrize("times", [(1.0, 2.0), (2.0, 1.0)])
 def test_the_newer_of_two_letters_is_kept_whichever_comes_first(times: tuple[float, float]) -> None:
     clocks = PoissonClocks()
-    run = Run(Task(PROBLEM, NETWORK, Fixed(), 5, 0, np.array([5]), clocks=clocks), clocks, 0)
+    setup = Setup(PROBLEM, NETWORK, 5, np.array([5]), clocks=clocks)
+    run = Run(Task(setup, Fixed()), clocks, 0)
     for sent in times:
         run._arrive(0, Letter(1, sent, np.array([sent])))
     run._arrive(0, Letter(4, 0.5, np.array([0.5])))

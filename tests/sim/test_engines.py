@@ -234,7 +234,7 @@ def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
         assert (result.arms == np.arange(horizon)).all()
     talks = policy.startswith(("coop", "dec-", "ucb-network", "mp-ucb"))
     assert (result.dataset["messages_sent"] == (2 * 5 * horizon if talks else 0)).all()
-    assert (result.messages == sum(sent_on_a_star(policy, t) for t in range(horizon))).all()
+    assert (result.values_sent == sum(sent_on_a_star(policy, t) for t in range(horizon))).all()
 
 
 def sent_on_a_star(policy: str, t: int) -> int:
@@ -277,7 +277,7 @@ def test_horizon_inside_the_initial_pulls(
             monkeypatch, GaussianBandit(MEANS), NETWORKS["star"], VARIANTS[variant], horizon
         )
     assert (result.arms == np.arange(horizon)).all()
-    assert (result.messages == 0).all()
+    assert (result.values_sent == 0).all()
 
 
 @pytest.mark.parametrize("extra", [0, 1, 12, 13, 14, 26])

@@ -23,7 +23,7 @@ def test_the_price_of_finding_out_lies_below_that_of_not_cooperating(
     assert told < found < alone
     # 3D + 1 rounds of four values and N tags, then 2K values a round; twelve directed links.
     survey = 3 * 3 + 1
-    values = result.messages.sel(policy=FINDS_OUT.spelling).values
+    values = result.values_sent.sel(policy=FINDS_OUT.spelling).values
     assert values.tolist() == [12 * (survey * 4 + 6 + (300 - survey) * 6)] * 2
 
 

@@ -10,14 +10,18 @@ import numpy as np
 from coopbandits import DDUCB, GaussianBandit, IndependentUCB, Network
 from coopbandits.sim.labels import label, network_settings, settings
 from coopbandits.sim.record import Record, Task
+from coopbandits.sim.setup import Setup
 
 PROBLEM = GaussianBandit([0.5, 1.0], sigma=2.0)
 NETWORK = Network.from_spec("path:3")
 
 
+def setup(keep: str = "", runs: int = 1) -> Setup:
+    return Setup(PROBLEM, NETWORK, 4, np.array([2, 4]), runs, 6, keep)
+
+
 def tasks(keep: str = "") -> list[Task]:
-    rounds = np.array([2, 4])
-    return [Task(PROBLEM, NETWORK, p, 4, 6, rounds, keep) for p in (IndependentUCB(), DDUCB())]
+    return [Task(setup(keep), policy) for policy in (IndependentUCB(), DDUCB())]
 
 
 def numbered(task: Task, runs: int, start: int) -> Record:
@@ -59,7 +63,7 @@ def test_batches_of_runs_and_policies_come_in_order() -> None:
 
 
 def test_settings_are_plain_data() -> None:
-    found = settings(tasks("agents"), 9)
+    found = settings(setup("agents", runs=9), [IndependentUCB(), DDUCB()])
     assert json.loads(json.dumps(found)) == found
     assert found["policies"] == ["independent-ucb", "dducb"]
     assert found["problem"] == PROBLEM.describe()

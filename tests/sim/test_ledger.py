@@ -60,6 +60,19 @@ def test_an_id_is_the_same_in_another_process() -> None:
     assert other.stdout.strip() == CELL.id
 
 
+def test_ids_are_those_of_stored_sweeps() -> None:
+    """Written down from version 0.1: a sweep of then is found now."""
+    full = dataclasses.replace(
+        CELL,
+        problem=cb.BernoulliBandit([0.5, 0.25]),
+        policy=cb.UCBNetwork(),
+        shuffle_arms=True,
+        faults=cb.parse_faults("loss=0.3"),
+        clocks=cb.parse_clocks("regular:ratio=2"),
+    )
+    assert [CELL.id, full.id] == ["3d430f0c13b44f05", "9c79112bfe65c229"]
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -11,6 +11,7 @@ from coopbandits.core import LocalView
 from coopbandits.network.faults import DOWN, LOST
 from coopbandits.sim.mail import Mail
 from coopbandits.sim.record import Record, Task
+from coopbandits.sim.setup import Setup
 
 from .policies import Fixed, FixedAgent
 
@@ -89,7 +90,7 @@ def test_senders_come_in_ascending_order_late_or_not() -> None:
 
 def test_counts_become_part_of_a_record() -> None:
     _, mail = play([LOST, 1, 0, 0], [0, DOWN, 0, 0])
-    task = Task(GaussianBandit([1.0, 0.0]), NETWORK, Fixed(), 2, 0, np.array([2]))
+    task = Task(Setup(GaussianBandit([1.0, 0.0]), NETWORK, 2, np.array([2])), Fixed())
     record = Record.empty(task, 3)
     mail.counts.write(record, 1)
     found = [record.messages, record.delivered, record.late, record.lost]

@@ -13,6 +13,7 @@ from coopbandits.core.central import Controller
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
+from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import (
     DECISIONS,
     REWARDS,
@@ -30,7 +31,8 @@ NETWORK = Network.from_spec("star:5")
 
 
 def task(policy: AnyPolicy, horizon: int = 30, keep: str = "arms") -> Task:
-    return Task(PROBLEM, NETWORK, policy, horizon, 9, np.arange(1, horizon + 1), keep)
+    rounds = np.arange(1, horizon + 1)
+    return Task(Setup(PROBLEM, NETWORK, horizon, rounds, 4, 9, keep), policy)
 
 
 def ignore(amount: int) -> None:
@@ -103,7 +105,7 @@ CALLS: list[tuple[object, ...]] = []
 def test_a_controller_is_driven_agent_by_agent() -> None:
     """Choose, then observe, for every agent in turn; then the round ends. Nothing is sent."""
     CALLS.clear()
-    record = reference.play(task(Watched(), horizon=4), range(1), ignore)
+    record = reference.ENGINE.play(task(Watched(), horizon=4), range(1), ignore)
     assert [call[0] for call in CALLS] == (["choose", "observe"] * 5 + ["end"]) * 4
     tape = tape_words(agent_keys(9, DECISIONS, 0, 5), 0, 4)
     assert [call[1] for call in CALLS if call[0] == "choose"] == tape.T.ravel().tolist()
@@ -119,7 +121,7 @@ def test_a_controller_is_driven_agent_by_agent() -> None:
 def test_messages_reach_the_neighbour_they_were_written_for() -> None:
     """`UpwardAgent` checks what arrives; None is no message and is not counted."""
     policy = Recording(UpwardAgent)
-    record = reference.play(task(policy, horizon=4), range(1), ignore)
+    record = reference.ENGINE.play(task(policy, horizon=4), range(1), ignore)
     edges = NETWORK.num_edges
     assert record.messages.tolist() == [4 * edges]
     assert record.values[0].tolist() == [3 * edges * t for t in (1, 2, 3, 4)]
@@ -127,7 +129,7 @@ def test_messages_reach_the_neighbour_they_were_written_for() -> None:
 
 def test_words_come_from_the_decision_tape() -> None:
     policy = Recording()
-    reference.play(task(policy), range(2, 4), ignore)
+    reference.ENGINE.play(task(policy), range(2, 4), ignore)
     for i, run in enumerate((2, 3)):
         tape = tape_words(agent_keys(9, DECISIONS, run, 5), 0, 30)
         heard = [agent.words for agent in policy.agents[5 * i : 5 * i + 5]]
@@ -135,7 +137,7 @@ def test_words_come_from_the_decision_tape() -> None:
 
 
 def test_rewards_come_from_the_reward_tape() -> None:
-    record = reference.play(task(Fixed(2)), range(1, 2), ignore)
+    record = reference.ENGINE.play(task(Fixed(2)), range(1, 2), ignore)
     z = variates("normal", tape_words(agent_keys(9, REWARDS, 1, 5), 0, 30))
     expected = (0.6 + 0.5 * z).sum(axis=0).cumsum()
     np.testing.assert_allclose(record.rewards[0], expected, rtol=1e-12)
@@ -146,22 +148,22 @@ def test_rewards_come_from_the_reward_tape() -> None:
 
 @pytest.mark.parametrize("policy", [parse_policy(text) for text in EXAMPLES], ids=EXAMPLES)
 def test_runs_do_not_depend_on_those_before(policy: AnyPolicy) -> None:
-    together = reference.play(task(policy), range(4), ignore)
-    alone = [reference.play(task(policy), range(run, run + 1), ignore) for run in range(4)]
+    together = reference.ENGINE.play(task(policy), range(4), ignore)
+    alone = [reference.ENGINE.play(task(policy), range(run, run + 1), ignore) for run in range(4)]
     assert same(together, join(alone))
     assert not np.array_equal(together.arms[0], together.arms[1])
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 30, 1000])
 def test_chunks_of_the_tapes_change_nothing(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    expected = reference.play(task(DDUCB()), range(2), ignore)
+    expected = reference.ENGINE.play(task(DDUCB()), range(2), ignore)
     monkeypatch.setattr(reference, "CHUNK", chunk)
-    assert same(reference.play(task(DDUCB()), range(2), ignore), expected)
+    assert same(reference.ENGINE.play(task(DDUCB()), range(2), ignore), expected)
 
 
 def test_progress_is_every_agent_round() -> None:
     told: list[int] = []
-    reference.play(task(Fixed()), range(3), told.append)
+    reference.ENGINE.play(task(Fixed()), range(3), told.append)
     assert sum(told) == 3 * 5 * 30
 
 
@@ -169,6 +171,6 @@ def test_progress_is_every_agent_round() -> None:
     ("keep", "agents", "pulls"), [("", 0, 0), ("agents", 5, 0), ("arms", 5, 30)]
 )
 def test_only_what_is_wanted_is_kept(keep: str, agents: int, pulls: int) -> None:
-    record = reference.play(task(Fixed(), keep=keep), range(1), ignore)
+    record = reference.ENGINE.play(task(Fixed(), keep=keep), range(1), ignore)
     assert record.agent_pulls.shape == (1, agents, 3)
     assert record.arms.shape == (1, 5, pulls)

@@ -20,6 +20,7 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.sim import cpu
 from coopbandits.sim.tapes import arm_order
 
 from .policies import Fixed
@@ -150,13 +151,13 @@ def test_large_tables_are_played_in_smaller_batches(monkeypatch: pytest.MonkeyPa
     bytes_per_run = 4 * 2 * 100 + problem.kernel_form().table.nbytes
     monkeypatch.setattr(SIMULATE, "BATCH_BYTES", 2 * bytes_per_run)
     batches: list[int] = []
-    play_runs = SIMULATE.PLAY["cpu"]
+    play_runs = cpu.ENGINE.play
 
     def noted(task: Any, runs: range, tick: Any) -> Any:
         batches.append(len(runs))
         return play_runs(task, runs, tick)
 
-    monkeypatch.setitem(SIMULATE.PLAY, "cpu", noted)
+    monkeypatch.setattr(cpu.ENGINE, "play", noted)
     network = Network.from_spec("cycle:4")
     play(problem=problem, network=network, policies=[DDUCB()], runs=5)
     assert batches == [2, 2, 1]

@@ -173,7 +173,7 @@ def test_messages_are_counted(engine: str, policy: Any, values: int) -> None:
     links = 2 * 5
     sent = [(t - 3) * links * values for t in (3, 4, 20, 40)]
     assert result.dataset["values_sent"][0, 1].values.tolist() == sent
-    assert result.messages.values.tolist() == [[sent[-1]] * 2]
+    assert result.values_sent.values.tolist() == [[sent[-1]] * 2]
     messages = 37 * links if values else 0
     assert result.dataset["messages_sent"].values.tolist() == [[messages] * 2]
 
@@ -189,7 +189,7 @@ def test_a_budget_leaves_the_last_message_of_a_stage_shorter() -> None:
 
 def test_somebody_elses_messages_are_counted_too() -> None:
     result = play(policies=Recording(UpwardAgent), horizon=7)
-    assert result.messages.values.tolist() == [[7 * 5 * 3]]
+    assert result.values_sent.values.tolist() == [[7 * 5 * 3]]
     assert result.dataset["messages_sent"].values.tolist() == [[7 * 5]]
 
 

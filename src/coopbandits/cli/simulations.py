@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, say
 from coopbandits.core.registry import parse_policy
-from coopbandits.network import Network
+from coopbandits.network import Network, parse_faults
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.results import Result
 from coopbandits.results.storage import check_folder
@@ -19,12 +19,14 @@ from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
     compare,
+    parse_clocks,
     read_experiment,
-    simulate,
     sweep,
 )
 from coopbandits.sim.cluster import dask_executor
-from coopbandits.sim.simulate import plan
+from coopbandits.sim.engine import NAMES
+from coopbandits.sim.setup import Setup, recorded_rounds
+from coopbandits.sim.simulate import plan, play
 
 app = typer.Typer()
 
@@ -40,7 +42,7 @@ def simulate_command(
     runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
-    engine: Annotated[str, typer.Option(help="auto, cpu or reference")] = "auto",
+    engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = "auto",
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
     ] = False,
@@ -55,11 +57,13 @@ def simulate_command(
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
-    world = (problem, network, policies, horizon, runs, seed)
-    more: Any = {"shuffle_arms": shuffle_arms, "faults": faults, "clocks": clocks}
-    check_folder(out, plan(*world, **more))
+    setup = Setup(
+        problem, network, horizon, recorded_rounds(horizon), runs, seed,
+        shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
+    )  # fmt: skip
+    check_folder(out, plan(setup, policies))
     try:
-        result = simulate(*world, engine, **more)
+        result = play(setup, policies, engine)
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"

@@ -115,7 +115,7 @@ def _score(
 
 
 def _values(cell: Cell, result: Result) -> float:
-    return float(result.messages.mean()) / (cell.network.num_agents * cell.horizon)
+    return float(result.values_sent.mean()) / (cell.network.num_agents * cell.horizon)
 
 
 def _rank(value: float, values: Iterable[float]) -> int:

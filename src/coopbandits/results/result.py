@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,14 +76,24 @@ class Result:
         return self.dataset["arms"]
 
     @property
-    def messages(self) -> xr.DataArray:
-        """Values sent (policy, run)."""
+    def values_sent(self) -> xr.DataArray:
+        """Values sent over all links (policy, run)."""
         return self.dataset["values_sent"].isel(round=-1, drop=True)
+
+    @property
+    def messages(self) -> xr.DataArray:
+        """The former name of `values_sent`."""
+        warnings.warn(
+            "Result.messages counts values and is now called Result.values_sent; use that name",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.values_sent
 
     @property
     def bytes_sent(self) -> xr.DataArray:
         """Payload bytes sent (policy, run): 8 per value."""
-        return 8 * self.messages
+        return 8 * self.values_sent
 
     @property
     def deliveries(self) -> xr.Dataset:
@@ -113,7 +124,7 @@ class Result:
         return statistics.summarise(
             self.policies,
             self.regret.isel(round=-1).values,
-            self.messages.mean("run").values,
+            self.values_sent.mean("run").values,
             self.horizon,
             self._mean_deliveries(),
         )

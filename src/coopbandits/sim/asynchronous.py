@@ -16,11 +16,13 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
+from coopbandits.core.errors import InputError
 from coopbandits.network.faults import Loss
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.clocks import Clocks, exponential
+from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Agents, make_players
+from coopbandits.sim.reference import Agents, ReferenceEngine, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 CLOCKS = 5
@@ -33,12 +35,21 @@ WHOLE, ARRIVAL, PULL, GOSSIP = range(4)
 CHUNK = 64
 
 
-def play(task: Task, clocks: Clocks, runs: range, tick: Tick) -> Record:
-    """Play some runs, one after another."""
-    record = Record.empty(task, len(runs))
-    for row, run in enumerate(runs):
-        Run(task, clocks, run).play(record, row, tick)
-    return record
+class AsynchronousEngine(ReferenceEngine):
+    """Plays agents with clocks of their own."""
+
+    def obstacle(self, task: Task) -> str | None:
+        """Leave common rounds to the engine that plays in rounds."""
+        return None if task.clocks else "has common rounds"
+
+    def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
+        """Play one run as a queue of events."""
+        if task.clocks is None:
+            raise InputError("there are no clocks to play by; give some, such as 'poisson'")
+        Run(task, task.clocks, run).play(record, row, tick)
+
+
+ENGINE: Engine = AsynchronousEngine()
 
 
 class Tape:

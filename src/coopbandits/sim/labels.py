@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
-from coopbandits.network import Faults, Network
+from coopbandits.core.registry import AnyPolicy
+from coopbandits.network import Network
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
-from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.record import Record, Task, join
+from coopbandits.sim.setup import Setup
+
+if TYPE_CHECKING:
+    from coopbandits.sim.ledger import Cell
 
 
 def label(
@@ -20,7 +25,7 @@ def label(
 ) -> Result:
     """Label records given by batch of runs and task."""
     records = [join([batch[i] for batch in batches]) for i in range(len(tasks))]
-    first = tasks[0]
+    setup, policies = tasks[0].setup, [task.policy for task in tasks]
     data = {
         name: (
             dims,
@@ -28,17 +33,17 @@ def label(
                 [_quantity(name, task, record) for task, record in zip(tasks, records, strict=True)]
             ),
         )
-        for name, dims in _variables(first).items()
+        for name, dims in _variables(setup).items()
     }
     coords = {
-        "policy": [task.policy.spelling for task in tasks],
+        "policy": [policy.spelling for policy in policies],
         "run": np.arange(records[0].messages.size),
-        "round": first.rounds,
-        "arm": np.arange(first.problem.num_arms),
+        "round": setup.rounds,
+        "arm": np.arange(setup.problem.num_arms),
     }
     meta = {
         "format": FORMAT,
-        "settings": settings(tasks, records[0].messages.size),
+        "settings": settings(setup, policies) | {"runs": records[0].messages.size},
         "engines": engines,
         "wall_seconds": round(seconds, 3),
         **environment(),
@@ -46,28 +51,30 @@ def label(
     return Result(xr.Dataset(data, coords), meta)
 
 
-def settings(tasks: list[Task], runs: int) -> dict[str, Any]:
+def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
     """Return all that a result is a function of, as plain data."""
-    first = tasks[0]
     return {
-        "problem": first.problem.describe(),
-        "network": network_settings(first.network),
-        "policies": [task.policy.spelling for task in tasks],
-        "horizon": first.horizon,
-        "runs": runs,
-        "seed": first.seed,
-        "rounds": first.rounds.tolist(),
-        "keep": first.keep,
-        **optional_settings(first.shuffle_arms, first.faults, first.clocks),
+        **shared_settings(setup),
+        "policies": [policy.spelling for policy in policies],
+        "rounds": setup.rounds.tolist(),
+        "keep": setup.keep,
     }
 
 
-def optional_settings(shuffle_arms: bool, faults: Faults, clocks: Clocks | None) -> dict[str, Any]:
-    """Return the settings that are on; left out otherwise, as in results older than them."""
+def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
+    """Return what tells apart both results and cells, as plain data.
+
+    Settings that are off are left out, as in results older than them.
+    """
     return {
-        **({"shuffle_arms": True} if shuffle_arms else {}),
-        **({"faults": faults.spelling} if faults else {}),
-        **({"clocks": clocks.spelling} if clocks else {}),
+        "problem": setup.problem.describe(),
+        "network": network_settings(setup.network),
+        "horizon": int(setup.horizon),
+        "runs": int(setup.runs),
+        "seed": int(setup.seed),
+        **({"shuffle_arms": True} if setup.shuffle_arms else {}),
+        **({"faults": setup.faults.spelling} if setup.faults else {}),
+        **({"clocks": setup.clocks.spelling} if setup.clocks else {}),
     }
 
 
@@ -85,14 +92,14 @@ def network_settings(network: Network) -> dict[str, Any]:
     }
 
 
-def _variables(task: Task) -> dict[str, tuple[str, ...]]:
+def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
     curve = ("policy", "run", "round")
     kept: dict[str, tuple[str, ...]] = {}
-    if task.keep:
+    if setup.keep:
         kept["agent_pulls"] = ("policy", "run", "agent", "arm")
-    if task.keep == "arms":
+    if setup.keep == "arms":
         kept["arms"] = ("policy", "run", "agent", "pull")
-    if task.faults or task.clocks:
+    if setup.faults or setup.clocks:
         kept |= {f"messages_{name}": ("policy", "run") for name in ("delivered", "late", "lost")}
     return {
         "regret": curve,

@@ -26,13 +26,17 @@ from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.results.storage import write_text
 from coopbandits.sim.clocks import Clocks
-from coopbandits.sim.labels import network_settings, optional_settings
-from coopbandits.sim.simulate import simulate
+from coopbandits.sim.labels import shared_settings
+from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.simulate import play
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One policy on one problem and network with one seed: the unit of a sweep."""
+    """One policy on one problem and network with one seed: the unit of a sweep.
+
+    Settings are checked when it is played, so that a bad cell fails alone and not the whole sweep.
+    """
 
     problem: Problem
     network: Network
@@ -45,17 +49,17 @@ class Cell:
     clocks: Clocks | None = None
 
     @property
+    def setup(self) -> Setup:
+        """All but the policy, checked."""
+        return Setup(
+            self.problem, self.network, self.horizon, recorded_rounds(self.horizon), self.runs,
+            self.seed, "", self.shuffle_arms, *read_conditions(self.faults, self.clocks),
+        )  # fmt: skip
+
+    @property
     def settings(self) -> dict[str, Any]:
         """All that the cell's result is a function of, as plain data."""
-        return {
-            "problem": self.problem.describe(),
-            "network": network_settings(self.network),
-            "policy": self.policy.spelling,
-            "horizon": int(self.horizon),
-            "runs": int(self.runs),
-            "seed": int(self.seed),
-            **optional_settings(self.shuffle_arms, self.faults, self.clocks),
-        }
+        return {**shared_settings(self), "policy": self.policy.spelling}
 
     @property
     def id(self) -> str:
@@ -72,11 +76,7 @@ class Cell:
 
 def run_cell(cell: Cell) -> Result:
     """Play one cell in one thread; what a worker process does."""
-    return simulate(
-        cell.problem, cell.network, cell.policy, cell.horizon, cell.runs, cell.seed,
-        shuffle_arms=cell.shuffle_arms, faults=cell.faults, clocks=cell.clocks, threads=1,
-        progress=False,
-    )  # fmt: skip
+    return play(cell.setup, cell.policy, threads=1, progress=False)
 
 
 class Ledger:

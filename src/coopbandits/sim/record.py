@@ -8,49 +8,35 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Vector
-from coopbandits.core.policy import AnyPolicy
-from coopbandits.network import Faults, Network
-from coopbandits.network.faults import PERFECT
-from coopbandits.problems import Problem
-from coopbandits.sim.clocks import Clocks
+from coopbandits.core.agent import Vector
+from coopbandits.core.registry import AnyPolicy
+from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import arm_order
 
 Tick = Callable[[int], None]
 """Told the number of agent-rounds just played; may raise to stop."""
 
 
-@dataclass(frozen=True)
 class Task:
-    """One policy on one problem and network; with a run number it is a pure function.
+    """One policy in one setup; with a run number it is a pure function.
 
     Attributes
     ----------
-    rounds : array of int
-        The rounds after which totals are recorded, ascending, the last one the horizon.
-    keep : {"", "agents", "arms"}
-        Whether to keep pulls per agent, or every single arm as well.
+    setup : Setup
+        All but the policy; its settings are attributes of the task as well.
+    policy : AnyPolicy
+        Whose arms are played.
     num_runs : int
         All runs that are asked for, whether they are played at once or not.
-    shuffle_arms : bool
-        Whether policies meet the arms in another order in every run.
-    faults : Faults
-        What goes wrong between agents.
-    clocks : Clocks or None
-        When agents pull and gossip; None for common rounds.
     """
 
-    problem: Problem
-    network: Network
-    policy: AnyPolicy
-    horizon: int
-    seed: int
-    rounds: NDArray[np.int64]
-    keep: str = ""
-    num_runs: int = 1
-    shuffle_arms: bool = False
-    faults: Faults = PERFECT
-    clocks: Clocks | None = None
+    def __init__(self, setup: Setup, policy: AnyPolicy) -> None:
+        setup.check_policy(policy)
+        self.setup, self.policy = setup, policy
+        self.problem, self.network = setup.problem, setup.network
+        self.horizon, self.num_runs, self.seed = setup.horizon, setup.runs, setup.seed
+        self.rounds, self.keep, self.shuffle_arms = setup.rounds, setup.keep, setup.shuffle_arms
+        self.faults, self.clocks = setup.faults, setup.clocks
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
         """Return the problem's arm that policies meet at each place in one run."""

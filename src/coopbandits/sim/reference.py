@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from coopbandits.core.contract import LocalView
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.problems import reward_from_variate
+from coopbandits.sim.engine import REFERENCE, Engine, one_thread
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
 from coopbandits.sim.record import Record, Task, Tick
@@ -27,12 +29,35 @@ CHUNK = 256
 """Pulls per agent for which the tapes are made at once."""
 
 
-def play(task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs, one after another."""
-    record = Record.empty(task, len(runs))
-    for row, run in enumerate(runs):
+class ReferenceEngine:
+    """Plays whatever has common rounds, one run after another."""
+
+    name = REFERENCE
+
+    def obstacle(self, task: Task) -> str | None:
+        """Leave agents without common rounds to the event queue."""
+        return "has clocks of its own" if task.clocks else None
+
+    def run_bytes(self, task: Task) -> None:
+        """Ask for single runs: nothing is won by more at once, and Ctrl-C loses one alone."""
+
+    def session(self, threads: int | None) -> AbstractContextManager[None]:
+        """Play in one thread."""
+        return one_thread(threads)
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        """Play some runs, one after another."""
+        record = Record.empty(task, len(runs))
+        for row, run in enumerate(runs):
+            self.play_run(task, run, record, row, tick)
+        return record
+
+    def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
+        """Play one run into a row of the record."""
         _play_run(task, run, record, row, tick)
-    return record
+
+
+ENGINE: Engine = ReferenceEngine()
 
 
 class Players(ABC):

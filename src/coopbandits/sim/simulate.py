@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from coopbandits.core.checks import require_count, require_flag
-from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.errors import InputError
+from coopbandits.core.registry import AnyPolicy
 from coopbandits.network import Faults, Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
-from coopbandits.sim import asynchronous, cpu, reference
 from coopbandits.sim.clocks import Clocks
-from coopbandits.sim.conditions import check_conditions, read_conditions
+from coopbandits.sim.engine import AUTO, Engine, choose
 from coopbandits.sim.labels import label, settings
-from coopbandits.sim.progress import Progress, note
+from coopbandits.sim.progress import Progress
 from coopbandits.sim.record import Record, Task, Tick, restore_order
+from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
 
-ENGINES = ("auto", "cpu", "reference")
-CURVE_POINTS = 200
+Policies = AnyPolicy | Sequence[AnyPolicy]
 
 BATCH_PULLS = 200_000_000
 BATCH_BYTES = 500_000_000
@@ -43,11 +39,11 @@ class SimulationInterrupted(KeyboardInterrupt):
 def simulate(
     problem: Problem,
     network: Network,
-    policies: AnyPolicy | Sequence[AnyPolicy],
+    policies: Policies,
     horizon: int,
     runs: int = 1,
     seed: int = 0,
-    engine: str = "auto",
+    engine: str = AUTO,
     *,
     rounds: int | Sequence[int] | None = None,
     keep: str = "",
@@ -69,9 +65,9 @@ def simulate(
         T, rounds: pulls per agent, on average where agents have clocks of their own.
     runs, seed : int
         Independent repetitions, and the seed they all follow from.
-    engine : {"auto", "cpu", "reference"}
-        How to compute; the result is the same. A policy without a compiled kernel is played by the
-        reference engine, and a note says so.
+    engine : str
+        How to compute: "auto" for the fastest that can, or the name of one; the result is the
+        same. What the named one cannot play is played by "reference", and a note says so.
     rounds : int, sequence of int or None
         After which rounds to record: so many log-spaced ones (200 unless told), or these. The last
         round is always recorded.
@@ -87,7 +83,7 @@ def simulate(
         When agents pull and gossip, such as ``"poisson:ratio=10"``; in common rounds unless given.
         Of faults only loss goes with it.
     threads : int or None
-        How many threads the compiled engine uses; None for all. The result is the same.
+        How many threads an engine may use; None for all. The result is the same.
     progress : bool or None
         Show a progress bar; None shows one on a terminal when it takes longer than a second.
 
@@ -100,157 +96,82 @@ def simulate(
     SimulationInterrupted
         On Ctrl-C; its `result` has the runs that all policies finished.
     """
-    tasks = _tasks(
-        problem, network, policies, horizon, runs, seed, rounds, keep, shuffle_arms, faults, clocks
-    )
-    horizon, runs = tasks[0].horizon, tasks[0].num_runs
-    engines = [_engine(engine, task) for task in tasks]
+    setup = Setup(
+        problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
+        shuffle_arms, *read_conditions(faults, clocks),
+    )  # fmt: skip
+    return play(setup, policies, engine, threads=threads, progress=progress)
+
+
+def play(
+    setup: Setup,
+    policies: Policies,
+    engine: str = AUTO,
+    *,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Play every policy in one setup; otherwise as `simulate`."""
+    tasks = _tasks(setup, policies)
+    _warn_if_short(setup)
+    engines = [choose(engine, task) for task in tasks]
+    work = setup.network.num_agents * setup.horizon * setup.runs * len(tasks)
     started = time.perf_counter()
     finished: list[list[Record]] = []
-    with (
-        cpu.threads(threads),
-        Progress(network.num_agents * horizon * runs * len(tasks), progress) as bar,
-    ):
+    with _sessions(engines, threads), Progress(work, progress) as bar:
         try:
-            for batch in _batches(tasks[0], runs, engines):
+            for runs in _batches(tasks, engines):
                 pairs = zip(engines, tasks, strict=True)
-                finished.append([_play(name, task, batch, bar.advance) for name, task in pairs])
+                finished.append([_play(one, task, runs, bar.advance) for one, task in pairs])
         except KeyboardInterrupt:
             pass  # what was finished is returned below, with the interruption
     seconds = time.perf_counter() - started
+    names = [engine.name for engine in engines]
     kept = sum(batch[0].messages.size for batch in finished)
-    result = label(tasks, finished, engines, seconds) if finished else None
-    if kept < runs or result is None:
-        raise SimulationInterrupted(result, kept, runs)
+    result = label(tasks, finished, names, seconds) if finished else None
+    if kept < setup.runs or result is None:
+        raise SimulationInterrupted(result, kept, setup.runs)
     return result
 
 
-def plan(
-    problem: Problem,
-    network: Network,
-    policies: AnyPolicy | Sequence[AnyPolicy],
-    horizon: int,
-    runs: int = 1,
-    seed: int = 0,
-    *,
-    shuffle_arms: bool = False,
-    faults: Faults | str | None = None,
-    clocks: Clocks | str | None = None,
-) -> dict[str, Any]:
-    """Return the settings that the result of `simulate` will have, without playing."""
-    tasks = _tasks(
-        problem, network, policies, horizon, runs, seed, None, "", shuffle_arms, faults, clocks
-    )
-    return settings(tasks, tasks[0].num_runs)
+def plan(setup: Setup, policies: Policies) -> dict[str, Any]:
+    """Return the settings that the result of `play` will have, without playing."""
+    return settings(setup, [task.policy for task in _tasks(setup, policies)])
 
 
-def _tasks(
-    problem: Problem,
-    network: Network,
-    policies: AnyPolicy | Sequence[AnyPolicy],
-    horizon: int,
-    runs: int,
-    seed: int,
-    rounds: int | Sequence[int] | None,
-    keep: str,
-    shuffle_arms: bool,
-    faults: Faults | str | None,
-    clocks: Clocks | str | None,
-) -> list[Task]:
-    """Check all settings; return one task per policy."""
-    chosen = _check(problem, network, policies, horizon, runs, seed, keep)
-    horizon, runs, seed = int(horizon), int(runs), int(seed)  # numpy's integers are no plain data
-    kept_rounds = recorded_rounds(horizon, rounds)
-    require_flag("shuffle_arms", shuffle_arms)
-    conditions = read_conditions(faults, clocks)
-    order = (kept_rounds, keep, runs, shuffle_arms, *conditions)
-    tasks = [Task(problem, network, policy, horizon, seed, *order) for policy in chosen]
-    for task in tasks:
-        check_conditions(task)
-    return tasks
-
-
-def recorded_rounds(horizon: int, rounds: int | Sequence[int] | None) -> NDArray[np.int64]:
-    """Return the rounds to record, ascending, the horizon included."""
-    if rounds is None or not isinstance(rounds, Iterable):
-        points = CURVE_POINTS if rounds is None else rounds
-        require_count("rounds", points)
-        wanted = np.rint(np.geomspace(1, horizon, points if points > 1 else 0)).astype(np.int64)
-    else:
-        wanted = np.asarray(rounds)
-        whole = wanted.ndim == 1 and (wanted.dtype.kind in "iu" or wanted.size == 0)
-        if not whole or not ((wanted >= 1) & (wanted <= horizon)).all():
-            raise InputError(
-                f"rounds must be whole numbers in 1 to {horizon} (the horizon); got {rounds}"
-            )
-    return np.unique(np.append(wanted, horizon)).astype(np.int64)
-
-
-PLAY = {"cpu": cpu.play, "reference": reference.play}
-
-
-def _play(engine: str, task: Task, runs: range, tick: Tick) -> Record:
-    if task.clocks is None:
-        record = PLAY[engine](task, runs, tick)
-    else:
-        record = asynchronous.play(task, task.clocks, runs, tick)
-    return restore_order(record, task, runs)
-
-
-def _engine(wanted: str, task: Task) -> str:
-    """Return the engine that will play a task."""
-    if wanted not in ENGINES:
-        raise unknown_name("engine", wanted, ENGINES)
-    if wanted == "reference":
-        return wanted
-    obstacle = cpu.obstacle(task)
-    if obstacle is None:
-        return "cpu"
-    note(
-        f"{task.policy.spelling} has no compiled kernel{obstacle}, so the slower reference engine "
-        "plays it"
-    )
-    return "reference"
-
-
-def _batches(task: Task, runs: int, engines: list[str]) -> list[range]:
-    """Cut the runs into batches that are played at once; no result depends on how."""
-    agents, arms = task.network.num_agents, task.problem.num_arms
-    table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
-    size = min(BATCH_PULLS // (agents * task.horizon), BATCH_BYTES // (agents * arms * 100 + table))
-    size = 1 if "reference" in engines else max(1, size)
-    return [range(start, min(start + size, runs)) for start in range(0, runs, size)]
-
-
-def _check(
-    problem: Problem,
-    network: Network,
-    policies: AnyPolicy | Sequence[AnyPolicy],
-    horizon: int,
-    runs: int,
-    seed: int,
-    keep: str,
-) -> list[AnyPolicy]:
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
-    if not isinstance(network, Network):
-        raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
-    chosen = _check_policies(policies)
-    require_count("horizon", horizon)
-    require_count("runs", runs)
-    require_count("seed", seed, least=0)
-    if keep not in ("", "agents", "arms"):
-        raise unknown_name("value of keep", str(keep), ["agents", "arms"])
-    if horizon < problem.num_arms:
+def _warn_if_short(setup: Setup) -> None:
+    if setup.horizon < setup.problem.num_arms:
         warnings.warn(
-            f"horizon {horizon} is below the number of arms {problem.num_arms}: agents that first "
-            "pull every arm once stop inside those initial pulls",
-            stacklevel=4,
+            f"horizon {setup.horizon} is below the number of arms {setup.problem.num_arms}: agents "
+            "that first pull every arm once stop inside those initial pulls",
+            stacklevel=4,  # whoever called `simulate`
         )
-    return chosen
 
 
-def _check_policies(policies: AnyPolicy | Sequence[AnyPolicy]) -> list[AnyPolicy]:
+def _play(engine: Engine, task: Task, runs: range, tick: Tick) -> Record:
+    return restore_order(engine.play(task, runs, tick), task, runs)
+
+
+@contextmanager
+def _sessions(engines: list[Engine], threads: int | None) -> Iterator[None]:
+    with ExitStack() as stack:
+        for engine in dict.fromkeys(engines):
+            stack.enter_context(engine.session(threads))
+        yield
+
+
+def _batches(tasks: list[Task], engines: list[Engine]) -> list[range]:
+    """Cut the runs into batches that are played at once; no result depends on how."""
+    setup = tasks[0].setup
+    size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
+    for engine, task in zip(engines, tasks, strict=True):
+        needed = engine.run_bytes(task)
+        size = 1 if needed is None else min(size, BATCH_BYTES // needed)
+    size = max(1, size)
+    return [range(start, min(start + size, setup.runs)) for start in range(0, setup.runs, size)]
+
+
+def _tasks(setup: Setup, policies: Policies) -> list[Task]:
     if isinstance(policies, str) or not isinstance(policies, AnyPolicy | Iterable):
         raise InputError(f"policies is {policies!r}; give instances such as cb.DDUCB()")
     chosen = [policies] if isinstance(policies, AnyPolicy) else list(policies)
@@ -263,4 +184,4 @@ def _check_policies(policies: AnyPolicy | Sequence[AnyPolicy]) -> list[AnyPolicy
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")
-    return chosen
+    return [Task(setup, policy) for policy in chosen]

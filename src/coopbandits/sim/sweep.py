@@ -7,7 +7,6 @@ so that the one that kills is known and set aside while the rest goes on.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections import deque
@@ -22,7 +21,9 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
+from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.results import Result
@@ -187,17 +188,34 @@ def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
 @contextmanager
 def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
     """Start worker processes that leave Ctrl-C to the driver; end them at once on any error."""
-    pool = ProcessPoolExecutor(
-        size, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
-    )
+    context = _Workers()
+    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_ignore_interrupts)
     try:
         yield pool
     except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.kill()
+        context.kill()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Workers(SpawnContext):
+    """Remembers the processes that a pool starts: a pool itself lets them finish their cells."""
+
+    def __init__(self) -> None:
+        self.processes: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  a class there
+        """Make a process and remember it."""
+        process = SpawnProcess(*args, **settings)
+        self.processes.append(process)
+        return process
+
+    def kill(self) -> None:
+        """End all processes that still run."""
+        for process in self.processes:
+            if process.is_alive():
+                process.kill()
 
 
 def _ignore_interrupts() -> None:

@@ -10,6 +10,7 @@ from coopbandits.network.faults import PERFECT, directed_links
 from coopbandits.sim.cpu import weather
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup
 
 NETWORK = Network.from_spec("grid:2x4")
 
@@ -17,7 +18,7 @@ NETWORK = Network.from_spec("grid:2x4")
 def task_with(faults: str) -> Task:
     problem, rounds = GaussianBandit([0.0, 1.0]), np.array([40])
     given = PERFECT if faults == "none" else parse_faults(faults)
-    return Task(problem, NETWORK, IndependentUCB(), 40, 3, rounds, faults=given)
+    return Task(Setup(problem, NETWORK, 40, rounds, seed=3, faults=given), IndependentUCB())
 
 
 @pytest.mark.parametrize("chunks", [[40], [1, 9, 30]])

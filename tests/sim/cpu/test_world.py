@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, Network, Problem
 from coopbandits.sim.cpu.world import make_tally, make_world, span, write_record
 from coopbandits.sim.record import Record, Task
+from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys
 
 
@@ -22,7 +23,8 @@ def task(
     problem: Problem = GaussianBandit([1.0, 0.0, 0.5]),  # noqa: B008  problems do not change
 ) -> Task:
     network = Network.from_spec(f"cycle:{agents}")
-    return Task(problem, network, DDUCB(), rounds[-1], 3, np.array(rounds), keep)
+    setup = Setup(problem, network, rounds[-1], np.array(rounds), seed=3, keep=keep)
+    return Task(setup, DDUCB())
 
 
 @settings(deadline=None)

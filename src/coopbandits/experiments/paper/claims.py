@@ -112,7 +112,7 @@ def _below_theorem(one: Played) -> tuple[bool | None, str]:
 
 
 def _messages(one: Played) -> tuple[bool | None, str]:
-    sent = one.result.messages / one.result.dataset["messages_sent"]
+    sent = one.result.values_sent / one.result.dataset["messages_sent"]
     wanted = [i for i, line in enumerate(one.lines) if line.key in ("dducb", *COOP_UCB)]
     sizes = np.unique(sent.values[wanted])
     numbers = " or ".join(f"{size:g}" for size in sizes)

@@ -1,0 +1,81 @@
+"""Engines: what `simulate` asks of one, which there are, and which plays a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import Protocol
+
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.sim.progress import note
+from coopbandits.sim.record import Record, Task, Tick
+
+AUTO = "auto"
+REFERENCE = "reference"
+
+ENGINES = (
+    ("cpu", "coopbandits.sim.cpu"),
+    (REFERENCE, "coopbandits.sim.asynchronous"),
+    (REFERENCE, "coopbandits.sim.reference"),
+)
+"""Name and module of every engine, fastest first. A module is imported when it may be needed and
+holds its engine as `ENGINE`. Engines of one name share the tasks among them."""
+
+NAMES = (AUTO, *dict.fromkeys(name for name, _ in ENGINES))
+"""What users may ask for."""
+
+
+class Engine(Protocol):
+    """Plays tasks: the same arms as every other engine.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in results.
+    """
+
+    name: str
+
+    def obstacle(self, task: Task) -> str | None:
+        """Return why it cannot play a task, to be read after the policy's name; None if it can."""
+
+    def run_bytes(self, task: Task) -> int | None:
+        """Return the memory of one run among those played at once; None to get single runs."""
+
+    def session(self, threads: int | None) -> AbstractContextManager[None]:
+        """Get ready to play with so many threads, None for all; refuse a number it cannot have."""
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        """Play some runs, inside a session; arms are recorded by their place in `arm_order`."""
+
+
+def choose(wanted: str, task: Task) -> Engine:
+    """Return the wanted engine, or the fastest for "auto"; the reference engine if none can.
+
+    A note tells that the reference engine plays where it was not asked for.
+    """
+    if wanted not in NAMES:
+        raise unknown_name("engine", str(wanted), NAMES)
+    obstacles: list[str] = []
+    for name, module in ENGINES:
+        if wanted not in (AUTO, name) and name != REFERENCE:
+            continue
+        engine: Engine = import_module(module).ENGINE
+        obstacle = engine.obstacle(task)
+        if obstacle is None:
+            if name == REFERENCE != wanted:
+                why = f"{task.policy.spelling} {obstacles[0]}"
+                note(f"{why}, so the slower {name} engine plays it")
+            return engine
+        obstacles.append(obstacle)
+    raise InputError(f"no engine plays {task.policy.spelling}: it {obstacles[0]}")
+
+
+@contextmanager
+def one_thread(threads: int | None) -> Iterator[None]:
+    """Hold the session of an engine that plays in one thread, however many it might use."""
+    if threads is not None:
+        require_count("threads", threads)
+    yield

@@ -1,0 +1,140 @@
+"""What policies are compared in, as one value: the world, how often, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count, require_flag
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.policy import Policy
+from coopbandits.core.registry import AnyPolicy
+from coopbandits.network import Faults, Network, parse_faults
+from coopbandits.network.faults import PERFECT, Loss
+from coopbandits.problems import Problem
+from coopbandits.sim.clocks import Clocks, parse_clocks
+
+CURVE_POINTS = 200
+KEPT = ("agents", "arms")
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """All that a simulation is a function of, except the policy; bad settings are refused.
+
+    Attributes
+    ----------
+    problem, network : Problem, Network
+        The world beyond and between the agents.
+    horizon : int
+        T, rounds.
+    rounds : array of int
+        The rounds after which totals are recorded, as `recorded_rounds` returns them.
+    runs, seed : int
+        Independent repetitions, and the seed they all follow from.
+    keep : {"", "agents", "arms"}
+        Whether to keep pulls per agent, or every single arm as well.
+    shuffle_arms : bool
+        Whether policies meet the arms in another order in every run.
+    faults : Faults
+        What goes wrong between agents.
+    clocks : Clocks or None
+        When agents pull and gossip; None for common rounds.
+    """
+
+    problem: Problem
+    network: Network
+    horizon: int
+    rounds: NDArray[np.int64]
+    runs: int = 1
+    seed: int = 0
+    keep: str = ""
+    shuffle_arms: bool = False
+    faults: Faults = PERFECT
+    clocks: Clocks | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if not isinstance(self.problem, Problem):
+            raise InputError(
+                f"problem is {self.problem!r}; give one such as cb.GaussianBandit([1, 0])"
+            )
+        if not isinstance(self.network, Network):
+            raise InputError(f"network is {self.network!r}; wrap a graph as cb.Network(graph)")
+        for name, least in (("horizon", 1), ("runs", 1), ("seed", 0)):
+            require_count(name, getattr(self, name), least)
+            # Settings are stored as plain data, which numpy's integers are not.
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.keep not in ("", *KEPT):
+            raise unknown_name("value of keep", str(self.keep), KEPT)
+        require_flag("shuffle_arms", self.shuffle_arms)
+        if not np.array_equal(self.rounds, recorded_rounds(self.horizon, self.rounds)):
+            raise InputError(
+                f"rounds must ascend and end with the horizon {self.horizon}; got {self.rounds}"
+            )
+        self._check_conditions()
+
+    def _check_conditions(self) -> None:
+        """Refuse faults and clocks that do not go with the rest."""
+        if self.faults:
+            self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
+        if self.clocks is None:
+            return
+        others = [kind.name for kind in self.faults.kinds if not isinstance(kind, Loss)]
+        if others:
+            raise InputError(
+                f"fault {others[0]} is told in rounds, and with clocks there are none; "
+                "of faults only loss goes with clocks"
+            )
+        if self.keep == "arms":
+            raise InputError(
+                "single arms cannot be kept with clocks, since agents pull unequally often; "
+                'keep="agents" keeps the pulls of every agent'
+            )
+
+    def check_policy(self, policy: AnyPolicy) -> None:
+        """Refuse a policy that cannot be played in this setup."""
+        if self.clocks and isinstance(policy, Policy) and policy.needs_common_round:
+            raise InputError(
+                f"policy {policy.spelling} needs rounds that all agents count together, and with "
+                "clocks there are none; leave clocks out, or take a policy without such a need"
+            )
+
+
+def recorded_rounds(
+    horizon: int, rounds: int | Sequence[int] | NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return the rounds to record, ascending, the horizon included.
+
+    They are given one by one, or as a number of log-spaced ones.
+    """
+    require_count("horizon", horizon)
+    if rounds is None or not isinstance(rounds, Iterable):
+        points = CURVE_POINTS if rounds is None else rounds
+        require_count("rounds", points)
+        wanted = np.rint(np.geomspace(1, horizon, points if points > 1 else 0)).astype(np.int64)
+    else:
+        wanted = np.asarray(rounds)
+        whole = wanted.ndim == 1 and (wanted.dtype.kind in "iu" or wanted.size == 0)
+        if not whole or not ((wanted >= 1) & (wanted <= horizon)).all():
+            raise InputError(
+                f"rounds must be whole numbers in 1 to {horizon} (the horizon); got {rounds}"
+            )
+    return np.unique(np.append(wanted, horizon)).astype(np.int64)
+
+
+def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
+    """Return faults and clocks that were given as such or as texts, or refuse them."""
+    if isinstance(faults, str):
+        faults = parse_faults(faults)
+    if isinstance(clocks, str):
+        clocks = parse_clocks(clocks)
+    if not isinstance(faults, Faults | None):
+        raise InputError(f"faults is {faults!r}; give a text such as 'loss=0.3', or cb.Faults(…)")
+    if not isinstance(clocks, Clocks | None):
+        raise InputError(f"clocks is {clocks!r}; give a text such as 'poisson:ratio=10'")
+    return faults or PERFECT, clocks

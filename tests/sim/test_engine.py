@@ -1,0 +1,142 @@
+"""Which engine plays a task: the fastest that can, or the one asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim import asynchronous, cpu, engine, reference
+from coopbandits.sim.engine import Engine, choose
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.setup import Setup
+
+from .policies import Fixed
+
+PROBLEM = cb.GaussianBandit([1.0, 0.5])
+NETWORK = cb.Network.from_spec("cycle:4")
+
+
+def task(policy: Any, clocks: str = "none") -> Task:
+    setup = Setup(PROBLEM, NETWORK, 9, np.array([9]), clocks=cb.parse_clocks(clocks))
+    return Task(setup, policy)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "policy", "clocks", "chosen"),
+    [
+        ("auto", cb.DDUCB(), "none", cpu),
+        ("cpu", cb.DDUCB(), "none", cpu),
+        ("reference", cb.DDUCB(), "none", reference),
+        ("auto", Fixed(), "none", reference),
+        ("cpu", Fixed(), "none", reference),
+        ("auto", cb.UCBNetwork(), "poisson", asynchronous),
+        ("cpu", cb.UCBNetwork(), "poisson", asynchronous),
+        ("reference", cb.UCBNetwork(), "poisson", asynchronous),
+    ],
+)
+def test_the_first_without_an_obstacle_plays(
+    wanted: str, policy: Any, clocks: str, chosen: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert choose(wanted, task(policy, clocks)) is chosen.ENGINE
+    noted = capsys.readouterr().err
+    assert bool(noted) == (wanted != "reference" and chosen is not cpu)
+
+
+def test_names_are_those_of_the_table() -> None:
+    assert engine.NAMES == ("auto", "cpu", "reference")
+    for name, module in engine.ENGINES:
+        assert sys.modules[module].ENGINE.name == name
+    with pytest.raises(cb.InputError, match="unknown engine 'gpu'; known are auto, cpu, reference"):
+        choose("gpu", task(cb.DDUCB()))
+
+
+class Counting:
+    """An engine that has the reference engine play, and says how often."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.batches: list[range] = []
+        self.threads: list[int | None] = []
+
+    def obstacle(self, task: Task) -> str | None:
+        return None if isinstance(task.policy, Fixed) else "cannot be counted"
+
+    def run_bytes(self, task: Task) -> int:
+        return 200_000_000
+
+    def session(self, threads: int | None) -> AbstractContextManager[None]:
+        self.threads.append(threads)
+        return engine.one_thread(threads)
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        self.batches.append(runs)
+        return reference.ENGINE.play(task, runs, tick)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    module: Any = ModuleType("counting_engine")
+    module.ENGINE = made = Counting()
+    monkeypatch.setitem(sys.modules, "counting_engine", module)
+    added = ("counting", "counting_engine")
+    monkeypatch.setattr(engine, "ENGINES", (engine.ENGINES[0], added, *engine.ENGINES[1:]))
+    monkeypatch.setattr(engine, "NAMES", (*engine.NAMES, "counting"))
+    return made
+
+
+def test_one_line_in_the_table_is_another_engine(
+    counting: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed: Engine = counting
+    assert choose("auto", task(Fixed())) is typed
+    assert capsys.readouterr().err == ""  # only the slow engine is worth a note
+    result = cb.simulate(PROBLEM, NETWORK, [Fixed(), Fixed(1)], 9, 5, engine="counting", threads=1)
+    assert result.meta["engines"] == ["counting", "counting"]
+    runs = [range(2), range(2, 4), range(4, 5)]  # what BATCH_BYTES has room for
+    assert counting.batches == [batch for batch in runs for _ in range(2)]
+    assert counting.threads == [1]
+    same = cb.simulate(PROBLEM, NETWORK, [Fixed(), Fixed(1)], 9, 5, engine="reference")
+    assert result.dataset.identical(same.dataset)
+
+
+def test_a_named_engine_that_cannot_is_replaced_by_the_reference_engine(
+    counting: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert choose("counting", task(cb.DDUCB())) is reference.ENGINE
+    noted = " ".join(capsys.readouterr().err.split())
+    assert noted == "note: dducb cannot be counted, so the slower reference engine plays it"
+    assert not counting.batches
+
+
+def test_single_runs_where_one_engine_asks_for_them(counting: Counting) -> None:
+    policies = [Fixed(), cb.DDUCB()]
+    result = cb.simulate(PROBLEM, NETWORK, policies, 9, 3, engine="counting", progress=False)
+    assert result.meta["engines"] == ["counting", "reference"]
+    assert counting.batches == [range(1), range(1, 2), range(2, 3)]
+
+
+@pytest.mark.parametrize("threads", [0, 1.5, True])
+def test_engines_of_one_thread_refuse_no_threads(threads: Any) -> None:
+    with pytest.raises(cb.InputError, match=f"threads is {threads}; it must be a whole number"):
+        cb.simulate(PROBLEM, NETWORK, Fixed(), 9, engine="reference", threads=threads)
+
+
+def test_memory_grows_with_what_a_run_holds() -> None:
+    flood, plain = task(cb.FloodTS()), task(cb.DDUCB())
+    assert cpu.ENGINE.run_bytes(plain) == 4 * 2 * 100
+    assert cpu.ENGINE.run_bytes(flood) == 4 * 2 * 100 + 32 * 4**2 + 16 * 4 * 9
+    assert reference.ENGINE.run_bytes(plain) is None
+
+
+def test_engines_are_loaded_when_something_is_played() -> None:
+    code = "import sys, coopbandits.sim; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]

@@ -1,0 +1,97 @@
+"""A setup is sound, or it is not made."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.simulate import plan
+
+SETUP = Setup(
+    cb.GaussianBandit([1.0, 0.5]),
+    cb.Network.from_spec("star:4"),
+    20,
+    recorded_rounds(20, [5, 9]),
+    runs=3,
+    seed=7,
+    keep="agents",
+    shuffle_arms=True,
+    faults=cb.parse_faults("loss=0.3"),
+)
+POISSON = cb.parse_clocks("poisson")
+
+
+def test_a_task_has_the_settings_of_its_setup() -> None:
+    task = Task(SETUP, cb.UCBNetwork())
+    names = [field.name for field in dataclasses.fields(Setup) if field.name != "runs"]
+    assert all(getattr(task, name) is getattr(SETUP, name) for name in names)
+    assert (task.setup, task.num_runs) == (SETUP, 3)
+    assert sorted(task.arm_order(2).tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"problem": None}, "problem is None; give one such as"),
+        ({"network": [(0, 1)]}, r"network is \[\(0, 1\)\]; wrap a graph"),
+        ({"horizon": True}, "horizon is True; it must be a whole number, at least 1"),
+        ({"runs": 0}, "runs is 0; it must be"),
+        ({"seed": -1}, "seed is -1; it must be a whole number, at least 0"),
+        ({"keep": "all"}, "unknown value of keep 'all'; known are agents, arms"),
+        ({"shuffle_arms": 1}, "shuffle_arms is 1; it must be true or false"),
+        ({"horizon": 21}, r"rounds must ascend and end with the horizon 21; got \[ 5  9 20\]"),
+        ({"rounds": np.array([9, 5, 20])}, "rounds must ascend and end with the horizon 20"),
+        ({"rounds": np.array([5, 21])}, "rounds must be whole numbers in 1 to 20"),
+        ({"faults": cb.parse_faults("sleep=0.1"), "clocks": POISSON}, "fault sleep is told in"),
+        ({"keep": "arms", "clocks": POISSON}, "single arms cannot be kept with clocks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        dataclasses.replace(SETUP, **change)
+
+
+def test_a_policy_that_needs_rounds_is_refused_with_clocks() -> None:
+    with pytest.raises(cb.InputError, match="policy dducb needs rounds that all agents count"):
+        Task(dataclasses.replace(SETUP, clocks=POISSON), cb.DDUCB())
+
+
+def test_numbers_become_plain() -> None:
+    given: dict[str, Any] = {"horizon": np.int64(20), "runs": np.int32(3), "seed": np.uint8(7)}
+    setup = dataclasses.replace(SETUP, **given)
+    assert [type(value) for value in (setup.horizon, setup.runs, setup.seed)] == [int] * 3
+
+
+def test_conditions_are_read_from_texts() -> None:
+    assert read_conditions(None, None) == read_conditions("none", "none")
+    faults, clocks = read_conditions("loss=0.3", "regular:ratio=2")
+    assert (faults, clocks) == (cb.parse_faults("loss=0.3"), cb.parse_clocks("regular:ratio=2"))
+    assert read_conditions(faults, clocks) == (faults, clocks)
+
+
+def test_a_plan_has_the_settings_of_the_result() -> None:
+    result = cb.simulate(
+        SETUP.problem, SETUP.network, [cb.UCBNetwork(), cb.DDUCB()], 20, 3, 7, rounds=[5, 9],
+        keep="agents", shuffle_arms=True, faults="loss=0.3", engine="reference",
+    )  # fmt: skip
+    assert plan(SETUP, [cb.UCBNetwork(), cb.DDUCB()]) == result.meta["settings"]
+    with pytest.raises(cb.InputError, match="no policy was given"):
+        plan(SETUP, [])
+
+
+def test_a_cell_is_checked_when_its_setup_is_asked_for() -> None:
+    cell = cb.Cell(SETUP.problem, SETUP.network, cb.DDUCB(), 20, 0)
+    assert len(cell.id) == 16
+    with pytest.raises(cb.InputError, match="runs is 0"):
+        _ = cell.setup
+    good = dataclasses.replace(cell, runs=2, seed=5, shuffle_arms=True)
+    settings = {key: value for key, value in good.settings.items() if key != "policy"}
+    planned = plan(good.setup, cb.DDUCB())
+    assert settings.items() <= planned.items()
+    assert set(planned) - set(settings) == {"policies", "rounds", "keep"}
