@@ -16,7 +16,7 @@ import numpy as np
 from coopbandits.core.agent import Estimate, Index, Vector, best_arm
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.index.ucb import ucb_index
-from coopbandits.core.policy import Named
+from coopbandits.core.spelling import Named
 from coopbandits.core.thompson import draw_index, require_family
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from coopbandits.core.agent import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
-from coopbandits.network.faults import Loss
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.record import Record, Task, Tick
@@ -102,8 +101,8 @@ class Run:
         self.rates = self.clocks.pull_rates(tape(RATES, agents).keys)
         self.ticks = {PULL: tape(PULLS, agents), GOSSIP: tape(GOSSIPS, agents)}
         self.latencies, self.losses = tape(LATENCIES, links), tape(LOSSES, links)
-        kept = [1.0 - kind.probability for kind in task.faults.kinds if isinstance(kind, Loss)]
-        self.loss = 1.0 - float(np.prod(kept))
+        chances = [kind.loss_without_rounds or 0.0 for kind in task.faults.kinds]
+        self.loss = 1.0 - float(np.prod([1.0 - chance for chance in chances]))
 
     def _start(self) -> None:
         self._push(1.0, WHOLE, 0)

@@ -7,7 +7,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
 from coopbandits.network import Faults, parse_faults
-from coopbandits.network.faults import PERFECT, Loss
+from coopbandits.network.faults import PERFECT
 from coopbandits.sim.clocks import Clocks, parse_clocks
 from coopbandits.sim.record import Task
 
@@ -31,10 +31,10 @@ def check_conditions(task: Task) -> None:
         task.faults.schedule(task.network, task.seed, 0)  # refuses graphs that do not fit
     if task.clocks is None:
         return
-    others = [kind.name for kind in task.faults.kinds if not isinstance(kind, Loss)]
+    others = [kind for kind in task.faults.kinds if kind.loss_without_rounds is None]
     if others:
         raise InputError(
-            f"fault {others[0]} is told in rounds, and with clocks there are none; "
+            f"fault {others[0].full_name()} is told in rounds, and with clocks there are none; "
             "of faults only loss goes with clocks"
         )
     if task.keep == "arms":

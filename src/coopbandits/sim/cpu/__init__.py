@@ -20,7 +20,7 @@ from coopbandits.core.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.thompson import DecBayesUCB, DecTS, IndependentTS
 from coopbandits.network import Faults
-from coopbandits.network.faults import PERFECT, Delay
+from coopbandits.network.faults import PERFECT
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.cpu import flood, stale_cache
 from coopbandits.sim.cpu.central import play_central
@@ -69,7 +69,7 @@ def supports(policy: AnyPolicy, faults: Faults = PERFECT, clocks: Clocks | None 
     No kernel keeps messages that are late.
     """
     finds_out = isinstance(policy, DDUCB) and policy.estimates
-    late = any(isinstance(kind, Delay) for kind in faults.kinds)
+    late = any(kind.touches == "delay" for kind in faults.kinds)
     takes_faults = not faults or not (late or type(policy) in NEEDS_MESSAGES)
     return type(policy) in KERNELS and not finds_out and takes_faults and clocks is None
 
