@@ -41,7 +41,24 @@ if TYPE_CHECKING:
         parse_policy,
         ucb_index,
     )
+    from coopbandits.core.registry import register_policy
     from coopbandits.network import Faults, Network, parse_faults
+    from coopbandits.network.faults import (
+        Bursts,
+        Churn,
+        Crash,
+        Delay,
+        Graphs,
+        Join,
+        Loss,
+        OneWay,
+        Partition,
+        Redraw,
+        Sleep,
+        Speeds,
+        register_fault,
+    )
+    from coopbandits.network.specs import register_graph
     from coopbandits.problems import (
         BernoulliBandit,
         BetaBandit,
@@ -49,6 +66,8 @@ if TYPE_CHECKING:
         GaussianBandit,
         LoggedBandit,
         Problem,
+        parse_problem,
+        register_problem,
     )
     from coopbandits.results import Result
     from coopbandits.sim import (
@@ -62,6 +81,7 @@ if TYPE_CHECKING:
         simulate,
         sweep,
     )
+    from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
     from coopbandits.testing import check_policy
 
 _HOMES = {
@@ -71,13 +91,23 @@ _HOMES = {
         "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
         "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
+    "core.registry": "register_policy",
     "network": "Faults Network parse_faults",
-    "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
+    "network.faults": (
+        "Bursts Churn Crash Delay Graphs Join Loss OneWay Partition Redraw Sleep Speeds "
+        "register_fault"
+    ),
+    "network.specs": "register_graph",
+    "problems": (
+        "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem "
+        "parse_problem register_problem"
+    ),
     "results": "Result",
     "sim": (
         "Cell SimulationInterrupted Sweep SweepInterrupted compare parse_clocks read_experiment "
         "simulate sweep"
     ),
+    "sim.clocks": "PoissonClocks RegularClocks register_clocks",
     "testing": "check_policy",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -90,17 +120,21 @@ __all__ = [
     "BernoulliBandit",
     "BetaBandit",
     "BoundedBandit",
+    "Bursts",
     "Cell",
     "CentralBatchedUCB",
     "CentralPolicy",
     "CentralTS",
     "CentralUCB",
+    "Churn",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "CooperativeAgent",
+    "Crash",
     "DecBayesUCB",
     "DecTS",
+    "Delay",
     "DelayedCentralUCB",
     "Estimate",
     "Faults",
@@ -108,16 +142,26 @@ __all__ = [
     "FloodUCB",
     "GaussianBandit",
     "GossipTS",
+    "Graphs",
     "IndependentTS",
     "IndependentUCB",
     "InputError",
+    "Join",
     "LocalView",
     "LoggedBandit",
+    "Loss",
     "Network",
+    "OneWay",
+    "Partition",
+    "PoissonClocks",
     "Policy",
     "Problem",
+    "Redraw",
+    "RegularClocks",
     "Result",
     "SimulationInterrupted",
+    "Sleep",
+    "Speeds",
     "Sweep",
     "SweepInterrupted",
     "TreeTS",
@@ -129,7 +173,13 @@ __all__ = [
     "parse_clocks",
     "parse_faults",
     "parse_policy",
+    "parse_problem",
     "read_experiment",
+    "register_clocks",
+    "register_fault",
+    "register_graph",
+    "register_policy",
+    "register_problem",
     "simulate",
     "sweep",
     "ucb_index",
