@@ -44,7 +44,24 @@ if TYPE_CHECKING:
     from coopbandits.fleet import AsyncClient as AsyncClient
     from coopbandits.fleet import Client as Client
     from coopbandits.fleet import LocalAgent as LocalAgent
+    from coopbandits.core.registry import register_policy
     from coopbandits.network import Faults, Network, parse_faults
+    from coopbandits.network.faults import (
+        Bursts,
+        Churn,
+        Crash,
+        Delay,
+        Graphs,
+        Join,
+        Loss,
+        OneWay,
+        Partition,
+        Redraw,
+        Sleep,
+        Speeds,
+        register_fault,
+    )
+    from coopbandits.network.specs import register_graph
     from coopbandits.problems import (
         BernoulliBandit,
         BetaBandit,
@@ -52,6 +69,8 @@ if TYPE_CHECKING:
         GaussianBandit,
         LoggedBandit,
         Problem,
+        parse_problem,
+        register_problem,
     )
     from coopbandits.results import Result
     from coopbandits.sim import (
@@ -65,6 +84,7 @@ if TYPE_CHECKING:
         simulate,
         sweep,
     )
+    from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
     from coopbandits.testing import check_policy
 
 _HOMES = {
@@ -75,13 +95,23 @@ _HOMES = {
         "TreeUCB UCBNetwork Vector parse_policy ucb_index"
     ),
     "fleet": "AsyncClient Client LocalAgent",
+    "core.registry": "register_policy",
     "network": "Faults Network parse_faults",
-    "problems": "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem",
+    "network.faults": (
+        "Bursts Churn Crash Delay Graphs Join Loss OneWay Partition Redraw Sleep Speeds "
+        "register_fault"
+    ),
+    "network.specs": "register_graph",
+    "problems": (
+        "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem "
+        "parse_problem register_problem"
+    ),
     "results": "Result",
     "sim": (
         "Cell SimulationInterrupted Sweep SweepInterrupted compare parse_clocks read_experiment "
         "simulate sweep"
     ),
+    "sim.clocks": "PoissonClocks RegularClocks register_clocks",
     "testing": "check_policy",
 }
 # What needs the extra [fleet] is not in `__all__`: `import *` has to work without it.
@@ -95,17 +125,21 @@ __all__ = [
     "BernoulliBandit",
     "BetaBandit",
     "BoundedBandit",
+    "Bursts",
     "Cell",
     "CentralBatchedUCB",
     "CentralPolicy",
     "CentralTS",
     "CentralUCB",
+    "Churn",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "CooperativeAgent",
+    "Crash",
     "DecBayesUCB",
     "DecTS",
+    "Delay",
     "DelayedCentralUCB",
     "Estimate",
     "Faults",
@@ -113,16 +147,26 @@ __all__ = [
     "FloodUCB",
     "GaussianBandit",
     "GossipTS",
+    "Graphs",
     "IndependentTS",
     "IndependentUCB",
     "InputError",
+    "Join",
     "LocalView",
     "LoggedBandit",
+    "Loss",
     "Network",
+    "OneWay",
+    "Partition",
+    "PoissonClocks",
     "Policy",
     "Problem",
+    "Redraw",
+    "RegularClocks",
     "Result",
     "SimulationInterrupted",
+    "Sleep",
+    "Speeds",
     "Sweep",
     "SweepInterrupted",
     "TreeTS",
@@ -134,7 +178,13 @@ __all__ = [
     "parse_clocks",
     "parse_faults",
     "parse_policy",
+    "parse_problem",
     "read_experiment",
+    "register_clocks",
+    "register_fault",
+    "register_graph",
+    "register_policy",
+    "register_problem",
     "simulate",
     "sweep",
     "ucb_index",

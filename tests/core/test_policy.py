@@ -10,8 +10,8 @@ import pytest
 
 from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy, parse_policy
 from coopbandits.core.agent import Estimate, Index
-from coopbandits.core.policy import spell
 from coopbandits.core.registry import EXAMPLES, AnyPolicy
+from coopbandits.core.spelling import spell
 
 from .fleet import make_agent, one_view
 
@@ -63,10 +63,10 @@ class Tuned(Lazy):
 
 
 def test_a_policy_of_ones_own() -> None:
-    assert Lazy().spelling == "lazy"
+    assert Lazy().spelling == f"{__name__}:Lazy"
     assert Lazy().needs == frozenset()
-    assert Tuned().spelling == "tuned"
-    assert Tuned(step=4.0).spelling == "tuned:step=4"
+    assert Tuned().spelling == f"{__name__}:Tuned"
+    assert Tuned(step=4.0).spelling == f"{__name__}:Tuned:step=4"
     assert make_agent(Lazy(), one_view()).choose(0) == 0
 
 

@@ -26,7 +26,8 @@ from coopbandits.core import (
     UCBNetwork,
     parse_policy,
 )
-from coopbandits.core.registry import EXAMPLES, parse_value
+from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.spelling import parse_value
 
 from .variants import VARIANTS
 

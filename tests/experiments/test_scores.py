@@ -13,9 +13,9 @@ import pytest
 from coopbandits import InputError, Network, Result, simulate
 from coopbandits.experiments.scores import Score, geometric_mean, score, standings
 from coopbandits.experiments.suite import YARDSTICK, Plan, make_plan, matched
+from coopbandits.problems import make_problem
 from coopbandits.results.statistics import ratio_interval, t_interval
 from coopbandits.sim import Sweep, sweep
-from coopbandits.sim.experiment import make_problem
 
 PLAN = make_plan(
     ["few-agents", "fair-coins"],

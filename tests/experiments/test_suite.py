@@ -22,8 +22,8 @@ from coopbandits.experiments.suite import (
     matched,
 )
 from coopbandits.network import describe
+from coopbandits.problems import make_problem
 from coopbandits.sim import cpu
-from coopbandits.sim.experiment import make_problem
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 PAPER = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)

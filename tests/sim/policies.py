@@ -10,6 +10,7 @@ import numpy as np
 
 from coopbandits.core import Agent, LocalView, Policy, Vector
 from coopbandits.core.agent import State
+from coopbandits.core.registry import register_policy
 
 
 class FixedAgent(Agent):
@@ -49,6 +50,9 @@ class Fixed(Policy):
 
     def make_agent(self, view: LocalView) -> Agent:
         return FixedAgent(view, self.arm)
+
+
+register_policy(Fixed.name, Fixed)
 
 
 class UpwardAgent(FixedAgent):

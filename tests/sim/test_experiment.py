@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
-from coopbandits.sim.experiment import DEFAULTS, KINDS, make_problem, read_experiment
+from coopbandits.problems.kinds import KINDS, make_problem
+from coopbandits.sim.experiment import DEFAULTS, read_experiment
 
 ROOT = Path(__file__).parents[2]
 SMALLEST = 'policies = ["dducb"]\ngraphs = ["cycle:4"]\n'

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from coopbandits.core import DDUCB, IndependentUCB, InputError, parse_policy
-from coopbandits.core.policy import Named
+from coopbandits.core.spelling import Named
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit
 from coopbandits.theory import as_analysed, coop_ucb_bound, table, worst_arm_regret

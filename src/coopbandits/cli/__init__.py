@@ -7,7 +7,9 @@ that only simulations need, and `coopbandits --help` loads nothing at all.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -99,8 +101,16 @@ for _name, (_, _help) in COMMANDS.items():
     app.command(_name, help=_help)(lambda: None)
 
 
+def _see_current_folder() -> None:
+    """Let `my_module:MyPolicy` be found there; last, so that no file there hides a library."""
+    with suppress(FileNotFoundError):  # the folder may be gone
+        if not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
+            sys.path.append(str(Path.cwd()))
+
+
 def main() -> None:
     """Run the command line; bad input is a sentence, or one per line, and exit status 2."""
+    _see_current_folder()
     try:
         app()
     except InputError as error:

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, say
+from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
-from coopbandits.problems import GaussianBandit, parse_means
+from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.results import Result
 from coopbandits.results.storage import check_folder
 from coopbandits.sim import (
@@ -34,10 +35,17 @@ app = typer.Typer()
 @app.command("simulate")
 def simulate_command(
     graph: GraphOption,
-    policy: Annotated[list[str], typer.Option(help="dducb, dducb:eta=3, …; repeat for more")],
+    policy: Annotated[
+        list[str], typer.Option(help="dducb, dducb:eta=3, my_module:MyPolicy, …; repeat")
+    ],
     out: Annotated[Path, typer.Option(help="folder for result, figure and report")],
+    context: typer.Context,
     means: Annotated[str, typer.Option(help="means of Gaussian arms")] = PAPER_MEANS,
     sigma: Annotated[float, typer.Option(help="their standard deviation")] = 1.0,
+    problem: Annotated[
+        str | None,
+        typer.Option(help="bernoulli:means=0.5,0.4x5, my_module:MyProblem, …; instead of --means"),
+    ] = None,
     horizon: Annotated[int, typer.Option(help="rounds T")] = 10_000,
     runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
@@ -54,11 +62,11 @@ def simulate_command(
     ] = "none",
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
-    problem = GaussianBandit(parse_means(means), sigma)
+    arms = _problem(problem, context) or GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
     setup = Setup(
-        problem, network, horizon, recorded_rounds(horizon), runs, seed,
+        arms, network, horizon, recorded_rounds(horizon), runs, seed,
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
@@ -69,6 +77,19 @@ def simulate_command(
         kept = _deliver(stop.result, part) if stop.result else "nothing was written"
         raise typer.Exit(say(f"{stop}; {kept}", 130)) from None
     typer.echo(_deliver(result, out))
+
+
+def _problem(text: str | None, context: typer.Context) -> Problem | None:
+    if text is None:
+        return None
+    for name in ("means", "sigma"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(
+                f"--{name} and --problem were both given; give one of them, such as "
+                "--problem gaussian:means=1,0.8x16,sigma=2"
+            )
+    return parse_problem(text)
 
 
 @app.command("run")

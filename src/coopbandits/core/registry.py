@@ -1,16 +1,224 @@
-"""Name → policy, used by the command line, the documentation and the contract tests."""
+"""Names: ours, those of installed packages, and ``module:Name`` for what lies in a user's own file.
+
+Used by the command line, experiment files, the documentation and the contract tests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
-from fractions import Fraction
-from typing import Any, TypeVar
+import re
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import is_dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from inspect import isabstract, isclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, CentralTotals
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.index import INDICES, Index
 from coopbandits.core.policies import NAMED
-from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.spelling import Named
+from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
+from coopbandits.core.spelling import parse_named, told
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+MAIN = ("__main__", "__mp_main__")
+"""What the user's script is called, in its own process and in a worker's."""
+
+
+class Registry(Generic[T]):
+    """The names of one kind of thing, such as policies.
+
+    A text that begins with no known name is looked up among the entry points of installed packages,
+    and then read as ``module:Name``. Both import the module, and that runs its code: read such
+    texts only from people whose programs you would run.
+
+    Parameters
+    ----------
+    kind : str
+        What the things are called in sentences.
+    group : str
+        The group of entry points in which packages offer more of them.
+    known : mapping
+        Our own, by name.
+    accepts : callable, optional
+        Tells whether a thing is of this kind; anything is unless given.
+    expected : str
+        What is accepted, in words, to be read after "it must be".
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        known: Mapping[str, T],
+        accepts: Callable[[Any], bool] = lambda thing: True,  # noqa: ARG005
+        expected: str = "",
+    ) -> None:
+        self.kind, self.group = kind, group
+        self.accepts, self.expected = accepts, expected
+        self._things = dict(known)
+        self._own = frozenset(known)
+        self._names: dict[Any, str] = {thing: name for name, thing in known.items()}
+
+    def register(self, name: str, thing: T) -> T:
+        """Give a thing a name in this process; return the thing.
+
+        Call it where the thing is defined, so that worker processes know the name too.
+        """
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", name):
+            raise InputError(
+                f"{self.kind} name {name!r} cannot be read back; give letters, digits and - . _, "
+                "beginning with a letter"
+            )
+        taken = self._things.get(name)
+        # A module that is loaded again, or a notebook's cell, may replace what it defined before.
+        if taken is not None and (name in self._own or _place(taken) != _place(thing)):
+            if taken is thing:
+                return thing
+            raise InputError(f"{self.kind} name {name!r} is taken; choose another")
+        self._things[name] = self._accepted(thing, f"{self.kind} {name!r}")
+        if self._names.get(thing) not in self._things:  # a second name does not change spellings
+            self._names[thing] = name
+        return thing
+
+    def names(self) -> list[str]:
+        """Return all names: ours first, then registered ones, then those of entry points."""
+        return list(dict.fromkeys([*self._things, *_offers(self.group, tuple(sys.path))]))
+
+    def find(self, text: str) -> tuple[T, str]:
+        """Return what a text names, and the rest of the text: its settings."""
+        name, _, rest = (part.strip() for part in text.partition(":"))
+        if name in self._things:
+            return self._things[name], rest
+        if offers := _offers(self.group, tuple(sys.path)).get(name):
+            return self._load(offers), rest
+        attribute, _, settings = (part.strip() for part in rest.partition(":"))
+        if _is_path(name) and _is_path(attribute):
+            return self._import(name, attribute), settings
+        raise unknown_name(self.kind, name, self.names())
+
+    def name_of(self, thing: T) -> str:
+        """Return the text by which `find` finds a thing again.
+
+        Things of ``__main__``, and those made inside a function, cannot be found; their own `name`
+        stands for them.
+        """
+        if thing not in self._names:
+            module, name = _place(thing)
+            if module in MAIN or "<" in name:
+                own: str = vars(thing).get("name", name)
+                return own
+            self._names[thing] = self._offered_as(thing, module) or f"{module}:{name}"
+        return self._names[thing]
+
+    def _offered_as(self, thing: T, module: str) -> str | None:
+        """Return the name of the entry point that a thing's own package has for it, if any."""
+        package = module.partition(".")[0]
+        for name, offers in _offers(self.group, tuple(sys.path)).items():
+            home = re.split("[.:]", offers[0].value.strip())[0]
+            if name not in self._things and home == package:
+                with suppress(InputError):
+                    if self._load(offers) is thing:
+                        return name
+        return None
+
+    def _load(self, offers: list[EntryPoint]) -> T:
+        name = offers[0].name
+        packages = [entry.dist.name if entry.dist else "?" for entry in offers]
+        if len({entry.value for entry in offers}) > 1:
+            raise InputError(
+                f"{self.kind} {name!r} is offered by several packages ({', '.join(packages)}); "
+                f"write the one you want as {offers[0].value}"
+            )
+        where = f"{self.kind} {name!r} of package {packages[0]}"
+        try:
+            thing = offers[0].load()
+        except (Exception, SystemExit) as error:
+            raise InputError(
+                f"{where} cannot be loaded: {told(error)}; repair or uninstall the package"
+            ) from error
+        return self._accepted(thing, where)
+
+    def _import(self, module: str, attribute: str) -> T:
+        where = f"{module}:{attribute}"
+        try:
+            thing = import_module(module)
+        except (Exception, SystemExit) as error:
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            if missing is not None and f"{module}.".startswith(f"{missing}."):
+                raise self._no_module(missing, where) from None
+            raise InputError(
+                f"module {module} of {self.kind} {where} raises {told(error)} when it is imported; "
+                "repair it"
+            ) from error
+        return self._accepted(self._attribute(thing, attribute, module), where)
+
+    def _no_module(self, missing: str, where: str) -> InputError:
+        close = get_close_matches(missing, self.names(), n=1)
+        return InputError(
+            f"there is no module {missing} for {self.kind} {where}; its file must lie in the "
+            "current folder or on PYTHONPATH, or its package be installed"
+            + (f"; or did you mean {close[0]!r}?" if close else "")
+        )
+
+    def _attribute(self, thing: Any, attribute: str, path: str) -> Any:
+        for name in attribute.split("."):
+            if not hasattr(thing, name):
+                near = [key for key in dir(thing) if self.accepts(getattr(thing, key, None))]
+                near = near or [key for key in dir(thing) if not key.startswith("_")]
+                if near:
+                    raise unknown_name(f"{self.kind} in {path}", name, near)
+                raise InputError(f"{path} has no {name}, nor anything else; write it there")
+            thing, path = getattr(thing, name), f"{path}.{name}"
+        return thing
+
+    def _accepted(self, thing: Any, where: str) -> T:
+        if not self.accepts(thing):
+            text = repr(thing)
+            shown = text if len(text) <= 60 else text[:57] + "..."
+            raise InputError(f"{where} is {shown}; it must be {self.expected}")
+        accepted: T = thing
+        return accepted
+
+
+@lru_cache(maxsize=32)
+def _offers(group: str, path: tuple[str, ...]) -> dict[str, list[EntryPoint]]:
+    """Return the entry points of a group by name; `path` is where packages are searched for."""
+    del path  # part of what the answer depends on
+    from importlib.metadata import entry_points  # takes longer than all else here
+
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+def _is_path(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _place(thing: Any) -> tuple[str, str]:
+    """Return a thing's module and its name there."""
+    return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", repr(thing))
+
+
+def concrete(*bases: type) -> Callable[[Any], bool]:
+    """Return what accepts classes that can be spelled: derived from one of these, and finished."""
+
+    def accepts(thing: Any) -> bool:
+        if not isclass(thing) or not issubclass(thing, bases) or isabstract(thing):
+            return False
+        return not is_dataclass(thing) or bool(thing.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+    return accepts
+
 
 POLICIES: dict[str, type[AnyPolicy]] = {cls.name: cls for cls in NAMED}
 
@@ -26,57 +234,55 @@ EXAMPLES = tuple(
 )
 """One spelling of every policy, with the settings that have no default."""
 
+DATACLASS = "with its settings, if it has any, as fields of a frozen dataclass"
+
+REGISTRY: Registry[type[AnyPolicy]] = Registry(
+    "policy",
+    "coopbandits.policies",
+    POLICIES,
+    concrete(Policy, CentralPolicy),
+    f"a class derived from coopbandits.Policy that returns its parts, {DATACLASS}",
+)
+AGGREGATION_REGISTRY: Registry[type[Aggregation | CentralTotals]] = Registry(
+    "aggregation",
+    "coopbandits.aggregations",
+    {cls.name: cls for cls in (*AGGREGATIONS, CentralTotals)},
+    concrete(Aggregation, CentralTotals),
+    f"a class derived from coopbandits.Aggregation that writes make, {DATACLASS}",
+)
+INDEX_REGISTRY: Registry[type[Index]] = Registry(
+    "index",
+    "coopbandits.indices",
+    {cls.name: cls for cls in INDICES},
+    concrete(Index),
+    f"a class derived from coopbandits.Index that writes value, {DATACLASS}",
+)
+Policy.registry = CentralPolicy.registry = REGISTRY
+Aggregation.registry = CentralTotals.registry = AGGREGATION_REGISTRY
+Index.registry = INDEX_REGISTRY
+
+register_policy = REGISTRY.register
+register_aggregation = AGGREGATION_REGISTRY.register
+register_index = INDEX_REGISTRY.register
+
 
 def parse_policy(text: str) -> AnyPolicy:
-    """Read a spelling such as ``dducb:eta=3,own_pulls=false`` or ``dducb:num_agents=90..120``."""
-    return parse_named("policy", text, POLICIES)
+    """Read a spelling of a policy.
+
+    ``dducb:eta=3,own_pulls=false``, ``tree-sums*kl-ucb`` for an aggregation × an index, or with
+    ``module:Name`` in the place of a name, ``my_module:MyPolicy:step=2``.
+    """
+    aggregation, star, index = text.partition("*")
+    if star:
+        return combine(parse_aggregation(aggregation), parse_index(index))
+    return parse_named(REGISTRY, text, EXAMPLES)
 
 
-Found = TypeVar("Found", bound=Named)
+def parse_aggregation(text: str) -> Aggregation | CentralTotals:
+    """Read a spelling such as ``tree-sums`` or ``staged-mixing:own_pulls=false``."""
+    return parse_named(AGGREGATION_REGISTRY, text)
 
 
-def parse_named(kind: str, text: str, table: Mapping[str, type[Found]]) -> Found:
-    """Read a spelling ``name:setting=value,…`` of something in a table of dataclasses."""
-    name, _, rest = text.strip().partition(":")
-    if name not in table:
-        raise unknown_name(kind, name, table)
-    known = fields(table[name])  # type: ignore[arg-type]  # all are dataclasses
-    owner = f"{kind} {name}"
-    settings: dict[str, Any] = {}
-    for key, value in (_setting(owner, known, part) for part in rest.split(",") if part.strip()):
-        if key in settings:
-            raise InputError(f"setting {key} of {owner} is given twice; give it once")
-        settings[key] = value
-    for field in known:
-        if field.default is MISSING and field.name not in settings:
-            example = next(spelling for spelling in EXAMPLES if spelling.startswith(f"{name}:"))
-            raise InputError(
-                f"{owner} has no {field.name}; write {name}:{field.name}=…, such as {example}"
-            )
-    return table[name](**settings)
-
-
-def _setting(owner: str, known: tuple[Field[Any], ...], text: str) -> tuple[str, Any]:
-    names = [field.name for field in known]
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not value:
-        raise InputError(f"setting {text!r} of {owner} has no value; write name=value")
-    if key not in names:
-        raise unknown_name(f"setting of {owner}", key, names)
-    return key, parse_value(value)
-
-
-def parse_value(text: str) -> Any:
-    """Read true, false, none, 3, 0.5, 1/22, 90..120, or leave a word as it is."""
-    constants = {"true": True, "false": False, "none": None}
-    if text.lower() in constants:
-        return constants[text.lower()]
-    if ".." in text:
-        return tuple(parse_value(part) for part in text.split(".."))
-    for kind in (int, float, Fraction):
-        try:
-            number = kind(text)
-        except (ValueError, ZeroDivisionError):
-            continue
-        return float(number) if kind is Fraction else number
-    return text
+def parse_index(text: str) -> Index:
+    """Read a spelling such as ``ucb:constant=2`` or ``my_module:MyIndex``."""
+    return parse_named(INDEX_REGISTRY, text)

@@ -1,26 +1,47 @@
-"""Spellings."""
+"""How things are written as one word, ``name:setting=value,…``, and read back."""
 
 from __future__ import annotations
 
-from dataclasses import Field, fields, is_dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from coopbandits.core.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from coopbandits.core.registry import Registry
 
 
 class Named:
-    """Settings with a name; as a frozen dataclass their fields make the spelling."""
+    """Settings with a name; as a frozen dataclass their fields make the spelling.
+
+    Attributes
+    ----------
+    name : str
+        What it is called. A class outside this package is found again by its module, and spelled
+        ``module:Name`` unless it is registered or an entry point names it.
+    registry : Registry
+        Where its kind is looked up.
+    """
 
     name: ClassVar[str]
+    registry: ClassVar[Registry[Any] | None] = None
+
+    @classmethod
+    def full_name(cls) -> str:
+        """Return the text by which the class is found again."""
+        return cls.name if cls.registry is None else cls.registry.name_of(cls)
 
     @property
     def spelling(self) -> str:
         """The policy as one word, as on the command line: settings at their default left out."""
-        settings: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
         changed = [
             f"{setting.name}={spell(getattr(self, setting.name))}"
-            for setting in settings
+            for setting in settings_of(type(self))
             if getattr(self, setting.name) != setting.default
         ]
-        return self.name + (":" + ",".join(changed) if changed else "")
+        return self.full_name() + (":" + ",".join(changed) if changed else "")
 
     @property
     def bonus_constant(self) -> float | None:
@@ -32,6 +53,63 @@ class Named:
         return constant
 
 
+Found = TypeVar("Found", bound=Named)
+Made = TypeVar("Made")
+
+
+def parse_named(registry: Registry[type[Found]], text: str, examples: Sequence[str] = ()) -> Found:
+    """Read a spelling ``name:setting=value,…``; `examples` show settings without a default."""
+    found, rest = registry.find(text)
+    name = registry.name_of(found)
+    known = settings_of(found)
+    owner = f"{registry.kind} {name}"
+    settings: dict[str, Any] = {}
+    for key, value in (_setting(owner, known, part) for part in rest.split(",") if part.strip()):
+        if key in settings:
+            raise InputError(f"setting {key} of {owner} is given twice; give it once")
+        settings[key] = value
+    for field in known:
+        if field.default is field.default_factory is MISSING and field.name not in settings:
+            shown = [f"such as {text}" for text in examples if text.startswith(f"{name}:")]
+            raise InputError(
+                ", ".join([f"{owner} has no {field.name}; write {name}:{field.name}=…", *shown])
+            )
+    return make(owner, found, **settings)
+
+
+def settings_of(cls: type) -> tuple[Field[Any], ...]:
+    """Return the settings of a class: the fields of a dataclass, and else none."""
+    return tuple(field for field in fields(cls) if field.init) if is_dataclass(cls) else ()
+
+
+def _setting(owner: str, known: tuple[Field[Any], ...], text: str) -> tuple[str, Any]:
+    names = [field.name for field in known]
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not names:
+        raise InputError(f"{owner} has no settings; leave out {text.strip()!r}")
+    if not equals or not value:
+        raise InputError(f"setting {text!r} of {owner} has no value; write name=value")
+    if key not in names:
+        raise unknown_name(f"setting of {owner}", key, names)
+    return key, parse_value(value)
+
+
+def make(owner: str, maker: Callable[..., Made], *values: Any, **settings: Any) -> Made:
+    """Call what makes a thing; other people's may refuse settings with errors of any kind."""
+    try:
+        return maker(*values, **settings)
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise InputError(f"{owner} cannot be made of these settings: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """Return type and message of an error on one line."""
+    message = " ".join(str(error).split())
+    return type(error).__name__ + (f": {message}" if message else "")
+
+
 def spell(value: Any) -> str:
     """Spell a setting as the command line reads it."""
     if value is None or isinstance(value, bool):
@@ -41,3 +119,19 @@ def spell(value: Any) -> str:
     if isinstance(value, float):
         return repr(float(value)).removesuffix(".0")  # a numpy float as well
     return str(value)
+
+
+def parse_value(text: str) -> Any:
+    """Read true, false, none, 3, 0.5, 1/22, 90..120, or leave a word as it is."""
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    if ".." in text:
+        return tuple(parse_value(part) for part in text.split(".."))
+    for kind in (int, float, Fraction):
+        try:
+            number = kind(text)
+        except (ValueError, ZeroDivisionError):
+            continue
+        return float(number) if kind is Fraction else number
+    return text

@@ -16,9 +16,8 @@ from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
-from coopbandits.problems import BernoulliBandit, Problem
+from coopbandits.problems import BernoulliBandit, Problem, make_problem
 from coopbandits.sim import Cell, cpu
-from coopbandits.sim.experiment import make_problem
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, isclass, signature
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import networkx as nx
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.errors import InputError
+from coopbandits.core.registry import Registry
+from coopbandits.core.spelling import make, parse_value
 from coopbandits.network import generators
 from coopbandits.network.adjacency import Labels, read_adjacency
 from coopbandits.network.files import SUFFIXES, read_graph_file
@@ -59,6 +62,16 @@ FAMILIES = {
     ),
 }
 
+GRAPHS: Registry[Any] = Registry(
+    "graph",
+    "coopbandits.graphs",
+    FAMILIES,
+    lambda thing: callable(thing) and not isclass(thing),
+    "a function of numbers that returns a networkx graph, an adjacency or a list of edges",
+)
+
+register_graph = GRAPHS.register
+
 
 def parse_graph(text: str) -> Any:
     """Return the graph that a shorthand or a file name stands for, as `Network` takes it.
@@ -70,12 +83,14 @@ def parse_graph(text: str) -> Any:
         all), ``barbell:CLIQUE,BRIDGE``, ``regular:DEGREE,N``, ``erdos-renyi:N,PROBABILITY``,
         ``small-world:N,DEGREE,PROBABILITY``, the last three with an optional ``,seed=S`` (0 unless
         told); or the path of an edge list or GraphML file. Several with a bar between, such as
-        ``cycle:9|grid:3x3``, stand for their union: all their edges.
+        ``cycle:9|grid:3x3``, stand for their union: all their edges. A function of one's own is
+        written ``my_module:make_graph:10,0.5,seed=1``: it is called with the numbers, and with the
+        seed if it has such a parameter, and returns whatever `Network` takes.
 
     Returns
     -------
     scipy.sparse.csr_array or networkx.Graph
-        An adjacency, or a graph with labels where a file has them.
+        An adjacency, or a graph with labels where a file has them; or what the function returned.
     """
     if not text.strip():
         raise InputError("graph is empty; write one such as cycle:100, or a file's path")
@@ -87,7 +102,7 @@ def parse_graph(text: str) -> Any:
     path = Path(text)
     if path.suffix.lower() in SUFFIXES or "/" in text or path.exists():
         return read_graph_file(path)
-    raise unknown_name("graph", name, FAMILIES)
+    return _call(*GRAPHS.find(text), text)
 
 
 def union(graphs: Sequence[tuple[sparse.csr_array, Labels]], text: str) -> Any:
@@ -119,6 +134,35 @@ def _build(name: str, arguments: str, text: str) -> Any:
     graph = family.build(*values, seed)
     _require_connected(graph, text, seed)
     return graph
+
+
+def _call(function: Callable[..., Any], arguments: str, text: str) -> Any:
+    """Return what somebody's own function makes of the arguments."""
+    parts = [part.strip() for part in arguments.split(",") if arguments.strip()]
+    named = signature(function).parameters
+    seed = {"seed": 0} if "seed" in named else {}
+    if parts and parts[-1].startswith("seed=") and seed:
+        seed["seed"] = parse_value(parts.pop().removeprefix("seed="))
+    values = [parse_value(part) for part in parts]
+    try:
+        signature(function).bind(*values, **seed)
+        numbers = all(type(value) in (int, float) for value in (*values, *seed.values()))
+    except TypeError:
+        numbers = False
+    if not numbers:
+        name = GRAPHS.name_of(function)
+        raise InputError(f"graph {text!r} is malformed; write {_form(name, named.values())}")
+    return make(f"graph {text!r}", function, *values, **seed)
+
+
+def _form(name: str, parameters: Collection[Parameter]) -> str:
+    """Return how a function's arguments are written, such as ``make:SIZE[,CHANCE][,seed=S]``."""
+    given = [p for p in parameters if p.name != "seed"]
+    shown = [
+        f",{p.name.upper()}" if p.default is p.empty else f"[,{p.name.upper()}]" for p in given
+    ]
+    seed = ["[,seed=S]"] if len(given) < len(parameters) else []
+    return f"{name}:" + "".join([*shown, *seed]).removeprefix(",")
 
 
 def _numbers(arguments: str, family: _Family) -> tuple[list[int | float], int]:

@@ -113,8 +113,8 @@ class Run:
         self.rates = self.clocks.pull_rates(tape(RATES, agents).keys)
         self.ticks = {PULL: tape(PULLS, agents), GOSSIP: tape(GOSSIPS, agents)}
         self.latencies, self.losses = tape(LATENCIES, links), tape(LOSSES, links)
-        kept = [1.0 - kind.probability for kind in task.faults.kinds if isinstance(kind, Loss)]
-        self.loss = 1.0 - float(np.prod(kept))
+        chances = [kind.loss_without_rounds or 0.0 for kind in task.faults.kinds]
+        self.loss = 1.0 - float(np.prod([1.0 - chance for chance in chances]))
 
     def _start(self) -> None:
         self._push(1.0, WHOLE, 0)

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from coopbandits.core.agent import Vector
 from coopbandits.core.checks import require_number, require_positive
-from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, uniforms
 from coopbandits.core.errors import InputError
-from coopbandits.core.registry import parse_named
-from coopbandits.core.spelling import Named
+from coopbandits.core.registry import Registry, concrete
+from coopbandits.core.spelling import Named, parse_named
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,18 @@ def exponential(drawn: float) -> float:
     return -math.log(drawn)
 
 
-CLOCKS: dict[str, type[Clocks]] = {cls.name: cls for cls in (PoissonClocks, RegularClocks)}
+CLOCKS: Registry[type[Clocks]] = Registry(
+    "clocks",
+    "coopbandits.clocks",
+    {cls.name: cls for cls in (PoissonClocks, RegularClocks)},
+    concrete(Clocks),
+    "a frozen dataclass derived from coopbandits.sim.clocks.Clocks that writes gap",
+)
+Clocks.registry = CLOCKS
+
+register_clocks = CLOCKS.register
 
 
 def parse_clocks(text: str) -> Clocks | None:
-    """Read ``poisson``, ``regular:ratio=5``, …; ``none`` for common rounds."""
-    return None if text.strip() == "none" else parse_named("clocks", text, CLOCKS)
+    """Read ``poisson``, ``regular:ratio=5``, ``my_module:MyClocks``; ``none`` for common rounds."""
+    return None if text.strip() == "none" else parse_named(CLOCKS, text)

@@ -17,13 +17,15 @@
     means = "1,0.8x16"
     sigma = 1.0
 
-Every policy is played on every graph, problem and seed, with all faults.
+Every policy is played on every graph, problem and seed, with all faults. Policies, graphs, faults,
+clocks and kinds of problems may be a user's own, written ``my_module:Name``; reading the file then
+runs the code of that module.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,14 +34,7 @@ from coopbandits.core.checks import require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
-from coopbandits.problems import (
-    BernoulliBandit,
-    BetaBandit,
-    GaussianBandit,
-    LoggedBandit,
-    Problem,
-    parse_means,
-)
+from coopbandits.problems import make_problem
 from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.ledger import Cell
 
@@ -128,41 +123,6 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
             problems, networks, seeds, [parse_faults(text) for text in listed], policies
         )
     ]
-
-
-def make_problem(name: str, spec: Any) -> Problem:
-    """Make a problem from its table, with strict keys."""
-    if not isinstance(spec, dict) or "kind" not in spec:
-        raise InputError(f"problem {name!r} has no kind; choose one of {', '.join(KINDS)}")
-    given = dict(spec)
-    kind = given.pop("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise unknown_name(f"kind of problem {name!r}", str(kind), KINDS)
-    maker, needed, optional = KINDS[kind]
-    for key in given:
-        if key not in (*needed, *optional):
-            raise unknown_name(f"key of problem {name!r}", key, (*needed, *optional))
-    for key in needed:
-        if key not in given:
-            raise InputError(f"problem {name!r} of kind {kind} has no {key}; give it")
-    if "file" in given and not isinstance(given["file"], str):
-        raise InputError(f"problem {name!r} has file {given['file']!r}; give a path in quotes")
-    return maker(**given)
-
-
-def _means(given: Any) -> Any:
-    return parse_means(given) if isinstance(given, str) else given
-
-
-KINDS: dict[str, tuple[Callable[..., Problem], tuple[str, ...], tuple[str, ...]]] = {
-    "gaussian": (
-        lambda means, **more: GaussianBandit(_means(means), **more), ("means",), ("sigma",)
-    ),
-    "bernoulli": (lambda means: BernoulliBandit(_means(means)), ("means",), ()),
-    "beta": (lambda a, b: BetaBandit(a, b), ("a", "b"), ()),
-    "logged": (lambda file, **more: LoggedBandit.from_file(file, **more), ("file",), ("sigma",)),
-}  # fmt: skip
-"""Kind → maker, the keys it needs, the keys it takes."""
 
 
 def _listed(settings: Mapping[str, Any], key: str) -> list[Any]:

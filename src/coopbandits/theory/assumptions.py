@@ -7,7 +7,7 @@ from dataclasses import replace
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.core.policies import DDUCB
-from coopbandits.core.policy import Named, spell
+from coopbandits.core.spelling import Named, spell
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from coopbandits.core.policies import DDUCB
-from coopbandits.core.policy import Named
+from coopbandits.core.spelling import Named
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.theory.assumptions import require_mixed, require_plain, stage_rounds

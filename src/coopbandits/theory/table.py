@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Named
+from coopbandits.core.spelling import Named
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.theory.coop_ucb import coop_ucb_bound, require_gamma

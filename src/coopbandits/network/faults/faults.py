@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
+from typing import Any
 
+from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.registry import Registry, concrete
 from coopbandits.network.faults.absence import Crash, Join, Sleep, Speeds
-from coopbandits.network.faults.kind import Kind
+from coopbandits.network.faults.kind import TOUCHED, Kind
 from coopbandits.network.faults.links import directed_links
 from coopbandits.network.faults.messages import Bursts, Delay, Loss
 from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Partition, Redraw
@@ -26,7 +30,33 @@ KINDS: dict[str, type[Kind]] = {
 }  # fmt: skip
 """Name → kind. Places in this order are part of what chance is drawn from: add new ones last."""
 
-_ORDER = list(KINDS)
+
+def _finished(thing: Any) -> bool:
+    declared = ("name", "form", "touches")
+    return concrete(Kind)(thing) and all(hasattr(thing, name) for name in declared)
+
+
+FAULT_KINDS: Registry[type[Kind]] = Registry(
+    "fault",
+    "coopbandits.faults",
+    KINDS,
+    _finished,
+    "a frozen dataclass derived from coopbandits.network.faults.Kind that sets name, form and "
+    "touches and writes begin",
+)
+Kind.registry = FAULT_KINDS
+
+register_fault = FAULT_KINDS.register
+
+_PLACES = {kind: place for place, kind in enumerate(KINDS.values())}
+
+
+def _place(kind: Kind) -> int:
+    """Return what a kind's chance is drawn from; one of somebody's own has a place by its name."""
+    if type(kind) in _PLACES:
+        return _PLACES[type(kind)]
+    digest = hashlib.sha256(kind.full_name().encode()).digest()
+    return 1000 + int.from_bytes(digest[:6], "big")
 
 
 @dataclass(frozen=True, init=False)
@@ -54,12 +84,8 @@ class Faults:
 
     def __init__(self, *kinds: Kind) -> None:
         for kind in kinds:
-            if type(kind) not in KINDS.values():
-                raise InputError(
-                    f"{kind!r} is no kind of fault; give some such as Faults(Loss(0.3))"
-                )
-        ordered = sorted(kinds, key=lambda kind: _ORDER.index(kind.name))
-        object.__setattr__(self, "kinds", tuple(ordered))
+            _require_kind(kind)
+        object.__setattr__(self, "kinds", tuple(sorted(kinds, key=_place)))
 
     def __bool__(self) -> bool:
         """Tell whether anything goes wrong."""
@@ -75,10 +101,10 @@ class Faults:
         links = directed_links(network)
         effects = []
         for i, kind in enumerate(self.kinds):
-            same = sum(other.name == kind.name for other in self.kinds[:i])
-            key = stream_key(seed, FAULTS, run, _ORDER.index(kind.name), same)
+            same = sum(type(other) is type(kind) for other in self.kinds[:i])
+            key = stream_key(seed, FAULTS, run, _place(kind), same)
             effects.append((kind, kind.begin(links, key)))
-        longest = sum(kind.longest for kind in self.kinds if isinstance(kind, Delay))
+        longest = sum(kind.longest_delay for kind in self.kinds)
         return Schedule(links, effects, longest)
 
 
@@ -86,12 +112,27 @@ PERFECT = Faults()
 """Nothing goes wrong."""
 
 
+def _require_kind(kind: Kind) -> None:
+    if not isinstance(kind, Kind):
+        raise InputError(f"{kind!r} is no kind of fault; give some such as Faults(Loss(0.3))")
+    if not FAULT_KINDS.accepts(type(kind)):
+        raise InputError(
+            f"{type(kind).__name__} is no fault yet; it must be {FAULT_KINDS.expected}"
+        )
+    if kind.touches not in TOUCHED:
+        raise unknown_name(f"touches of fault {kind.full_name()}", str(kind.touches), TOUCHED)
+    require_count(f"longest_delay of fault {kind.full_name()}", kind.longest_delay, least=0)
+
+
 def parse_faults(text: str) -> Faults:
-    """Read a spelling such as ``loss=0.3``, ``churn=200..50,crash=0.5@1000..1500`` or ``none``."""
+    """Read a spelling such as ``loss=0.3``, ``churn=200..50,crash=0.5@1000..1500`` or ``none``.
+
+    Kinds of one's own are written ``my_module:MyKind=0.3``.
+    """
     if text.strip() == "none":
         return PERFECT
     # A graph's own commas do not part kinds, nor does its seed.
-    parts = re.split(r",(?!\s*seed=)(?=\s*[\w-]+\s*=|\s*$)", text)
+    parts = re.split(r",(?!\s*seed=)(?=\s*[\w.:-]+\s*=|\s*$)", text)
     return Faults(*(_kind(part) for part in parts))
 
 
@@ -101,6 +142,7 @@ def _kind(text: str) -> Kind:
         raise InputError(
             f"fault {text!r} has no value; write name=value, such as loss=0.3, or none for none"
         )
-    if name not in KINDS:
-        raise unknown_name("fault", name, KINDS)
-    return KINDS[name].parse(value)
+    kind, rest = FAULT_KINDS.find(name)
+    if rest:
+        raise InputError(f"fault {text.strip()!r} is malformed; write {kind.usage()}")
+    return kind.parse(value)

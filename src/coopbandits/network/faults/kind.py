@@ -6,25 +6,28 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.errors import InputError
-from coopbandits.core.registry import parse_value
-from coopbandits.core.spelling import spell
+from coopbandits.core.spelling import Named, make, parse_value, settings_of, spell
 from coopbandits.network.faults.links import Links, Rounds
 
 Effect = Callable[[Rounds], NDArray[Any]]
 """Rounds, asked for in order, to one row per round; see `Kind.touches`."""
 
+TOUCHED = ("agents", "links", "messages", "delay")
+
 NUMBER = r"-?\d*\.?\d+(?:[eE][+-]?\d+)?(?:/\d+)?"
 
 
-class Kind(ABC):
+class Kind(Named, ABC):
     """One kind of fault; as a frozen dataclass its fields are its settings.
+
+    A kind of one's own sets all that stands here, writes `begin`, and `longest_delay` if it makes
+    messages late.
 
     Attributes
     ----------
@@ -38,9 +41,21 @@ class Kind(ABC):
         whether it is down; whether its message is lost; or by how many rounds it is late.
     """
 
-    name: ClassVar[str]
     form: ClassVar[str]
     touches: ClassVar[str]
+
+    @property
+    def longest_delay(self) -> int:
+        """By how many rounds it makes a message late at most."""
+        return 0
+
+    @property
+    def loss_without_rounds(self) -> float | None:
+        """The chance of every message to be lost, where that says all; None where rounds matter.
+
+        Where agents have clocks of their own there are no rounds, so only such kinds are played.
+        """
+        return None
 
     @abstractmethod
     def begin(self, links: Links, key: int) -> Effect:
@@ -49,14 +64,14 @@ class Kind(ABC):
     @property
     def spelling(self) -> str:
         """The kind as one word, settings at their default left out where they may be."""
-        default = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]  # all kinds are dataclasses
+        default = {field.name: field.default for field in settings_of(type(self))}
         values = {name: getattr(self, name) for name in default}
 
         def keep(part: re.Match[str]) -> str:
             return "" if values[part[2]] == default[part[2]] else part[1]
 
         form = re.sub(r"\[(.*?\{(\w+)\})\]", keep, self.form)
-        return f"{self.name}=" + form.format(**{key: spell(v) for key, v in values.items()})
+        return f"{self.full_name()}=" + form.format(**{key: spell(v) for key, v in values.items()})
 
     @classmethod
     def parse(cls, text: str) -> Kind:
@@ -65,14 +80,15 @@ class Kind(ABC):
         pattern = re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{NUMBER}|[a-z]+)", form)
         found = re.fullmatch(pattern, text)
         if found is None:
-            raise InputError(f"fault {f'{cls.name}={text}'!r} is malformed; write {cls.usage()}")
-        given = {key: parse_value(value) for key, value in found.groupdict().items() if value}
-        return cls(**given)
+            given = f"{cls.full_name()}={text}"
+            raise InputError(f"fault {given!r} is malformed; write {cls.usage()}")
+        settings = {key: parse_value(value) for key, value in found.groupdict().items() if value}
+        return make(f"fault {cls.full_name()}", cls, **settings)
 
     @classmethod
     def usage(cls) -> str:
         """Return the form as people read it, such as ``crash=SHARE@START[..STOP]``."""
-        return f"{cls.name}=" + re.sub(r"\{(\w+)\}", lambda part: part[1].upper(), cls.form)
+        return f"{cls.full_name()}=" + re.sub(r"\{(\w+)\}", lambda part: part[1].upper(), cls.form)
 
 
 def require_share(kind: Kind, field: str) -> None:

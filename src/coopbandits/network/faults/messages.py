@@ -30,6 +30,11 @@ class Loss(Kind):
         """Refuse what is no probability."""
         require_share(self, "probability")
 
+    @property
+    def loss_without_rounds(self) -> float:
+        """The probability: no message's fate depends on its round."""
+        return self.probability
+
     def begin(self, links: Links, key: int) -> Effect:
         """Return the losses of one run."""
         keys = place_keys(key, links.senders.size)
@@ -87,6 +92,11 @@ class Delay(Kind):
             raise InputError(
                 f"longest of delay is {self.longest}; it must be at most {LONGEST_DELAY} rounds"
             )
+
+    @property
+    def longest_delay(self) -> int:
+        """As many rounds as it was told."""
+        return self.longest
 
     def begin(self, links: Links, key: int) -> Effect:
         """Return the delays of one run."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.errors import InputError
 from coopbandits.network.faults.absence import AWAY, FRESH
 from coopbandits.network.faults.kind import Effect, Kind
 from coopbandits.network.faults.links import Links, Rounds
@@ -85,7 +86,29 @@ class Schedule:
         return bits
 
     def _effects(self, touched: str, rounds: Rounds) -> list[NDArray[Any]]:
-        return [effect(rounds) for kind, effect in self.effects if kind.touches == touched]
+        told = [
+            (k, np.asarray(effect(rounds))) for k, effect in self.effects if k.touches == touched
+        ]
+        for kind, effect in told:
+            self._check(kind, effect, rounds.size)
+        return [effect for _, effect in told]
+
+    def _check(self, kind: Kind, effect: NDArray[Any], rounds: int) -> None:
+        """Refuse what somebody's own kind cannot mean."""
+        links = self.links
+        columns = links.network.num_agents if kind.touches == "agents" else links.senders.size
+        if effect.shape != (rounds, columns):
+            raise InputError(
+                f"fault {kind.spelling} tells {kind.touches} of shape {effect.shape}; begin must "
+                f"return what gives one row per round and {columns} columns here"
+            )
+        if kind.touches == "delay" and effect.size:
+            low, high, most = int(effect.min()), int(effect.max()), kind.longest_delay
+            if low < 0 or high > most:
+                raise InputError(
+                    f"fault {kind.spelling} makes messages late by {low} to {high} rounds; they "
+                    f"must lie between 0 and its longest_delay, {most}"
+                )
 
 
 def _any(masks: list[NDArray[Any]], first: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,0 +1,141 @@
+"""Kinds of problems by name: as tables of an experiment file, and as one word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from inspect import Parameter, isabstract, isclass, signature
+from typing import Any, NamedTuple
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.registry import Registry
+from coopbandits.core.spelling import make, parse_value
+from coopbandits.problems.bernoulli import BernoulliBandit
+from coopbandits.problems.bounded import BetaBandit
+from coopbandits.problems.gaussian import GaussianBandit
+from coopbandits.problems.logged import LoggedBandit
+from coopbandits.problems.parse import parse_means
+from coopbandits.problems.problem import Problem
+
+
+class Recipe(NamedTuple):
+    """What makes a problem, the keys it needs, the keys it takes."""
+
+    maker: Callable[..., Any]
+    needed: tuple[str, ...]
+    optional: tuple[str, ...]
+
+    @classmethod
+    def of(cls, maker: Callable[..., Any]) -> Recipe:
+        """Return the recipe that stands in a signature."""
+        keys = [
+            p
+            for p in signature(maker).parameters.values()
+            if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        ]
+        needed = tuple(p.name for p in keys if p.default is p.empty)
+        return cls(maker, needed, tuple(p.name for p in keys if p.name not in needed))
+
+
+def _gaussian(means: Any, sigma: float = 1.0) -> Problem:
+    return GaussianBandit(_means(means), sigma)
+
+
+def _bernoulli(means: Any) -> Problem:
+    return BernoulliBandit(_means(means))
+
+
+def _beta(a: Any, b: Any) -> Problem:
+    return BetaBandit(a, b)
+
+
+def _logged(file: str, sigma: float | None = None) -> Problem:
+    if not isinstance(file, str):
+        raise InputError(f"file of logged rewards is {file!r}; give a path in quotes")
+    return LoggedBandit.from_file(file, sigma)
+
+
+def _means(given: Any) -> Any:
+    return parse_means(given) if isinstance(given, str) else given
+
+
+KINDS: dict[str, Recipe] = {
+    "gaussian": Recipe.of(_gaussian),
+    "bernoulli": Recipe.of(_bernoulli),
+    "beta": Recipe.of(_beta),
+    "logged": Recipe.of(_logged),
+}
+
+
+def _makes_problems(thing: Any) -> bool:
+    if isclass(thing):
+        return issubclass(thing, Problem) and not isabstract(thing)
+    return callable(thing)
+
+
+PROBLEMS: Registry[Any] = Registry(
+    "problem",
+    "coopbandits.problems",
+    KINDS,
+    _makes_problems,
+    "a class derived from coopbandits.Problem that writes describe, or a function that returns one",
+)
+
+register_problem = PROBLEMS.register
+
+
+def make_problem(name: str, table: Any) -> Problem:
+    """Make a problem from a table with the key `kind`, the other keys being its settings."""
+    if not isinstance(table, dict) or "kind" not in table:
+        known = ", ".join(PROBLEMS.names())
+        raise InputError(f"problem {name!r} has no kind; choose one of {known}")
+    settings = dict(table)
+    kind = settings.pop("kind")
+    if not isinstance(kind, str) or (":" not in kind and kind not in PROBLEMS.names()):
+        raise unknown_name(f"kind of problem {name!r}", str(kind), PROBLEMS.names())
+    found, rest = PROBLEMS.find(kind)
+    if rest:
+        raise InputError(f"kind of problem {name!r} is {kind!r}; give {rest!r} as keys beside it")
+    return _make(f"problem {name!r}", f" of kind {kind}", found, settings)
+
+
+def parse_problem(text: str) -> Problem:
+    """Read ``gaussian:means=1,0.8x16,sigma=2``, ``beta:a=2,1,b=1,3`` or ``my_module:MyProblem``.
+
+    Settings are separated by commas. A value of several numbers is written as means are, and one
+    number that has to be a list as ``0.5x1``.
+    """
+    found, rest = PROBLEMS.find(text)
+    owner = f"problem {PROBLEMS.name_of(found)}"
+    settings: dict[str, Any] = {}
+    # A comma that no `name=` follows belongs to a list.
+    for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", rest) if rest else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise InputError(f"setting {part!r} of {owner} has no value; write name=value")
+        if key in settings:
+            raise InputError(f"setting {key} of {owner} is given twice; give it once")
+        settings[key] = _value(value)
+    return _make(owner, "", found, settings)
+
+
+def _value(text: str) -> Any:
+    value = parse_value(text)
+    is_list = isinstance(value, str) and re.fullmatch(r"[-+.\d][-+.\d,x×eE\s]*", text)
+    return parse_means(text) if is_list else value
+
+
+def _make(owner: str, of_kind: str, found: Any, settings: Mapping[str, Any]) -> Problem:
+    maker, needed, optional = found if isinstance(found, Recipe) else Recipe.of(found)
+    for key in settings:
+        if key not in (*needed, *optional):
+            if not (needed or optional):
+                raise InputError(f"{owner}{of_kind} takes no keys; leave out {key!r}")
+            raise unknown_name(f"key of {owner}", key, (*needed, *optional))
+    for key in needed:
+        if key not in settings:
+            raise InputError(f"{owner}{of_kind} has no {key}; give it")
+    problem = make(f"{owner}{of_kind}", maker, **settings)
+    if not isinstance(problem, Problem):
+        raise InputError(f"{owner}{of_kind} is {problem!r}; it must be {PROBLEMS.expected}")
+    return problem
