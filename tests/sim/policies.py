@@ -52,9 +52,6 @@ class Fixed(Policy):
         return FixedAgent(view, self.arm)
 
 
-register_policy(Fixed.name, Fixed)
-
-
 class UpwardAgent(FixedAgent):
     """Sends three values to neighbours with a higher number, and checks what arrives."""
 
@@ -101,3 +98,7 @@ class InterruptedAt(Policy):
         self.made += 1
         now = (self.made - 1) // self.num_agents == self.run
         return Interrupted(view, 0) if now else FixedAgent(view, 0)
+
+
+for policy in (Fixed, Recording, InterruptedAt):
+    register_policy(policy.name, policy)
