@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment

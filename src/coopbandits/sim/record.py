@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.agent import Vector
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.contract import Vector
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import arm_order
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.registry import AnyPolicy
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result

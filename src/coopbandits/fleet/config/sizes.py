@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
-from coopbandits.core.dducb import DDUCB
+from coopbandits.core.policies import DDUCB
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 
 OVERHEAD = 110

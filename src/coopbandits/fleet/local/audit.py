@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.config.model import MODES
 from coopbandits.fleet.local.players import Reward
 from coopbandits.fleet.service import ArmEstimate

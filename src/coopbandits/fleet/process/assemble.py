@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from coopbandits.core.agent import CooperativeAgent, LocalView
+from coopbandits.core.contract import LocalView
+from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.protocol.node import Node, NodeSettings

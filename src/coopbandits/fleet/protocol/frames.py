@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 
 MAGIC = 0xB4CB
 VERSION = 1

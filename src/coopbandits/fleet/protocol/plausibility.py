@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coopbandits.core.agent import Aggregation, Vector
+from coopbandits.core.aggregate import Aggregation
+from coopbandits.core.contract import Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER, FloodedTotals
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.tree_sums import TreeSums

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from coopbandits.core.agent import NO_INFORMATION
+from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.protocol.node import Node

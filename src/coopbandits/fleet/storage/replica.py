@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coopbandits.core.agent import CooperativeAgent, State, Vector
+from coopbandits.core.contract import State, Vector
+from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage import events

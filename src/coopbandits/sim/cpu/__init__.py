@@ -97,7 +97,7 @@ def obstacle(task: Task) -> str | None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:
         return " on own clocks"
-    late = any(kind.touches == "delay" for kind in task.faults.kinds)
+    late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
         return f" for faults {task.faults.spelling}"
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
