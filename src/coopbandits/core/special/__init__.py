@@ -28,6 +28,7 @@ FUNCTIONS = (
     bernoulli.upper_rise,
     beta.first_rise,
     beta.log_factor,
+    beta.rise_step,
     beta.stirling_error,
     beta.tail_point,
     beta.tail_ratio,
