@@ -44,7 +44,7 @@ def deviance(p: float, q: float) -> float:
 def bernoulli_upper(mean: float, level: float) -> float:
     """Return the largest q in [mean, 1] with kl(mean, q) ≤ level: the index of KL-UCB.
 
-    The mean is clipped to [0, 1]. A level of 0 or less gives the mean; +∞ gives 1.
+    It is correct to the last places of q. The mean is clipped to [0, 1]. A level of 0 or less gives the mean; +∞ gives 1.
     """
     p = min(1.0, max(0.0, mean))
     rest = 1.0 - p
@@ -56,8 +56,8 @@ def bernoulli_upper(mean: float, level: float) -> float:
     # Without p, kl is −ln(1 − q); what p adds is below rounding.
     if level >= 1e20 * p:
         return -math.expm1(-level)
-    # The bound is off by less than (level/variance)^1.5 / 12 of the mean.
-    if level <= 1e-9 * p * rest:
+    # The bound is off by less than (level/variance)^1.5 / 12 of the mean: a rounding error.
+    if level <= 1e-10 * p * rest:
         return p + bernstein_width(p, rest, level)
     return p - rest * math.expm1(-upper_rise(p, rest, level))
 
@@ -70,7 +70,7 @@ def upper_rise(p: float, rest: float, level: float) -> float:
     """
     width = min(rest, bernstein_width(p, rest, level))
     # As q ≤ p + width, this r is not too small.
-    r = (level + p * math.log(1.0 + width / p)) / rest
+    r = (level + p * math.log1p(width / p)) / rest
     d = -rest * math.expm1(-r)
     q = p + d
     y = rest - d
@@ -103,11 +103,12 @@ def reverted(u: float, a2: float, a3: float, a4: float) -> float:
 #
 #     w² − (v + cd/3)(v + cd − d²) = d² (c/3 − d/2)² ≥ 0.
 #
-# Both factors are positive for 0 ≤ d < 1 − p, so w has no zero there and, being v > 0 at d = 0, is
-# positive. Hence d²/(2w) grows no faster than kl, and d²/(2w) ≤ kl(p, q). So kl ≤ level implies
+# For 0 ≤ d < 1 − p the second factor is q(1 − q) > 0. So is the first: it is linear in d, v > 0 at
+# d = 0 and (1 − p)(1 + p)/3 > 0 at d = 1 − p. So w has no zero there, and as w(0) = v it is positive.
+# Hence d²/(2w) grows no faster than kl, and d²/(2w) ≤ kl(p, q). So kl ≤ level implies
 # d² ≤ 2 level w, a quadratic inequality in d whose larger root is `bernstein_width`.
-# Pinsker's bound is weaker: w ≤ 1/4, as 1/4 − w = c²/4 − 2cd/3 + d²/2 has no real root unless
-# c = d = 0. So kl ≥ 2d².
+# Pinsker's bound follows and is weaker: 1/4 − w = c²/4 − 2cd/3 + d²/2 is a quadratic form with
+# negative discriminant, so w ≤ 1/4 and kl ≥ 2d².
 
 
 def pinsker_upper(mean: float, level: float) -> float:
