@@ -44,7 +44,8 @@ def deviance(p: float, q: float) -> float:
 def bernoulli_upper(mean: float, level: float) -> float:
     """Return the largest q in [mean, 1] with kl(mean, q) ≤ level: the index of KL-UCB.
 
-    It is correct to the last places of q. The mean is clipped to [0, 1]. A level of 0 or less gives the mean; +∞ gives 1.
+    It is correct to the last places of q. The mean is clipped to [0, 1]. A level of 0 or less
+    gives the mean; +∞ gives 1.
     """
     p = min(1.0, max(0.0, mean))
     rest = 1.0 - p
@@ -75,13 +76,14 @@ def upper_rise(p: float, rest: float, level: float) -> float:
     q = p + d
     y = rest - d
     # The Taylor coefficients at r in units of q, divided by the slope; the polynomials are Euler's.
-    newton = (rest * r - p * math.log1p(d / p) - level) / d
-    a2 = 0.5 * p * y / d
-    a3 = -a2 * (1.0 + y) / 3.0
-    a4 = a2 * (1.0 + y * (4.0 + y)) / 12.0
-    a5 = -a2 * (1.0 + y * (11.0 + y * (11.0 + y))) / 60.0
-    a6 = a2 * (1.0 + y * (26.0 + y * (66.0 + y * (26.0 + y)))) / 360.0
-    a7 = -a2 * (1.0 + y * (57.0 + y * (302.0 + y * (302.0 + y * (57.0 + y))))) / 2520.0
+    inverse = 1.0 / d
+    newton = (rest * r - p * math.log1p(d / p) - level) * inverse
+    a2 = (1 / 2) * p * y * inverse
+    a3 = (-1 / 3) * a2 * (1.0 + y)
+    a4 = (1 / 12) * a2 * (1.0 + y * (4.0 + y))
+    a5 = (-1 / 60) * a2 * (1.0 + y * (11.0 + y * (11.0 + y)))
+    a6 = (1 / 360) * a2 * (1.0 + y * (26.0 + y * (66.0 + y * (26.0 + y))))
+    a7 = (-1 / 2520) * a2 * (1.0 + y * (57.0 + y * (302.0 + y * (302.0 + y * (57.0 + y)))))
     h = reverted(newton, a2, a3, a4)
     tail = a4 - h * (a5 - h * (a6 - h * a7))
     excess = newton - h * (1.0 - h * (a2 - h * (a3 - h * tail)))
@@ -103,8 +105,8 @@ def reverted(u: float, a2: float, a3: float, a4: float) -> float:
 #
 #     w² − (v + cd/3)(v + cd − d²) = d² (c/3 − d/2)² ≥ 0.
 #
-# For 0 ≤ d < 1 − p the second factor is q(1 − q) > 0. So is the first: it is linear in d, v > 0 at
-# d = 0 and (1 − p)(1 + p)/3 > 0 at d = 1 − p. So w has no zero there, and as w(0) = v it is positive.
+# For 0 ≤ d < 1 − p the second factor is q(1 − q) > 0. The first is linear in d, and positive as it
+# is v at d = 0 and (1 − p)(1 + p)/3 at d = 1 − p. So w has no zero there, and w > 0 as w(0) = v.
 # Hence d²/(2w) grows no faster than kl, and d²/(2w) ≤ kl(p, q). So kl ≤ level implies
 # d² ≤ 2 level w, a quadratic inequality in d whose larger root is `bernstein_width`.
 # Pinsker's bound follows and is weaker: 1/4 − w = c²/4 − 2cd/3 + d²/2 is a quadratic form with
