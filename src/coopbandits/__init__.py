@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coopbandits.core import (
+        AGGREGATIONS,
         DDUCB,
+        INDICES,
+        KLUCB,
+        MOSS,
         MPUCB,
+        UCB,
+        UCL,
         Agent,
         Aggregation,
+        ArmSums,
+        BayesUCB,
+        BetaDraw,
         CentralBatchedUCB,
         CentralPolicy,
+        CentralTotals,
         CentralTS,
         CentralUCB,
+        CentredDraw,
         CooperativeAgent,
         CoopUCB,
         CoopUCB2,
@@ -25,26 +36,52 @@ if TYPE_CHECKING:
         DecBayesUCB,
         DecTS,
         DelayedCentralUCB,
+        EpsilonGreedy,
         Estimate,
+        FloodedPulls,
+        FloodedTotals,
         FloodTS,
         FloodUCB,
         GossipTS,
         IndependentTS,
         IndependentUCB,
+        Index,
+        InflatedUCB,
         InputError,
+        LocalSums,
         LocalView,
+        Machine,
+        NeighborhoodSums,
+        NormalDraw,
+        Parts,
         Policy,
+        PullMixing,
+        Registers,
+        RunningConsensus,
+        RunningSums,
+        StagedMixing,
+        Statistic,
+        TopTwo,
+        TreeSums,
         TreeTS,
         TreeUCB,
         UCBNetwork,
         Vector,
+        combine,
+        gamma_of,
+        normal_of,
+        parse_aggregation,
+        parse_index,
         parse_policy,
-        ucb_index,
+        register_aggregation,
+        register_index,
+        register_policy,
+        uniform_of,
+        word_at,
     )
     from coopbandits.fleet import AsyncClient as AsyncClient
     from coopbandits.fleet import Client as Client
     from coopbandits.fleet import LocalAgent as LocalAgent
-    from coopbandits.core.registry import register_policy
     from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.network.faults import (
         Bursts,
@@ -89,13 +126,20 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "DDUCB MPUCB Agent Aggregation CentralBatchedUCB CentralPolicy CentralTS CentralUCB "
-        "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DecBayesUCB DecTS DelayedCentralUCB Estimate "
-        "FloodTS FloodUCB GossipTS IndependentTS IndependentUCB InputError LocalView Policy TreeTS "
-        "TreeUCB UCBNetwork Vector parse_policy ucb_index"
+        "AGGREGATIONS Agent Aggregation ArmSums BayesUCB BetaDraw "
+        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
+        "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
+        "DecTS DelayedCentralUCB EpsilonGreedy Estimate FloodTS FloodUCB "
+        "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
+        "Index InflatedUCB InputError KLUCB LocalSums LocalView "
+        "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
+        "Policy PullMixing Registers RunningConsensus RunningSums StagedMixing "
+        "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
+        "UCBNetwork UCL Vector combine gamma_of normal_of "
+        "parse_aggregation parse_index parse_policy register_aggregation register_index "
+        "register_policy uniform_of word_at"
     ),
     "fleet": "AsyncClient Client LocalAgent",
-    "core.registry": "register_policy",
     "network": "Faults Network parse_faults",
     "network.faults": (
         "Bursts Churn Crash Delay Graphs Join Loss OneWay Partition Redraw Sleep Speeds "
@@ -118,19 +162,30 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AGGREGATIONS",
     "DDUCB",
+    "INDICES",
+    "KLUCB",
+    "MOSS",
     "MPUCB",
+    "UCB",
+    "UCL",
     "Agent",
     "Aggregation",
+    "ArmSums",
+    "BayesUCB",
     "BernoulliBandit",
     "BetaBandit",
+    "BetaDraw",
     "BoundedBandit",
     "Bursts",
     "Cell",
     "CentralBatchedUCB",
     "CentralPolicy",
     "CentralTS",
+    "CentralTotals",
     "CentralUCB",
+    "CentredDraw",
     "Churn",
     "CoopUCB",
     "CoopUCB2",
@@ -141,57 +196,89 @@ __all__ = [
     "DecTS",
     "Delay",
     "DelayedCentralUCB",
+    "EpsilonGreedy",
     "Estimate",
     "Faults",
     "FloodTS",
     "FloodUCB",
+    "FloodedPulls",
+    "FloodedTotals",
     "GaussianBandit",
     "GossipTS",
     "Graphs",
     "IndependentTS",
     "IndependentUCB",
+    "Index",
+    "InflatedUCB",
     "InputError",
     "Join",
+    "LocalSums",
     "LocalView",
     "LoggedBandit",
     "Loss",
+    "Machine",
+    "NeighborhoodSums",
     "Network",
+    "NormalDraw",
     "OneWay",
     "Partition",
+    "Parts",
     "PoissonClocks",
     "Policy",
     "Problem",
+    "PullMixing",
     "Redraw",
+    "Registers",
     "RegularClocks",
     "Result",
+    "RunningConsensus",
+    "RunningSums",
     "SimulationInterrupted",
     "Sleep",
     "Speeds",
+    "StagedMixing",
+    "Statistic",
     "Sweep",
     "SweepInterrupted",
+    "TopTwo",
+    "TreeSums",
     "TreeTS",
     "TreeUCB",
     "UCBNetwork",
     "Vector",
     "check_policy",
+    "combine",
     "compare",
+    "gamma_of",
+    "normal_of",
+    "parse_aggregation",
     "parse_clocks",
     "parse_faults",
+    "parse_index",
     "parse_policy",
     "parse_problem",
     "read_experiment",
+    "register_aggregation",
     "register_clocks",
     "register_fault",
     "register_graph",
+    "register_index",
     "register_policy",
     "register_problem",
     "simulate",
     "sweep",
-    "ucb_index",
+    "uniform_of",
+    "word_at",
 ]
 
 
+_INSTEAD = {"ucb_index": "cb.UCB(constant=…), an index as a value"}
+"""What used to be here, and what to write now."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _INSTEAD:
+        raise AttributeError(f"coopbandits has no {name} any more; use {_INSTEAD[name]}")
     if name in _HOME_OF:
         return getattr(import_module(f"coopbandits.{_HOME_OF[name]}"), name)
     raise AttributeError(f"module 'coopbandits' has no attribute {name!r}")

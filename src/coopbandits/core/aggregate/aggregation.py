@@ -121,6 +121,7 @@ class Machine(Stateful, ABC):
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse a message that tells of what cannot have happened; its form is checked later."""
+        del message, claims, now
         raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
     def reweighted(self, state: State) -> State:

@@ -99,3 +99,4 @@ class RunningConsensusMachine(Machine):
 
         Weights may be negative, and so may what is on its way.
         """
+        del message, claims, now

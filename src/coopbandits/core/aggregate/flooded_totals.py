@@ -1,8 +1,8 @@
 """Flooding of totals: everybody keeps everybody's own totals, and passes on what is newer.
 
 Per known agent there is one entry: its number, the rounds behind its totals, and their registers.
-The number of pulls ever only grows, so it is an entry's version, and of two entries the one with more pulls wins, for the own entry
-too: an agent that lost its memory hears of its former self.
+The number of pulls ever only grows, so it is an entry's version, and of two entries the one with
+more pulls wins, for the own entry too: an agent that lost its memory hears of its former self.
 
 A message to neighbour j is [number of this message | number of the last one heard from j | entries]
 and carries the entries that j is not known to have: those that changed since the last message of

@@ -1,8 +1,9 @@
 r"""Running-sum ratio consensus: mass is handed on in cumulative sums, so that none is ever lost.
 
-Every agent holds mass: a vector y of registers and a weight z, 1 at the start. A pull adds to y. Per round and link i → j, in all components of
-(y, z) alike, with d the number of neighbours j heard within the last 2 g_j rounds, g_j being the
-mean gap between messages from j, so two rounds where nothing is lost::
+Every agent holds mass: a vector y of registers and a weight z, 1 at the start. A pull adds to y.
+Per round and link i → j, in all components of (y, z) alike, with d the number of neighbours j heard
+within the last 2 g_j rounds, g_j being the mean gap between messages from j, so two rounds where
+nothing is lost::
 
     o = (y, z) / (1 + d)                        the share of each, and what is kept
     S_ij ← S_ij + o                             only for those d neighbours

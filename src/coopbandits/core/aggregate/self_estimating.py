@@ -99,6 +99,7 @@ class SelfEstimatingMachine(Machine):
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse nothing but what `receive` refuses, as staged mixing does."""
+        del message, claims, now
 
     def _begin(self) -> StagedMixingMachine:
         """Return the mixing that follows from what was found."""

@@ -214,6 +214,7 @@ class StagedMixingMachine(Machine):
 
         What accelerated mixing has on its way may well be negative.
         """
+        del message, claims, now
 
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds

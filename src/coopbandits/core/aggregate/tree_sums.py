@@ -4,9 +4,10 @@ r"""Tree sums: exact totals over a spanning tree that the agents grow by themsel
 
     payload to j = V − [j is a tree neighbour] R_j,     V = O + Σ_{tree neighbours j} R_j
 
-O being the own totals (registers, a = 1 agent, B the rounds behind them) and R_j the last payload from j. All of it is cumulative, hence idempotent: a lost or a
-late message is only a delay. On a tree that stands, V is exact, every agent's share as old as it is
-far away, and a(V) = N; while the tree changes, it may count too much or too little.
+O being the own totals (registers, a = 1 agent, B the rounds behind them) and R_j the last payload
+from j. All of it is cumulative, hence idempotent: a lost or a late message is only a delay. On a
+tree that stands, V is exact, every agent's share delayed by its distance, and a(V) = N; while the
+tree changes, it may count too much or too little.
 
 **Tree.** The agent with the smallest random tag is the root. A message ends in the control values
 (root, beat, dist, bond), the bond being 2 if the receiver is the sender's parent, else 1 if the

@@ -16,7 +16,6 @@ compiles: floats, ints, loops, `math`, tuples of constants, and functions that d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core.errors import unknown_name
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 Floats = Any
 """A list of floats in plain Python, an array of float64 in compiled engines."""
-
-Pick = Callable[[Floats, "Estimate", int, Floats, Floats], int]
 
 
 class Index(Named, ABC):
@@ -58,9 +55,9 @@ class Index(Named, ABC):
 
     random: ClassVar[bool] = True
     prepare_reads: ClassVar[str] = "word"
-    pick: ClassVar[Pick | None] = None
-    bound: ClassVar[Any] = None
-    bonus: ClassVar[Any] = None
+    pick: Any = None
+    bound: Any = None
+    bonus: Any = None
 
     @property
     def needs(self) -> frozenset[str]:

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.index.index import Floats, Index, require_family
-from coopbandits.core.special import bernoulli_upper
+from coopbandits.core.special import bernoulli_upper, bernstein_upper
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
+
+
+def spare_arms(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+    """Return Bernstein's bound on the value of one arm, which takes no logarithm."""
+    count = estimate.counts[arm]
+    if count <= NO_INFORMATION * estimate.num_agents:
+        return math.inf
+    mean = min(1.0, max(0.0, estimate.sums[arm] / count))
+    return bernstein_upper(mean, scratch[0] / count) + SLACK
+
+
+def normal_bonus(estimate: Estimate, numbers: Floats, scratch: Floats) -> tuple[float, float]:
+    """2σ² (ln s + c ln ln s), and nothing."""
+    return numbers[0] * scratch[0], 0.0
+
+
+SLACK = 1e-12
+"""By which rounding cannot put a value above its bound."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,16 @@ class KLUCB(Index):
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """2σ², c, and 1 for Bernoulli rewards."""
         return 2.0 * view.sigma**2, self.c, float(self.family == "bernoulli")
+
+    @property
+    def bound(self) -> Any:
+        """Bernstein's bound, which spares most arms of the Bernoulli family their logarithms."""
+        return spare_arms if self.family == "bernoulli" else None
+
+    @property
+    def bonus(self) -> Any:
+        """The Gaussian family's index is a mean and a root."""
+        return normal_bonus if self.family == "gaussian" else None
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:

@@ -5,8 +5,8 @@ names in capitals that start with READS_ or IS_ are placeholders here. Every arr
 its places are counted by hand: rows of registers, contexts and numbers either belong to one agent
 each, or, with a stride of 0, to all.
 
-The digest is used for nothing. But numba files what it compiles under the values that a function
-closes over, and so under the digest of the index.
+The digest has no effect. But numba files what it compiles under the values that a function closes
+over, and so under the digest of the index.
 """
 
 # ruff: noqa: ANN001  arguments are pointers and numbers whose types the signature gives
@@ -38,6 +38,10 @@ NO_NUMBER, NO_ARM = 1.0, 2.0
 FIXED = 3
 """Scratch beside what an index asks for, per arm: sums, counts, values."""
 
+MOST_ARMS = 1 << 30
+"""Never reached. But told so, the compiler knows that no place is negative, and saves a check each
+time: arrays with signed places may be counted from the end."""
+
 ROUNDING = 4e-9
 """Indices that differ by less, relative to their size above 1, may tie."""
 
@@ -52,20 +56,26 @@ bonus: Any = None
 
 @njit
 def best_of(values: Any) -> int:
-    """Return the arm to play, or −1 where a value is not a number; see `core.choice.best_arm`."""
+    """Return the arm to play; see `core.choice.best_arm`."""
     arm: Any = np.uintp(0)
-    best, second, bad = -math.inf, -math.inf, False
+    best, second = -1e300, -1e300
     for k in range(np.uintp(values.size)):
         value = values[k]
-        bad |= value != value
         arm = k if value > best else arm
         second = max(second, min(best, value))
         best = max(best, value)
-    if bad:
-        return -1
-    if best == math.inf or best - second <= ROUNDING * max(1.0, abs(best)):
-        return best_arm(values)
-    return np.int64(arm)  # type: ignore[return-value]  # an int to numba
+    if best - second > ROUNDING * max(1.0, abs(best)) and best < math.inf:
+        return np.int64(arm)  # type: ignore[return-value]  # an int to numba
+    return best_arm(values)
+
+
+@njit
+def checked_best_of(values: Any) -> int:
+    """As `best_of`; −1 where a value is not a number."""
+    for k in range(values.size):
+        if math.isnan(values[k]):
+            return -1
+    return best_of(values)
 
 
 def by_value(digest: str) -> Any:
@@ -76,12 +86,14 @@ def by_value(digest: str) -> Any:
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
         arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
     ) -> int:  # fmt: skip
+        if num_arms <= 0 or num_arms >= MOST_ARMS:
+            return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
         values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(len(digest) * 0)
+        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
         for agent in range(start, end):
             row, context = agent * row_stride, agent * context_stride
             is_new_row = agent == start or row_stride > 0
@@ -123,12 +135,14 @@ def by_bound(digest: str) -> Any:
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
         arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
     ) -> int:  # fmt: skip
+        if num_arms <= 0 or num_arms >= MOST_ARMS:
+            return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
         values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(len(digest) * 0)
+        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
         for agent in range(start, end):
             row, context = agent * row_stride, agent * context_stride
             is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
@@ -159,7 +173,7 @@ def by_bound(digest: str) -> Any:
                         enough = values[k] - ROUNDING * max(1.0, abs(values[k]))
                 else:
                     values[k] = -math.inf
-            arm = best_of(values)
+            arm = checked_best_of(values)
             if arm < 0:
                 memory[agent * MEMORY + TROUBLE] = NO_NUMBER
                 arm = 0
@@ -203,11 +217,13 @@ def by_bonus(digest: str) -> Any:
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
         arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
     ) -> int:  # fmt: skip
+        if num_arms <= 0 or num_arms >= MOST_ARMS:
+            return len(digest)
         rows, contexts = carray(rows_at, 1), carray(contexts_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         values, nothing = carray(scratch_at, num_arms), carray(scratch_at, 0)
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, word = -1.0, -1.0, np.uint64(len(digest) * 0)
+        time, agents, word = -1.0, -1.0, np.uint64(0)
         width = np.uintp(num_arms)  # unsigned: nothing counts from the end
         for agent in range(np.uintp(start), np.uintp(end)):
             context = agent * np.uintp(context_stride)

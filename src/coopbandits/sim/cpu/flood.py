@@ -172,7 +172,7 @@ def _play(
     contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
     acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
-    entries, memory = fleet.entries[run], fleet.links[run]
+    entries, heard = fleet.entries[run], fleet.links[run]
     totals, known = fleet.totals[run], fleet.known[run]
     for step in range(first, stop):
         r = step // 2
@@ -182,7 +182,7 @@ def _play(
         if step % 2 == 0:
             if renewed.shape[0] > 0:
                 _renew(
-                    renewed[r], links.indptr, entries[now], memory[now], totals, known, start, end
+                    renewed[r], links.indptr, entries[now], heard[now], totals, known, start, end
                 )
             _look(totals, known, contexts, rule.num_arms, done, start, end)
             choose(
@@ -199,7 +199,7 @@ def _play(
         else:
             _exchange(
                 links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
-                entries[now], entries[after], memory[now], memory[after], totals, known,
+                entries[now], entries[after], heard[now], heard[after], totals, known,
                 table.shape[0], rule.squares, counts[start // world.block, slot], done, start, end,
             )  # fmt: skip
 
