@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.cpu import central, consensus, flooding, local
 

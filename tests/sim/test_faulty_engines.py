@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from coopbandits import BernoulliBandit, GaussianBandit, Network, Result, parse_faults, simulate
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.problems import Problem
 from coopbandits.sim import cpu
 from coopbandits.sim.cpu import consensus, flood, weather

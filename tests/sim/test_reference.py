@@ -9,8 +9,9 @@ import pytest
 
 from coopbandits import DDUCB, GaussianBandit, Network
 from coopbandits.core import CentralUCB, CoopUCB, TreeTS
-from coopbandits.core.central import Controller
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.aggregate import Controller
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import Setup

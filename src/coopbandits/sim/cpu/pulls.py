@@ -19,7 +19,6 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
-    best_arm,
     normal,
     reward_from_variate,
     table_of,
