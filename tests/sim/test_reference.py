@@ -19,7 +19,7 @@ from coopbandits.sim.tapes import (
     DECISIONS,
     REWARDS,
     agent_keys,
-    birth_words,
+    identity_words,
     tape_words,
     variates,
 )
@@ -65,7 +65,7 @@ def test_agents_are_told_the_random_word_of_their_run() -> None:
     policy = TreeTS()
     for run in (0, 3):
         agents = reference.Agents(task(policy), policy, run).agents
-        assert [agent.view.random_word for agent in agents] == birth_words(9, run, 5)
+        assert [agent.view.random_word for agent in agents] == identity_words(9, run, 5)
 
 
 def test_agents_are_told_their_own_global_knowledge() -> None:
