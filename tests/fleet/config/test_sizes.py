@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coopbandits.core.agent import Agent, LocalView
+from coopbandits.core.contract import Agent, LocalView
 from coopbandits.fleet.config.model import ClusterConfig
 from coopbandits.fleet.config.sizes import (
     LINK_MB,

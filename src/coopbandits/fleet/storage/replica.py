@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coopbandits.core.contract import State, Vector
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.contract import FleetAgent, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage import events
@@ -26,7 +25,7 @@ from coopbandits.fleet.storage.tickets import Settled, Tickets
 KEPT_ROUNDS = 3
 """Messages of so many rounds are kept, in case a neighbour needs them again."""
 
-MakeAgent = Callable[[Sequence[int], Mapping[int, int]], CooperativeAgent]
+MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
 
 
@@ -80,7 +79,7 @@ class Replica:
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
-        self._shares: dict[int, Vector] = {}
+        self._shares: dict[int, Share] = {}
         self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
         self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
         self._open(now)
@@ -148,12 +147,18 @@ class Replica:
         """Return the agent's current messages, by neighbour."""
         return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
 
-    def shares(self) -> dict[int, Vector]:
-        """Return the agent's share of all rewards and pulls, by round.
+    def shares(self) -> dict[int, Share]:
+        """Return the agent's share of all rewards and pulls, by round; none if it does not tell.
 
         With synchronous rounds those after each of the last rounds, otherwise the current one.
         """
-        return self._shares or {self.rounds: self.agent.aggregation.share()}
+        return self._shares or self._present_share()
+
+    def _present_share(self) -> dict[int, Share]:
+        try:
+            return {self.rounds: self.agent.share()}
+        except InputError:  # some aggregations of one's own do not tell
+            return {}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return the senders whose messages the agent refuses; all if no single one is to blame."""
@@ -224,7 +229,7 @@ class Replica:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._shares[self.rounds] = self.agent.aggregation.share()
+            self._shares |= self._present_share()
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
     def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:

@@ -5,23 +5,32 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coopbandits.core import FloodTS, GossipTS, InputError, LocalView, Policy, TreeTS
-from coopbandits.core.agent import Aggregation, CooperativeAgent, Vector
-from coopbandits.fleet.protocol.plausibility import SLACK, PlausibilityCheck
+from coopbandits.core import (
+    CooperativeAgent,
+    FloodTS,
+    GossipTS,
+    InputError,
+    LocalView,
+    Policy,
+    TreeTS,
+)
+from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.core.contract import Vector
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
 
 
-def aggregation(policy: Policy, agent: int = 7) -> Aggregation:
-    view = LocalView(agent, 0.5, {1: 0.5}, num_arms=2, random_word=9, common_round=False)
+def agent_of(policy: Policy, number: int = 7) -> CooperativeAgent:
+    view = LocalView(number, 0.5, {1: 0.5}, num_arms=2, random_word=9, common_round=False)
     made = policy.make_agent(view)
     assert isinstance(made, CooperativeAgent)
-    return made.aggregation
+    return made
 
 
-def plausibility(*, bounded: bool = True) -> PlausibilityCheck:
-    return PlausibilityCheck(bounded, RATE, EPOCH, max_agents=4)
+def claims(*, bounded: bool = True) -> Claims:
+    return Claims(bounded, RATE, EPOCH, max_agents=4)
 
 
 def tree_message(sums: list[float], counts: list[float], agents: float) -> Vector:
@@ -52,55 +61,55 @@ def test_impossible_tree_sums(
     sums: list[float], counts: list[float], agents: float, match: str
 ) -> None:
     with pytest.raises(InputError, match=match):
-        plausibility().check(aggregation(TreeTS()), tree_message(sums, counts, agents), NOW)
+        agent_of(TreeTS()).check_claims(tree_message(sums, counts, agents), claims(), NOW)
 
 
 def test_possible_tree_sums() -> None:
-    tree = aggregation(TreeTS())
-    plausibility().check(tree, tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), NOW)
-    plausibility().check(tree, tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), NOW)
-    plausibility(bounded=False).check(tree, tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), NOW)
-    plausibility().check(tree, np.ones(3), NOW)  # its form is the agent's business
+    tree = agent_of(TreeTS())
+    tree.check_claims(tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), claims(), NOW)
+    tree.check_claims(tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), claims(), NOW)
+    tree.check_claims(tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), claims(bounded=False), NOW)
+    tree.check_claims(np.ones(3), claims(), NOW)  # its form is the agent's business
 
 
 def test_averages_of_pull_mixing_are_bounded_too() -> None:
-    mixed = aggregation(GossipTS())
-    plausibility().check(mixed, np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), NOW)
+    mixed = agent_of(GossipTS())
+    mixed.check_claims(np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), claims(), NOW)
     with pytest.raises(InputError, match="pulls by 1 agents"):
-        plausibility().check(mixed, np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), NOW)
+        mixed.check_claims(np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), claims(), NOW)
 
 
 def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
-    flood, here = aggregation(FloodTS()), plausibility()
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), NOW)
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), here, NOW)
     later = NOW + 10.0
     with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
-        here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later)
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), later)
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), later + 10.0)
+        flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), here, later)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later + 10.0)
 
 
 def test_many_messages_do_not_have_the_slack_many_times() -> None:
-    flood, here = aggregation(FloodTS()), plausibility()
-    here.check(flood, flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), NOW)
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), here, NOW)
     pulls, refused = 10.0, 0
     for step in range(1, 201):
         try:
             claim = flood_message(entry(3, [0.0, 0.0], [pulls + 5.0, 0.0]))
-            here.check(flood, claim, NOW + 0.05 * step)
+            flood.check_claims(claim, here, NOW + 0.05 * step)
             pulls += 5.0
         except InputError:
             refused += 1
     assert 10.0 + RATE * SLACK <= pulls <= 10.0 + RATE * (10.0 + SLACK)
     assert refused > 150
-    here.check(flood, flood_message(entry(3, [0.0, 0.0], [pulls + 190.0, 0.0])), NOW + 105.0)
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [pulls + 190.0, 0.0])), here, NOW + 105.0)
 
 
 def test_old_news_do_not_shrink_what_is_known() -> None:
-    flood, here = aggregation(FloodTS()), plausibility()
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [90.0, 90.0])), NOW)
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [1.0, 1.0])), NOW)
-    here.check(flood, flood_message(entry(3, [1.0, 1.0], [150.0, 150.0])), NOW)
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [90.0, 90.0])), here, NOW)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [1.0, 1.0])), here, NOW)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [150.0, 150.0])), here, NOW)
 
 
 @pytest.mark.parametrize(
@@ -115,14 +124,16 @@ def test_old_news_do_not_shrink_what_is_known() -> None:
 )
 def test_impossible_floods(entries: list[list[float]], match: str) -> None:
     with pytest.raises(InputError, match=match):
-        plausibility().check(aggregation(FloodTS()), flood_message(*entries), NOW)
+        agent_of(FloodTS()).check_claims(flood_message(*entries), claims(), NOW)
 
 
 def test_refused_claims_are_not_remembered() -> None:
-    flood, here = aggregation(FloodTS()), plausibility()
+    flood, here = agent_of(FloodTS()), claims()
     for agent in range(10, 40):
         with pytest.raises(InputError):
-            here.check(flood, flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), NOW)
-    here.check(flood, flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(4))), NOW)
-    here.check(flood, flood_message(), NOW)
-    here.check(flood, np.ones(5), NOW)
+            flood.check_claims(flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), here, NOW)
+    flood.check_claims(
+        flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(4))), here, NOW
+    )
+    flood.check_claims(flood_message(), here, NOW)
+    flood.check_claims(np.ones(5), here, NOW)
