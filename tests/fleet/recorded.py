@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.fleet.process import make_runtime
 
 WORDS = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(1, 17)]
 

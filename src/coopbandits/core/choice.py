@@ -39,6 +39,12 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     )
 
 
+def as_lists(estimate: Estimate) -> Estimate:
+    """Return an estimate with sums and counts as lists of Python's own floats."""
+    sums, counts, *others = estimate
+    return Estimate(np.asarray(sums).tolist(), np.asarray(counts).tolist(), *others)
+
+
 def index_values(
     index: Index, numbers: Sequence[float], estimate: Estimate, word: int
 ) -> tuple[list[float], Estimate, list[float]]:
@@ -47,9 +53,7 @@ def index_values(
     The functions of an index are those that compiled engines are made of; here they get lists of
     Python's own floats, on which scalar arithmetic is several times faster than on arrays.
     """
-    read = estimate._replace(
-        sums=np.asarray(estimate.sums).tolist(), counts=np.asarray(estimate.counts).tolist()
-    )
+    read = as_lists(estimate)
     scratch = [0.0] * index.scratch_size(len(read.sums))
     index.prepare(read, word, numbers, scratch)
     value = index.value
@@ -66,6 +70,10 @@ def choose_arm(
 ) -> int:
     """Return what an index plays on an estimate, one of `allowed` where that is given."""
     word = word if index.random else 0  # as in every engine: who is not random sees no word
+    if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
+        together = index.values(estimate, word, numbers)
+        if together is not None:
+            return best_arm(together.tolist(), allowed)
     values, read, scratch = index_values(index, numbers, estimate, word)
     if index.pick is None:
         return best_arm(values, allowed)

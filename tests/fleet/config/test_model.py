@@ -15,7 +15,6 @@ from coopbandits.fleet.protocol import frames
 
 from .sample import made
 
-
 RUNNABLE = [text for text in EXAMPLES if not obstacle(parse_policy(text))]
 
 

@@ -50,6 +50,11 @@ class Index(Named, ABC):
         from (estimate, numbers, scratch). With `prepare_reads` "time", compiled engines then
         choose without roots and divisions.
 
+    values : function or None
+        Called as (estimate, word, numbers), with arrays in the estimate: returns what `value` does,
+        as one array for all arms, or None where that is no faster. Plain Python then does without
+        `prepare` and `value`, unless there is a `pick`.
+
     `bound` and `bonus` are shortcuts to the same arms; `check_policy` holds them to `value`.
     """
 
@@ -58,6 +63,7 @@ class Index(Named, ABC):
     pick: Any = None
     bound: Any = None
     bonus: Any = None
+    values: Any = None
 
     @property
     def needs(self) -> frozenset[str]:
