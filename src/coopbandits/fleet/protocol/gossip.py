@@ -19,7 +19,7 @@ from coopbandits.core.aggregate import Claims
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
 Say = Callable[[Peer, int, Vector | None, str], None]
 """Sends a neighbour the values of a round, counted as "sent" or "resent"."""
@@ -74,8 +74,8 @@ class Gossip(ABC):
         """Refuse a message that tells of what cannot have happened."""
         try:
             self.replica.agent.check_claims(values, self.claims, now)
-        except InputError as error:
-            self.refuse(peer, "impossible", str(error))
+        except OWN_ERRORS as error:  # an InputError is one of them
+            self.refuse(peer, "impossible", str(error) or type(error).__name__)
             return False
         return True
 

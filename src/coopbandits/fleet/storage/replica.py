@@ -16,6 +16,7 @@ import numpy as np
 
 from coopbandits.core.contract import FleetAgent, Share, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage import events
 from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
@@ -25,8 +26,21 @@ from coopbandits.fleet.storage.tickets import Settled, Tickets
 KEPT_ROUNDS = 3
 """Messages of so many rounds are kept, in case a neighbour needs them again."""
 
+OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What code that does not check its arguments raises."""
+
 MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
+
+
+def receive(agent: FleetAgent, messages: Mapping[int, Vector]) -> None:
+    """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    try:
+        agent.receive(messages)
+    except InputError:
+        raise
+    except OWN_ERRORS as error:
+        raise InputError(f"the agent cannot read a message: {told(error)}") from error
 
 
 class Replica:
@@ -167,7 +181,7 @@ class Replica:
             probe = self.make_agent(self.neighbors, self.degrees)
             probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
-                probe.receive({j: message})
+                receive(probe, {j: message})
             except InputError:
                 bad.append(j)
         return bad or list(messages)
@@ -223,7 +237,7 @@ class Replica:
 
     def _end_round(self, messages: Mapping[int, Vector]) -> None:
         if self._spoken_state is None:
-            self.agent.receive(messages)
+            receive(self.agent, messages)
         else:
             self._receive_as_spoken(self._spoken_state, messages)
         self.rounds += 1
@@ -241,7 +255,7 @@ class Replica:
         present, open_pulls = self.agent.export_state(), self.agent.open_pulls
         self.agent.restore_state(spoken_state)
         try:
-            self.agent.receive(messages)
+            receive(self.agent, messages)
         except InputError:
             self.agent.restore_state(present)
             raise
