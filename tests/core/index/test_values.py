@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,24 @@ def test_few_arms_are_drawn_one_by_one(index: Index) -> None:
 
 def test_all_shortcuts_are_tested_here() -> None:
     assert {cls for cls in INDICES if cls.values is not None} == {type(each) for each in DRAWS}
+
+
+class Upside(BetaDraw):
+    """Prefers what the parent avoids."""
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return -BetaDraw.value(arm, estimate, word, numbers, scratch)
+
+
+class Renamed(BetaDraw):
+    """Draws what the parent draws."""
+
+
+def test_shortcuts_are_not_inherited_with_other_values() -> None:
+    estimate = estimate_of(20, 1)
+    singly, _, _ = index_values(BetaDraw(), (), estimate, 7)
+    assert Renamed.values is BetaDraw.values
+    assert Upside.values is None
+    assert choose_arm(Renamed(), (), estimate, 7) == int(np.argmax(singly))
+    assert choose_arm(Upside(), (), estimate, 7) == int(np.argmin(singly))

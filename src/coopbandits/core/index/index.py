@@ -65,6 +65,13 @@ class Index(Named, ABC):
     bonus: Any = None
     values: Any = None
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Drop shortcuts to a parent's values where a class has values of its own."""
+        super().__init_subclass__(**more)
+        if vars(cls).keys() & {"prepare", "value"}:
+            for shortcut in {"bound", "bonus", "values"} - vars(cls).keys():
+                setattr(cls, shortcut, None)
+
     @property
     def needs(self) -> frozenset[str]:
         """What must be told beyond the row of P, as in `Policy.needs`."""

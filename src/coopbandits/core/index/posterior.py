@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -128,36 +128,6 @@ def all_normals(
     return every
 
 
-def all_normal_draws(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-    """Return `NormalDraw.value` of all arms."""
-    if estimate.counts.size < FEW_NORMALS:
-        return None
-    return all_normals(estimate, 0.0, numbers[0], 1.0, word)
-
-
-def all_centred_draws(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-    """Return `CentredDraw.value` of all arms."""
-    if estimate.counts.size < FEW_NORMALS:
-        return None
-    spread = pooled_sigma(as_lists(estimate)) if numbers[0] == UNKNOWN else numbers[0]
-    if spread == UNKNOWN:
-        return all_normals(estimate, 0.0, 0.0, 1.0, word)
-    pulls = float(estimate.counts.sum())
-    average = float(estimate.sums.sum()) / pulls if pulls > 0.0 else 0.0
-    return all_normals(estimate, average, estimate.anticipation, spread, word)
-
-
-def all_beta_draws(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-    """Return `BetaDraw.value` of all arms."""
-    del numbers
-    if estimate.counts.size < FEW_BETAS:
-        return None
-    counts = np.maximum(estimate.counts, 0.0)
-    wins = np.minimum(np.maximum(estimate.sums, 0.0), counts)
-    c = estimate.anticipation
-    return betas(word, 1.0 + c * wins, 1.0 + c * (counts - wins))
-
-
 @dataclass(frozen=True)
 class NormalDraw(Index):
     r"""Thompson sampling (1933) for normal rewards of known σ, prior N(0, 1).
@@ -169,7 +139,6 @@ class NormalDraw(Index):
 
     name: ClassVar[str] = "normal-draw"
     prepare_reads: ClassVar[str] = "arms"
-    values: ClassVar[Any] = staticmethod(all_normal_draws)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """1/σ²."""
@@ -188,6 +157,13 @@ class NormalDraw(Index):
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
+
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
+        """Draw all arms' means."""
+        if estimate.counts.size < FEW_NORMALS:
+            return None
+        return all_normals(estimate, 0.0, numbers[0], 1.0, word)
 
 
 @dataclass(frozen=True)
@@ -214,7 +190,6 @@ class CentredDraw(Index):
     sigma: str = "known"
     name: ClassVar[str] = "centred-draw"
     prepare_reads: ClassVar[str] = "arms"
-    values: ClassVar[Any] = staticmethod(all_centred_draws)
 
     def __post_init__(self) -> None:
         """Refuse an unknown setting."""
@@ -243,6 +218,18 @@ class CentredDraw(Index):
         """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
 
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
+        """Draw all arms' means."""
+        if estimate.counts.size < FEW_NORMALS:
+            return None
+        spread = pooled_sigma(as_lists(estimate)) if numbers[0] == UNKNOWN else numbers[0]
+        if spread == UNKNOWN:
+            return all_normals(estimate, 0.0, 0.0, 1.0, word)
+        pulls = float(estimate.counts.sum())
+        average = float(estimate.sums.sum()) / pulls if pulls > 0.0 else 0.0
+        return all_normals(estimate, average, estimate.anticipation, spread, word)
+
 
 @dataclass(frozen=True)
 class BetaDraw(Index):
@@ -255,7 +242,6 @@ class BetaDraw(Index):
     name: ClassVar[str] = "beta-draw"
     family: ClassVar[str] = "bernoulli"
     prepare_reads: ClassVar[str] = "arms"
-    values: ClassVar[Any] = staticmethod(all_beta_draws)
 
     def scratch_size(self, num_arms: int) -> int:
         """As `write_betas` takes it."""
@@ -270,6 +256,17 @@ class BetaDraw(Index):
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Draw one arm's mean."""
         return draw_beta(arm, len(estimate.counts), word, scratch)
+
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
+        """Draw all arms' means."""
+        del numbers
+        if estimate.counts.size < FEW_BETAS:
+            return None
+        counts = np.maximum(estimate.counts, 0.0)
+        wins = np.minimum(np.maximum(estimate.sums, 0.0), counts)
+        c = estimate.anticipation
+        return betas(word, 1.0 + c * wins, 1.0 + c * (counts - wins))
 
 
 def require_sigma(sigma: str) -> None:
