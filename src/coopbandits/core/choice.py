@@ -94,17 +94,15 @@ def best_arm(values: Sequence[float], allowed: Sequence[int] | None = None) -> i
     largest = max(found)
     if math.isfinite(largest):
         largest -= 1e-9 * max(1.0, abs(largest))
-    return next(k for k, value in enumerate(found) if value >= largest and not _barred(k, allowed))
-
-
-def _barred(arm: int, allowed: Sequence[int] | None) -> bool:
-    return allowed is not None and arm not in allowed
+    if allowed is None:
+        return next(k for k, value in enumerate(found) if value >= largest)
+    return next(int(k) for k in sorted(allowed) if found[k] >= largest)
 
 
 def _only(values: Sequence[float], allowed: Sequence[int] | None) -> list[float]:
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
     found = list(values)
-    if any(map(math.isnan, found)):
+    if math.isnan(sum(found)) and any(map(math.isnan, found)):  # the sum says so sooner
         raise InputError(f"the index of some arm is not a number: {found}; repair the index")
     if allowed is None:
         return found
