@@ -82,6 +82,13 @@ class NeighborsMachine(cb.Machine):
 
 
 @dataclass(frozen=True)
+class Waiting(Neighbors):
+    """The same, round by round."""
+
+    mode: ClassVar[str] = "synchronous"
+
+
+@dataclass(frozen=True)
 class Careless(Neighbors):
     """Believes everything."""
 

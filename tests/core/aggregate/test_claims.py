@@ -14,9 +14,10 @@ from coopbandits.core import (
     Policy,
     TreeTS,
 )
-from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls
 from coopbandits.core.aggregate.claims import SLACK
 from coopbandits.core.contract import Vector
+from coopbandits.core.statistic import ArmSums
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
@@ -137,3 +138,26 @@ def test_refused_claims_are_not_remembered() -> None:
     )
     flood.check_claims(flood_message(), here, NOW)
     flood.check_claims(np.ones(5), here, NOW)
+
+
+def test_an_agent_told_of_twice_is_not_two() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    twice = flood_message(entry(3, [0.0, 0.0], [200.0, 0.0]), entry(3, [0.0, 0.0], [200.0, 0.0]))
+    with pytest.raises(InputError, match="a claim of 400 pulls by 1 agents; it is at most 320"):
+        flood.check_claims(twice, here, NOW)
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [200.0, 0.0])), here, NOW)
+
+
+@pytest.mark.parametrize("spec", AGGREGATIONS, ids=lambda spec: spec.name)
+def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
+    spec: type[Aggregation],
+) -> None:
+    assert spec.checks_claims is bool(spec.mode)
+    made = spec(hop_limit=2) if spec is FloodedPulls else spec()
+    view = LocalView(0, 0.5, {1: 0.5}, 2, num_agents=2, lambda_bound=0.5, random_word=9)
+    machine = made.make(view, ArmSums().registers(2))
+    if spec.mode:
+        machine.check_claims(np.zeros(2), claims(), NOW)
+    else:
+        with pytest.raises(InputError, match="does not check what neighbours claim"):
+            machine.check_claims(np.zeros(2), claims(), NOW)
