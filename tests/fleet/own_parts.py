@@ -30,8 +30,7 @@ class Optimist(cb.Index):
         count = estimate.counts[arm]
         if count <= 0.0:
             return math.inf
-        mean: float = estimate.sums[arm] / count
-        return mean + numbers[0] / math.sqrt(count)
+        return float(estimate.sums[arm] / count + numbers[0] / math.sqrt(count))
 
 
 @dataclass(frozen=True)

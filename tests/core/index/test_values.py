@@ -72,7 +72,7 @@ class Renamed(BetaDraw):
 def test_shortcuts_are_not_inherited_with_other_values() -> None:
     estimate = estimate_of(20, 1)
     singly, _, _ = index_values(BetaDraw(), (), estimate, 7)
-    assert Renamed.values is BetaDraw.values
-    assert Upside.values is None
+    shortcuts = [cls.values for cls in (Renamed, Upside)]
+    assert shortcuts == [BetaDraw.values, None]
     assert choose_arm(Renamed(), (), estimate, 7) == int(np.argmax(singly))
     assert choose_arm(Upside(), (), estimate, 7) == int(np.argmin(singly))

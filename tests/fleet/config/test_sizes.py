@@ -86,6 +86,7 @@ def test_messages_of_real_agents(policy: str, values: tuple[int, int]) -> None:
         lambda_bound=0.9 if "lambda_bound" in needs else None,
     )
     size = message_size(cluster)
+    assert size is not None
     assert size[:2] == values
     seen = sizes_seen(cluster, lossless=estimated)
     assert size.usual in seen or policy.startswith("flood")  # here there is always news
