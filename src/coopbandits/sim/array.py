@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from coopbandits.core.aggregate import Aggregation, MessageSize
+from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts, Policy
@@ -132,7 +133,7 @@ class Play:
         state, recorded = self.state, self.task.rounds
         slot = int(np.searchsorted(recorded, state.done, side="right"))
         for done in range(state.done, state.done + rounds):
-            totals = self.read(self.rows.estimate())
+            totals = self.read(self.rows.estimate(), done)
             pulls = np.zeros(self.shape)
             play_round(
                 state.world, state.tally, self.rule, self.numbers, totals, self.contexts,
@@ -141,21 +142,25 @@ class Play:
             self.rows.exchange(pulls)
             slot += done + 1 == recorded[slot]
 
-    def read(self, estimates: RowEstimates) -> Rows:
-        """Write down what all agents see, and return the totals; refuse what is not of this run."""
+    def read(self, estimates: RowEstimates, done: int) -> Rows:
+        """Take over what agents see after some rounds, and return the totals; or refuse it."""
         totals = np.ascontiguousarray(estimates.totals, dtype=np.float64)
         if totals.shape != self.shape:
-            raise InputError(
-                f"the array form of {self.task.policy.spelling} told totals of shape "
-                f"{totals.shape}; tell {self.shape}: one row of registers per agent"
+            raise self._refusal(
+                f"totals of shape {totals.shape}; tell {self.shape}: one row of registers per agent"
             )
         try:
             self.contexts[:, TIME] = estimates.time
             self.contexts[:, AGENTS] = estimates.num_agents
             self.contexts[:, AHEAD] = estimates.anticipation
         except ValueError as error:
-            raise InputError(
-                f"the array form of {self.task.policy.spelling} told a time, a number of agents or "
-                f"an anticipation that is not one per agent, or one for all: {error}"
+            raise self._refusal(
+                "a time, a number of agents or an anticipation that is neither one number nor one "
+                f"per agent: {error}"
             ) from error
+        if not (all_finite(totals.ravel()) and all_finite(self.contexts.ravel())):
+            raise self._refusal(f"values that are not finite after {done} rounds; repair it")
         return totals
+
+    def _refusal(self, told: str) -> InputError:
+        return InputError(f"the array form of {self.task.policy.spelling} told {told}")
