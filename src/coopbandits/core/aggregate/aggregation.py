@@ -20,6 +20,7 @@ from coopbandits.core.statistic import Registers
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.aggregate.rows import AgentRows
 
 ROBUST, SYNCHRONOUS = "robust", "synchronous"
 """How agents of a fleet keep time: each by itself, or every round waits for all neighbours."""
@@ -80,6 +81,17 @@ class Aggregation(Named, ABC):
     @abstractmethod
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return the machine of one agent."""
+
+    def make_rows(
+        self, views: Sequence[LocalView], matrix: Any, registers: Registers
+    ) -> AgentRows | None:
+        """Return all agents of one run in array form; None where there is no such form.
+
+        `views` are what the machines would be made of, in the order of agents. `matrix` is P as a
+        sparse array: ``matrix @ x`` is one mixing step.
+        """
+        del views, matrix, registers
+        return None
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values its messages have among up to so many agents."""
