@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from coopbandits.core import DDUCB, IndependentUCB, InputError, Policy
-from coopbandits.core.agent import CooperativeAgent
+from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.aggregate import StagedMixing
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit

@@ -204,6 +204,7 @@ class BetaDraw(Index):
     """
 
     name: ClassVar[str] = "beta-draw"
+    family: ClassVar[str] = "bernoulli"
     prepare_reads: ClassVar[str] = "arms"
 
     def scratch_size(self, num_arms: int) -> int:
