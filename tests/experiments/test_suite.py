@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits import BernoulliBandit, GaussianBandit, InputError, Network, Problem, parse_policy
+from coopbandits import (
+    BernoulliBandit,
+    Cell,
+    GaussianBandit,
+    InputError,
+    Network,
+    Problem,
+    parse_policy,
+)
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
     FLOODED,
@@ -20,10 +28,10 @@ from coopbandits.experiments.suite import (
     Scenario,
     make_plan,
     matched,
+    plays_fast,
 )
 from coopbandits.network import describe
 from coopbandits.problems import make_problem
-from coopbandits.sim import cpu
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 PAPER = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
@@ -80,7 +88,7 @@ def test_no_policy_of_the_registry_is_left_out() -> None:
 @pytest.mark.parametrize("text", POLICIES)
 def test_every_policy_has_a_kernel(text: str) -> None:
     for problem in (PAPER, BernoulliBandit([0.5, 0.4])):
-        assert cpu.supports(matched(text, problem))
+        assert plays_fast(Cell(problem, Network.from_spec("cycle:5"), matched(text, problem), 10))
 
 
 def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
