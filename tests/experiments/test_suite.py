@@ -12,6 +12,7 @@ import pytest
 
 from coopbandits import (
     BernoulliBandit,
+    BetaBandit,
     Cell,
     GaussianBandit,
     InputError,
@@ -97,6 +98,24 @@ def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
         assert matched(name, PAPER).spelling == name
         assert matched(name, coins).spelling == f"{name}:family=bernoulli"
     assert matched("dducb:eta=3", coins) == parse_policy("dducb:eta=3")
+
+
+def test_so_do_the_indices_of_pairs() -> None:
+    coins = BernoulliBandit([0.5, 0.4])
+    for index in ("kl-ucb", "bayes-ucb", "top-two"):
+        pair = f"tree-sums*{index}"
+        assert matched(pair, PAPER).spelling == pair
+        assert matched(pair, coins).spelling == f"{pair}:family=bernoulli"
+    assert matched("tree-sums*normal-draw", coins).spelling == "tree-sums*normal-draw"
+
+
+def test_a_family_that_was_asked_for_stays() -> None:
+    assert matched("dec-ts:family=bernoulli", PAPER).spelling == "dec-ts:family=bernoulli"
+
+
+def test_problems_say_what_their_rewards_are() -> None:
+    assert PAPER.family == "gaussian"
+    assert BernoulliBandit([0.5, 0.4]).family == BetaBandit([1, 2], [2, 1]).family == "bernoulli"
 
 
 def test_a_plan_without_wishes_is_the_whole_suite() -> None:
