@@ -20,6 +20,8 @@ PLAN = make_matrix(
     "flooded-totals"], indices=["ucb", "kl-ucb", "moss"],
 )  # fmt: skip
 
+ROWS = PLAN.aggregations
+
 
 def product(scenario: str, aggregation: str, index: str) -> float | None:
     """A score that is a product of its parts, twice as large in one scenario; no MOSS."""
@@ -30,7 +32,7 @@ def product(scenario: str, aggregation: str, index: str) -> float | None:
 
 
 def test_a_grid_has_the_best_first_and_means_over_scenarios() -> None:
-    grid = make_grid(PLAN, made_up(PLAN, product))
+    grid = make_grid(PLAN, made_up(PLAN, product), ROWS)
     assert grid.aggregations == ["central-totals", "flooded-totals", "tree-sums", "local-sums"]
     assert grid.indices == ["kl-ucb", "ucb"]
     assert grid.scores == pytest.approx(np.array([[0.5, 2], [1, 4], [2, 8], [16, 64]]))
@@ -46,7 +48,7 @@ def test_a_pair_that_is_missing_somewhere_has_no_score() -> None:
         hole = (scenario, aggregation, index) == ("two-arms", "tree-sums", "ucb")
         return None if hole else product(scenario, aggregation, index)
 
-    grid = make_grid(PLAN, made_up(PLAN, holed))
+    grid = make_grid(PLAN, made_up(PLAN, holed), ROWS)
     at = grid.aggregations.index("tree-sums"), grid.indices.index("ucb")
     assert np.argwhere(np.isnan(grid.scores)).tolist() == [list(at)]
     assert math.isnan(grid.by_aggregation[at[0]])
@@ -56,7 +58,7 @@ def test_a_pair_that_is_missing_somewhere_has_no_score() -> None:
 
 
 def test_a_product_has_no_share_of_both() -> None:
-    grid = make_grid(PLAN, made_up(PLAN, product))
+    grid = make_grid(PLAN, made_up(PLAN, product), ROWS)
     effects = find_effects(grid, ~grid.central)
     assert effects is not None
     row, column = np.log2([1, 2, 16]).var(), np.log2([1, 4]).var()
@@ -81,19 +83,22 @@ def test_what_only_pairs_explain_is_the_share_of_both() -> None:
             return None
         return 2.0 if (aggregation == "tree-sums") == (index == "ucb") else 1.0
 
-    grid = make_grid(PLAN, made_up(PLAN, crossed))
+    grid = make_grid(PLAN, made_up(PLAN, crossed), ROWS)
     effects = find_effects(grid, ~grid.central)
     assert effects is not None
     assert effects.shares == pytest.approx((0.0, 0.0, 1.0))
+    assert grid.aggregations[-1] == "local-sums"  # shown, with dashes
+    assert math.isnan(grid.by_aggregation[-1])
+    assert grid.by_index == pytest.approx([math.sqrt(2.0)] * 2)
 
 
 @pytest.mark.parametrize("score", [1.0, 0.0])
 def test_nothing_matters_where_all_are_alike(score: float) -> None:
-    grid = make_grid(PLAN, made_up(PLAN, lambda *_: score))
+    grid = make_grid(PLAN, made_up(PLAN, lambda *_: score), ROWS)
     assert find_effects(grid, ~grid.central) is None
     assert grid.by_index.tolist() == [score] * 3
 
 
 def test_one_row_has_no_effects() -> None:
-    grid = make_grid(PLAN, made_up(PLAN, product))
+    grid = make_grid(PLAN, made_up(PLAN, product), ROWS)
     assert find_effects(grid, grid.central) is None

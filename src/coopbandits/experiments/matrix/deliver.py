@@ -22,14 +22,14 @@ import numpy as np
 
 from coopbandits.experiments.leaderboard import CSV_HEADER, csv_cells, csv_text, lead, meta
 from coopbandits.experiments.matrix.effects import Effects, find_effects
-from coopbandits.experiments.matrix.grid import Grid, make_grid
+from coopbandits.experiments.matrix.grid import Grid, make_grid, rows_played
 from coopbandits.experiments.matrix.plan import Matrix
 from coopbandits.experiments.scores import Score, score
 from coopbandits.experiments.suite import Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import MISSING, short
 from coopbandits.problems import make_problem
-from coopbandits.results.statistics import columns
+from coopbandits.results.statistics import columns, plural
 from coopbandits.results.storage import write_files
 from coopbandits.sim import Sweep
 
@@ -92,12 +92,13 @@ def deliver(plan: Matrix, done: Sweep, folder: Path) -> str:
 
 def split(plan: Matrix, scores: Sequence[Score]) -> Iterator[Part]:
     """Yield the scenarios of every kind that there are."""
+    shown = rows_played(plan, scores)
     for kind in KINDS:
         scenarios = [one for one in plan.scenarios if _kind(one) == kind]
         names = {scenario.name for scenario in scenarios}
         rows = [row for row in scores if row.scenario in names]
         if scenarios:
-            yield Part(kind, scenarios, rows, make_grid(plan, rows))
+            yield Part(kind, scenarios, rows, make_grid(plan, rows, shown))
 
 
 def _kind(scenario: Scenario) -> str:
@@ -141,7 +142,7 @@ def share_rows(part: Part) -> list[tuple[str, ...]]:
     for among, effects in part.effects.items():
         told = [MISSING] * 4
         if effects is not None:
-            told = [f"{share:.0%}" for share in effects.shares] + [f"×{effects.spread:.2f}"]
+            told = [f"{share * 100:.0f} %" for share in effects.shares] + [f"×{effects.spread:.2f}"]
         rows.append((among, *told))  # type: ignore[arg-type]  # four of them
     return list(rows)
 
@@ -175,7 +176,8 @@ def draw(part: Part) -> Figure:
         grid.indices,
         [grid.overall, *grid.by_aggregation],
         np.vstack([grid.by_index, grid.scores]),
-        title=f"{KINDS[part.kind][1]}: mean regret relative to {part.yardstick}",
+        title=f"{plural(len(part.scenarios), "scenario")} {KINDS[part.kind][1]}: "
+        f"mean regret relative to {part.yardstick}",
         top_is_overall=True,
     )
 
@@ -188,12 +190,12 @@ def _page(plan: Matrix, parts: Sequence[Part], figures: Sequence[Figure]) -> str
             if effects is not None:
                 caption = f"Effects among {among}: scores, times the average part's"
                 tables.append(Table(effect_rows(effects), caption, left=(0, 2)))
-        title = f"{len(part.scenarios)} {KINDS[part.kind][1]}"
+        title = f"{plural(len(part.scenarios), "scenario")} {KINDS[part.kind][1]}"
         sections.append(Section(title, figures=[(_lead(plan, part), figure)], tables=tables))
     for part in parts:
         for scenario in part.scenarios:
             rows = [row for row in part.scores if row.scenario == scenario.name]
-            table = Table(grid_rows(make_grid(plan, rows)))
+            table = Table(grid_rows(make_grid(plan, rows, part.grid.aggregations)))
             sections.append(Section(f"{scenario.name}: {scenario.probes}", tables=[table]))
     return html_page(
         title="Which part matters",

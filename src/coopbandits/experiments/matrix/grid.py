@@ -22,7 +22,7 @@ class Grid:
     Attributes
     ----------
     aggregations, indices : list of str
-        Spellings; those without any score are left out.
+        Spellings; indices without any score are left out.
     scores : array of shape (rows, columns)
         Geometric means over scenarios; NaN for a pair that was not played in all of them.
     central, talks : array of bool
@@ -42,17 +42,23 @@ class Grid:
 
     @property
     def by_index(self) -> Numbers:
-        """Geometric mean of every column; central rows do not count."""
-        return means(self.scores[~self.central], axis=0)
+        """Geometric mean of every column; central rows do not count, nor those without scores."""
+        return means(self.scores[self.counts], axis=0)
 
     @property
     def overall(self) -> float:
         """Geometric mean of all, without central rows."""
-        return float(means(self.scores[~self.central], axis=None))
+        return float(means(self.scores[self.counts], axis=None))
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Of every row, whether it is one that means are over."""
+        empty = np.isnan(self.scores).all(axis=1)
+        return np.asarray(~self.central & ~empty)
 
 
-def make_grid(plan: Matrix, scores: Sequence[Score]) -> Grid:
-    """Sum up the scores of some scenarios."""
+def make_grid(plan: Matrix, scores: Sequence[Score], rows: Sequence[str]) -> Grid:
+    """Sum up the scores of some scenarios; `rows` are the aggregations to show."""
     found: dict[tuple[str, str], list[Score]] = defaultdict(list)
     for row in scores:
         if row.policy in plan.pairs:
@@ -63,19 +69,23 @@ def make_grid(plan: Matrix, scores: Sequence[Score]) -> Grid:
         for pair, rows in found.items()
         if len(rows) == num_scenarios
     }
-    rows, columns = (list(dict.fromkeys(pair[part] for pair in played)) for part in (0, 1))
+    columns = [index for index in plan.indices if any(index == pair[1] for pair in played)]
     values = [[played.get((row, column), np.nan) for column in columns] for row in rows]
-    decentralised, talking = (
-        {pair[0] for pair, told in found.items() if any(getattr(row, key) for row in told)}
-        for key in ("decentralised", "values")
-    )
+    central = {pair[0] for pair, told in found.items() if not told[0].decentralised}
+    talking = {pair[0] for pair, told in found.items() if any(row.values for row in told)}
     return _in_order(
         Grid(
-            rows, columns, np.array(values).reshape(len(rows), len(columns)),
-            np.array([row not in decentralised for row in rows], dtype=bool),
+            list(rows), columns, np.array(values).reshape(len(rows), len(columns)),
+            np.array([row in central for row in rows], dtype=bool),
             np.array([row in talking for row in rows], dtype=bool),
         )
     )  # fmt: skip
+
+
+def rows_played(plan: Matrix, scores: Sequence[Score]) -> list[str]:
+    """Return the aggregations that were played at all."""
+    found = {plan.pairs[row.policy][0] for row in scores if row.policy in plan.pairs}
+    return [aggregation for aggregation in plan.aggregations if aggregation in found]
 
 
 def _in_order(grid: Grid) -> Grid:
