@@ -67,6 +67,11 @@ class Part(NamedTuple):
         return self.scenarios[0].yardstick
 
     @property
+    def title(self) -> str:
+        """How many scenarios of which kind."""
+        return f"{plural(len(self.scenarios), 'scenario')} {KINDS[self.kind][1]}"
+
+    @property
     def effects(self) -> dict[str, Effects | None]:
         """What matters, among which aggregations."""
         decentralised = ~self.grid.central
@@ -176,8 +181,7 @@ def draw(part: Part) -> Figure:
         grid.indices,
         [grid.overall, *grid.by_aggregation],
         np.vstack([grid.by_index, grid.scores]),
-        title=f"{plural(len(part.scenarios), "scenario")} {KINDS[part.kind][1]}: "
-        f"mean regret relative to {part.yardstick}",
+        title=f"{part.title}: mean regret relative to {part.yardstick}",
         top_is_overall=True,
     )
 
@@ -190,8 +194,7 @@ def _page(plan: Matrix, parts: Sequence[Part], figures: Sequence[Figure]) -> str
             if effects is not None:
                 caption = f"Effects among {among}: scores, times the average part's"
                 tables.append(Table(effect_rows(effects), caption, left=(0, 2)))
-        title = f"{plural(len(part.scenarios), "scenario")} {KINDS[part.kind][1]}"
-        sections.append(Section(title, figures=[(_lead(plan, part), figure)], tables=tables))
+        sections.append(Section(part.title, figures=[(_lead(plan, part), figure)], tables=tables))
     for part in parts:
         for scenario in part.scenarios:
             rows = [row for row in part.scores if row.scenario == scenario.name]
