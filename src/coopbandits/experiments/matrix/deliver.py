@@ -46,6 +46,9 @@ KINDS = {
 """Figure and words of every kind of scenario. An index that is for one family of rewards could not
 be compared in a mean over both."""
 
+ALL = "all"
+"""Among all aggregations; central totals are none."""
+
 NOTES = """\
 A score is the geometric mean over scenarios; overall is that of a row or column, without the row of
 central totals. A dash: not played, for want of a compiled kernel or since the rewards do not suit.
@@ -76,7 +79,7 @@ class Part(NamedTuple):
         """What matters, among which aggregations."""
         decentralised = ~self.grid.central
         return {
-            "all": find_effects(self.grid, decentralised),
+            ALL: find_effects(self.grid, decentralised),
             "those that send messages": find_effects(self.grid, decentralised & self.grid.talks),
         }
 
@@ -117,9 +120,8 @@ def as_text(plan: Matrix, parts: Sequence[Part]) -> str:
         head, *rows = grid_rows(part.grid)
         lines += [_lead(plan, part), "", *columns([*_two_lines(head), *rows], left=(0,)), ""]
         lines += [*columns(share_rows(part), left=(0,)), ""]
-        for effects in list(part.effects.values())[:1]:
-            if effects is not None:
-                lines += [*columns(effect_rows(effects), left=(0, 2)), ""]
+        if effects := part.effects[ALL]:
+            lines += [*columns(effect_rows(effects), left=(0, 2)), ""]
     return "\n".join(line.rstrip() for line in [*lines, NOTES])
 
 
@@ -143,13 +145,16 @@ def _two_lines(head: Sequence[str]) -> list[tuple[str, ...]]:
 
 def share_rows(part: Part) -> list[tuple[str, ...]]:
     """Return what the aggregation, the index and both together explain."""
-    rows = [("which part matters, among", "aggregation", "index", "both", "spread")]
+    rows: list[tuple[str, ...]] = [
+        ("which part matters, among", "aggregation", "index", "both", "spread")
+    ]
     for among, effects in part.effects.items():
-        told = [MISSING] * 4
-        if effects is not None:
-            told = [f"{share * 100:.0f} %" for share in effects.shares] + [f"×{effects.spread:.2f}"]
-        rows.append((among, *told))  # type: ignore[arg-type]  # four of them
-    return list(rows)
+        if effects is None:
+            rows.append((among, *[MISSING] * 4))
+        else:
+            shares = [f"{share * 100:.0f} %" for share in effects.shares]
+            rows.append((among, *shares, f"×{effects.spread:.2f}"))
+    return rows
 
 
 def effect_rows(effects: Effects) -> list[tuple[str, ...]]:
