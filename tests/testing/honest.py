@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coopbandits.core import (
+    UCB,
     Agent,
-    Aggregation,
     CooperativeAgent,
     Estimate,
     LocalView,
+    Machine,
     Policy,
     Vector,
 )
-from coopbandits.core.index import ucb_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Pool(Aggregation):
+class Pool(Machine):
     """Own totals, and the sum of the neighbours' as of last round."""
 
     fields = ("own", "heard")
@@ -48,10 +47,10 @@ class Pool(Aggregation):
 class Honest(CooperativeAgent):
     """Keeps the contract."""
 
-    aggregation: Pool
+    machine: Pool
 
     def __init__(self, view: LocalView) -> None:
-        super().__init__(view, Pool(view), partial(ucb_index, scale=4.0), "test")
+        super().__init__(view, Pool(view), UCB(), "test")
 
 
 class Using(Policy):
