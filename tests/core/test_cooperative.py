@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,18 @@ import pytest
 
 from coopbandits.core import (
     DDUCB,
+    MPUCB,
     CooperativeAgent,
     Estimate,
+    FloodTS,
+    GossipTS,
     IndependentUCB,
     Index,
     InputError,
     Machine,
     Policy,
+    TreeTS,
+    UCBNetwork,
     Vector,
 )
 
@@ -30,10 +37,20 @@ from .fleet import (
     one_view,
     rewards_tape,
     staged,
+    through_json,
 )
 from .variants import VARIANTS
 
 ALL_POLICIES: dict[str, Policy] = {**VARIANTS, "independent": IndependentUCB()}
+OBSERVERS: dict[str, Policy] = {
+    "default": DDUCB(),
+    "independent": IndependentUCB(),
+    "neighbours": UCBNetwork(),
+    "pulls": MPUCB(2),
+    "gossip": GossipTS(sigma="estimate"),
+    "tree": TreeTS(sigma="estimate"),
+    "flood": FloodTS(sigma="estimate"),
+}
 
 
 @pytest.mark.parametrize("allowed", [[], [9], [-1]])
@@ -91,7 +108,7 @@ def test_observations_close_open_pulls_and_need_no_choice() -> None:
     assert staged(agent).fresh.tolist() == [2.0, 0.0, 1.0, 2.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["default", "independent"])
+@pytest.mark.parametrize("name", OBSERVERS)
 @pytest.mark.parametrize(
     ("arm", "reward", "sentence"),
     [
@@ -100,14 +117,55 @@ def test_observations_close_open_pulls_and_need_no_choice() -> None:
         (0, math.nan, r"reward nan is not finite"),
         (0, math.inf, r"reward inf is not finite"),
         (1, -math.inf, r"reward -inf is not finite"),
+        (1.0, 1.0, r"^arm is 1.0; it must be a whole number$"),
+        (True, 1.0, r"^arm is True; it must be a whole number$"),
+        (np.bool_(False), 1.0, r"arm is np.False_; it must be a whole number"),
+        (np.float64(1.0), 1.0, r"arm is np.float64\(1.0\); it must be a whole number"),
+        ("a", 1.0, r"^arm is 'a'; it must be a whole number$"),
+        (None, 1.0, r"^arm is None; it must be a whole number$"),
+        ([0], 1.0, r"^arm is \[0\]; it must be a whole number$"),
+        (2**70, 1.0, r"arm 1180591620717411303424 does not exist"),
+        (0, None, r"^reward is None; rewards are finite numbers$"),
+        (0, "x", r"^reward is 'x'; rewards are finite numbers$"),
+        (0, "1.0", r"^reward is '1.0'; rewards are finite numbers$"),
+        (0, 1j, r"^reward is 1j; rewards are finite numbers$"),
+        (0, np.array([1.0]), r"^reward is array\(\[1.\]\); rewards are finite numbers$"),
+        (0, 10**400, r"^reward inf is not finite; rewards are finite numbers$"),
     ],
 )
-def test_bad_observations_change_nothing(name: str, arm: int, reward: float, sentence: str) -> None:
-    agent = make_agent(ALL_POLICIES[name], one_view())
+def test_bad_observations_change_nothing(name: str, arm: Any, reward: Any, sentence: str) -> None:
+    agent = make_agent(OBSERVERS[name], one_view())
     agent.choose(0)
     before = agent.export_state()
     with pytest.raises(InputError, match=sentence):
         agent.observe(arm, reward)
+    assert agent.export_state() == before
+
+
+@pytest.mark.parametrize("name", OBSERVERS)
+@pytest.mark.parametrize("arm", [1, np.int64(1), np.uint8(1), np.int32(1)])
+@pytest.mark.parametrize(
+    "reward", [1.0, 1, True, np.bool_(True), np.float32(1.0), np.int8(1), Fraction(1)]
+)
+def test_numbers_of_any_kind_are_the_same_observation(name: str, arm: Any, reward: Any) -> None:
+    agent, plain = (make_agent(OBSERVERS[name], one_view()) for _ in range(2))
+    for each in (agent, plain):
+        each.choose(0)
+    agent.observe(arm, reward)
+    plain.observe(1, 1.0)
+    assert through_json(agent.export_state()) == plain.export_state()
+
+
+@pytest.mark.parametrize("reward", [1e200, -1e160])
+@pytest.mark.parametrize("policy", [GossipTS(), TreeTS(), FloodTS()], ids=lambda p: p.name)
+def test_a_reward_that_cannot_be_squared_changes_nothing(policy: Any, reward: float) -> None:
+    agent = make_agent(policy, one_view())
+    agent.observe(0, reward)  # no squares here
+    agent = make_agent(replace(policy, sigma="estimate"), one_view())
+    agent.choose(0)
+    before = agent.export_state()
+    with pytest.raises(InputError, match=r"is too large for sums of squares; scale rewards"):
+        agent.observe(0, reward)
     assert agent.export_state() == before
 
 
