@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
-from coopbandits.core import UCL, BayesUCB, Estimate
+from coopbandits.core import UCL, BayesUCB, Estimate, InputError
 from coopbandits.core.choice import index_values
 from coopbandits.core.index.quantile import normal_upper, upper_quantile
 
@@ -116,3 +116,28 @@ def test_leaf() -> None:
     assert normal_upper(6.0, 3.0, 1.0, 2.0, 1.0, 4.0) == 2.0 + 2.0
     assert normal_upper(6.0, 0.75, 1.0, 2.0, 0.5, 4.0) == 6.5 + 2.0
     assert normal_upper(0.0, 0.0, 0.0, 0.0, 1.0, 4.0) == math.inf
+
+
+@pytest.mark.parametrize("rounds", [1.0, 20.0, 1e6])
+@pytest.mark.parametrize("anticipation", [1.0, 2.5])
+def test_bayes_ucb_of_bernoulli_rewards(rounds: float, anticipation: float) -> None:
+    """The quantile of Beta(1 + c s, 1 + c(n − s)) at 1 − 1/(t + 1)."""
+    s, n = np.array([60.0, 2.5, 0.0, 20.0]), np.array([80.0, 20.0, 0.0, 20.0])
+    estimate = Estimate(s, n, 5.0 * rounds, 5.0, anticipation)
+    a, b = 1 + anticipation * s, 1 + anticipation * (n - s)
+    expected = beta.isf(1 / (1 + rounds), a, b)
+    np.testing.assert_allclose(values_of(BayesUCB("bernoulli"), estimate), expected, rtol=1e-10)
+
+
+def test_bayes_ucb_takes_what_rounding_leaves() -> None:
+    spoiled = Estimate(
+        np.array([-1e-15, 5.0 + 1e-13, 1e-16]), np.array([5.0, 5.0, -1e-16]), 10.0, 1.0
+    )
+    clean = Estimate(np.array([0.0, 5.0, 0.0]), np.array([5.0, 5.0, 0.0]), 10.0, 1.0)
+    for index in (BayesUCB(), BayesUCB("bernoulli")):
+        np.testing.assert_allclose(values_of(index, spoiled), values_of(index, clean), rtol=1e-12)
+
+
+def test_families_of_bayes_ucb() -> None:
+    with pytest.raises(InputError, match=r"unknown family of rewards 'gausian'.*'gaussian'"):
+        BayesUCB("gausian")
