@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from coopbandits.core import Estimate, InputError
-from coopbandits.core.choice import best_arm, with_open_pulls
+from coopbandits.core import Estimate, Index, InputError
+from coopbandits.core.choice import best_arm, choose_arm, index_values, with_open_pulls
 
 
 def best(*values: float) -> int:
@@ -92,3 +93,71 @@ def test_open_pulls_leave_the_scatter_of_rewards_as_it_is() -> None:
 def test_no_open_pulls_change_nothing() -> None:
     estimate = Estimate(np.ones(2), np.ones(2), 2.0, 1.0)
     assert with_open_pulls(estimate, np.zeros(2, dtype=np.int64)) is estimate
+
+
+# An index evaluated.
+
+
+class Twist(Index):
+    """Arm k is worth scratch − k; `pick` takes the arm that the word says."""
+
+    name: ClassVar[str] = "twist"
+
+    def scratch_size(self, num_arms: int) -> int:
+        return num_arms + 1
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        assert isinstance(estimate.sums, list)
+        assert isinstance(estimate.counts, list)
+        scratch[-1] = estimate.time * numbers[0]
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(scratch[-1] - arm)
+
+
+class Picking(Twist):
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> Any:
+        return word
+
+
+ESTIMATE = Estimate(np.array([6.0, 2.0, 1.0]), np.array([3.0, 2.0, 1.0]), 5.0, 1.0)
+
+
+def test_an_index_sees_lists_and_a_scratch_of_its_size() -> None:
+    values, read, scratch = index_values(Twist(), (2.0,), ESTIMATE, 0)
+    assert values == [10.0, 9.0, 8.0]
+    assert (read.sums, read.counts) == ([6.0, 2.0, 1.0], [3.0, 2.0, 1.0])
+    assert scratch == [0.0, 0.0, 0.0, 10.0]
+
+
+def test_choices() -> None:
+    assert choose_arm(Twist(), (2.0,), ESTIMATE, 1) == 0
+    assert choose_arm(Twist(), (2.0,), ESTIMATE, 1, [2, 1]) == 1
+    assert choose_arm(Picking(), (2.0,), ESTIMATE, 2) == 2
+    assert choose_arm(Picking(), (2.0,), ESTIMATE, 2, [2, 0]) == 2
+
+
+@pytest.mark.parametrize("allowed", [[], [-1, 0], [0, 4]])
+def test_a_pick_is_checked_like_the_largest(allowed: list[int]) -> None:
+    with pytest.raises(InputError, match=r"no arm is allowed|allowed arms .* must lie in 0 to 2"):
+        choose_arm(Picking(), (2.0,), ESTIMATE, 0, allowed)
+
+
+@pytest.mark.parametrize(("word", "allowed"), [(3, None), (-1, None), (1, [0, 2])])
+def test_a_pick_that_is_no_playable_arm_is_refused(word: int, allowed: list[int] | None) -> None:
+    with pytest.raises(InputError, match=rf"^index .*Picking picked arm {word}; repair its pick$"):
+        choose_arm(Picking(), (2.0,), ESTIMATE, word, allowed)
+
+
+def test_who_is_not_random_gets_the_word_zero() -> None:
+    class Steady(Picking):
+        random: ClassVar[bool] = False
+
+    assert choose_arm(Steady(), (2.0,), ESTIMATE, 2) == 0
+
+
+def test_a_largest_index_of_minus_infinity_is_still_an_allowed_arm() -> None:
+    assert best_arm([-math.inf, -math.inf, 1.0], [1]) == 1
