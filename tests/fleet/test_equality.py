@@ -23,7 +23,14 @@ from coopbandits.sim import simulate
 from coopbandits.sim.record import Task
 from coopbandits.sim.reference import Agents
 from coopbandits.sim.setup import Setup
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, birth_words, tape_words, variates
+from coopbandits.sim.tapes import (
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    identity_words,
+    tape_words,
+    variates,
+)
 
 from .world import START, name, number
 
@@ -52,7 +59,7 @@ def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[N
         lambda_bound=network.lambda2 if "lambda_bound" in needs else None,
     )  # fmt: skip
     wires, nodes = MemoryNetwork(), []
-    for i, identity_word in enumerate(birth_words(SEED, 0, network.num_agents)):
+    for i, identity_word in enumerate(identity_words(SEED, 0, network.num_agents)):
         others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
         config = NodeConfig(cluster, name(i), Path("unused"), others)
         replica = open_replica(config, MemoryDisk(), 0.0, identity_word, number)

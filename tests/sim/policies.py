@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from coopbandits.core import Agent, LocalView, Policy, Vector
-from coopbandits.core.agent import State
+from coopbandits.core.contract import State
 from coopbandits.core.registry import register_policy
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
-from coopbandits.sim.cpu import central, consensus, flooding, local
+from coopbandits.sim.cpu import central, consensus, flooding, staged
 
 pytestmark = pytest.mark.plays
 
@@ -69,7 +70,7 @@ def test_few_runs_at_once_where_memory_is_short(
 def test_spans_of_independent_agents(monkeypatch: pytest.MonkeyPatch, rounds: int) -> None:
     call: dict[str, Any] = {"policies": IndependentUCB(), "horizon": 300, "rounds": 5}
     expected = play(**call)
-    monkeypatch.setattr(local, "SPAN_PULLS", rounds * 4 * 70)
+    monkeypatch.setattr(staged, "SPAN_PULLS", rounds * 4 * 70)
     found = play(**call)
     assert found.drop_vars("realized_regret").identical(expected.drop_vars("realized_regret"))
     np.testing.assert_allclose(found["realized_regret"], expected["realized_regret"], rtol=1e-9)
@@ -91,7 +92,7 @@ def test_spans_of_the_field(monkeypatch: pytest.MonkeyPatch, rounds: int, runs: 
 
 def test_spans_do_not_depend_on_the_number_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last bit of every reward sum included."""
-    monkeypatch.setattr(local, "SPAN_PULLS", 100 * 70)
+    monkeypatch.setattr(staged, "SPAN_PULLS", 100 * 70)
     call: dict[str, Any] = {"policies": IndependentUCB(), "horizon": 500, "rounds": 5}
     assert play(runs=1, **call).identical(play(runs=4, **call).isel(run=slice(1)))
 

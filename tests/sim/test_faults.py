@@ -28,7 +28,6 @@ from coopbandits import (
 from coopbandits.core import LocalView
 from coopbandits.core.registry import EXAMPLES, AnyPolicy
 from coopbandits.network.faults import DOWN, LOST, directed_links
-from coopbandits.sim import cpu
 
 from .policies import Fixed, FixedAgent, Recording
 
@@ -216,8 +215,7 @@ def test_runs_policies_and_horizons_change_nothing() -> None:
 def test_without_a_kernel_for_faults_the_reference_engine_plays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert cpu.supports(UCBNetwork())
-    assert not cpu.supports(UCBNetwork(), parse_faults("loss=0.3"))
+    assert play("none", policies=UCBNetwork(), engine="auto").meta["engines"] == ["cpu"]
     result = play("loss=0.3", policies=UCBNetwork(), engine="auto")
     note = " ".join(capsys.readouterr().err.split())
     assert "note: ucb-network has no compiled kernel for faults loss=0.3, so the slower" in note

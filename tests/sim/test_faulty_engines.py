@@ -9,18 +9,18 @@ import numba
 import numpy as np
 import pytest
 
-from coopbandits import BernoulliBandit, GaussianBandit, Network, Result, parse_faults, simulate
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits import BernoulliBandit, GaussianBandit, Network, Result, simulate
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.problems import Problem
-from coopbandits.sim import cpu
 from coopbandits.sim.cpu import consensus, flood, weather
 
-from .test_engines import NETWORKS, PROBLEMS, ROBUST
+from .test_engines import NETWORKS, PROBLEMS, ROBUST, is_compiled
 
 pytestmark = pytest.mark.plays
 
 FIELD = [
-    *(text for text in EXAMPLES if cpu.supports(parse_policy(text), parse_faults("loss=0.3"))),
+    *(text for text in EXAMPLES if is_compiled(text, "loss=0.3")),
     "dec-ts:family=bernoulli",
     "independent-ts:family=bernoulli",
     "flood-ts:sigma=estimate",
@@ -143,4 +143,4 @@ def test_a_run_that_does_not_fit_at_all(
 
 def test_what_is_late_is_for_the_reference_engine() -> None:
     for text in FIELD:
-        assert not cpu.supports(parse_policy(text), parse_faults("delay=2,loss=0.1")), text
+        assert not is_compiled(text, "delay=2,loss=0.1"), text

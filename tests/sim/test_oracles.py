@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, GaussianBandit, Network, simulate
-from coopbandits.core.registry import AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import parse_policy
 
 pytestmark = pytest.mark.plays
 

@@ -9,8 +9,9 @@ import pytest
 
 from coopbandits import DDUCB, GaussianBandit, Network
 from coopbandits.core import CentralUCB, CoopUCB, TreeTS
-from coopbandits.core.central import Controller
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.aggregate import Controller
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import Setup
@@ -18,7 +19,7 @@ from coopbandits.sim.tapes import (
     DECISIONS,
     REWARDS,
     agent_keys,
-    birth_words,
+    identity_words,
     tape_words,
     variates,
 )
@@ -64,7 +65,7 @@ def test_agents_are_told_the_random_word_of_their_run() -> None:
     policy = TreeTS()
     for run in (0, 3):
         agents = reference.Agents(task(policy), policy, run).agents
-        assert [agent.view.random_word for agent in agents] == birth_words(9, run, 5)
+        assert [agent.view.random_word for agent in agents] == identity_words(9, run, 5)
 
 
 def test_agents_are_told_their_own_global_knowledge() -> None:

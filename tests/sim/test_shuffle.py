@@ -19,7 +19,8 @@ from coopbandits import (
     Result,
     simulate,
 )
-from coopbandits.core.registry import EXAMPLES, AnyPolicy, parse_policy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
 from coopbandits.sim.tapes import arm_order
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from coopbandits.core.draws import Words, normals, uniforms, words
 from coopbandits.sim.tapes import (
-    BIRTH,
     DECISIONS,
+    IDENTITY,
     REWARDS,
     agent_keys,
     arm_order,
-    birth_words,
+    identity_words,
     tape_words,
     variates,
 )
@@ -106,10 +106,10 @@ def test_an_order_depends_on_seed_and_run_alone() -> None:
 
 
 def test_every_agent_is_born_with_a_word_of_its_own() -> None:
-    assert birth_words(1, 2, 5) == birth_words(1, 2, 9)[:5]
-    everybody = [birth_words(seed, run, 50) for seed in (1, 2) for run in (2, 3)]
+    assert identity_words(1, 2, 5) == identity_words(1, 2, 9)[:5]
+    everybody = [identity_words(seed, run, 50) for seed in (1, 2) for run in (2, 3)]
     assert len(set().union(*everybody)) == 200
-    assert BIRTH not in (REWARDS, DECISIONS)
+    assert IDENTITY not in (REWARDS, DECISIONS)
     assert all(0 < word < 2**64 for word in everybody[0])
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.core.errors import InputError
-from coopbandits.network.faults import Loss
 from coopbandits.problems import reward_from_variate
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from coopbandits.core.contract import Vector
 from coopbandits.core.checks import require_number, require_positive
+from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, uniforms
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import Registry, concrete

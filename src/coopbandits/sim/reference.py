@@ -20,7 +20,7 @@ from coopbandits.sim.tapes import (
     DECISIONS,
     REWARDS,
     agent_keys,
-    birth_words,
+    identity_words,
     tape_words,
     variates,
 )
@@ -142,7 +142,7 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
     known = global_knowledge(network, policy.needs)
     words = [0] * network.num_agents
     if "random_word" in policy.needs:
-        words = birth_words(task.seed, run, network.num_agents)
+        words = identity_words(task.seed, run, network.num_agents)
     return [
         replace(
             network.local_view(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import Policy
-from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.policy import AnyPolicy, Policy
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT, Loss
 from coopbandits.problems import Problem

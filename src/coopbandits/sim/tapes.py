@@ -18,7 +18,7 @@ from coopbandits.core.draws import Words, normals, stream_key, uniforms, words, 
 REWARDS = 0
 DECISIONS = 1
 ARM_ORDER = 2
-BIRTH = 4
+IDENTITY = 4
 
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
@@ -31,9 +31,9 @@ def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:
     return np.argsort(agent_keys(seed, ARM_ORDER, run, num_arms))  # keys are never equal
 
 
-def birth_words(seed: int, run: int, num_agents: int) -> list[int]:
-    """Return the word that every agent is given when it is made."""
-    words_of_agents: list[int] = agent_keys(seed, BIRTH, run, num_agents).tolist()
+def identity_words(seed: int, run: int, num_agents: int) -> list[int]:
+    """Return the random word that every agent is given when it is made."""
+    words_of_agents: list[int] = agent_keys(seed, IDENTITY, run, num_agents).tolist()
     return words_of_agents
 
 

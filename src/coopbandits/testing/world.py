@@ -17,7 +17,7 @@ import numpy as np
 from coopbandits.core.draws import normals, words
 from coopbandits.network import Network
 from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.tapes import birth_words
+from coopbandits.sim.tapes import identity_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +157,7 @@ def local_views(
     ]
     if "random_word" not in needs:
         return views
-    words_at_birth = birth_words(seed, 0, len(views))
+    words_at_birth = identity_words(seed, 0, len(views))
     return [replace(view, random_word=words_at_birth[view.agent_id]) for view in views]
 
 

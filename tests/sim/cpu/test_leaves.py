@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits import BernoulliBandit, BetaBandit, GaussianBandit, LoggedBandit, Problem
-from coopbandits.core import agent, draws
-from coopbandits.core.index import ucb
+from coopbandits.core import choice, draws
 from coopbandits.problems.rewards import reward_from_variate
 from coopbandits.sim.cpu import leaves
 from coopbandits.sim.tapes import tape_words
@@ -72,7 +71,7 @@ def test_words(first: int) -> None:
 @given(st.lists(VALUES, min_size=1, max_size=20))
 def test_best_arm(values: list[float]) -> None:
     array = np.array(values)
-    assert leaves.best_arm(array) == agent.best_arm(array)
+    assert leaves.best_arm(array) == choice.best_arm(array)
 
 
 @pytest.mark.parametrize(
@@ -91,16 +90,7 @@ def test_best_arm(values: list[float]) -> None:
     ],
 )
 def test_best_arm_by_hand(values: list[float], arm: int) -> None:
-    assert leaves.best_arm(np.array(values)) == arm == agent.best_arm(np.array(values))
-
-
-@settings(deadline=None)
-@given(
-    st.floats(-1e6, 1e6), st.floats(-1.0, 1e6), st.sampled_from([1e-12, 1e-10]), st.floats(0, 1e3)
-)
-def test_ucb(total: float, count: float, least: float, exploration: float) -> None:
-    expected = ucb(total, count, least, exploration)
-    assert bits(leaves.ucb(total, count, least, exploration)) == bits(expected)
+    assert leaves.best_arm(np.array(values)) == arm == choice.best_arm(np.array(values))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopbandits.core.contract import Vector
 from coopbandits.core.aggregate.exchange import all_finite
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.frames import (
     BeatFrame,

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coopbandits.core.aggregate import Aggregation
-from coopbandits.core.contract import Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER, FloodedTotals
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.tree_sums import TreeSums
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 
 SLACK = 60.0

@@ -17,6 +17,7 @@ from coopbandits.core.aggregate import (
     NeighborhoodSums,
     PullMixing,
     RunningConsensus,
+    RunningSums,
     StagedMixing,
     TreeSums,
 )
@@ -29,6 +30,7 @@ from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.running_sums import play_running_sums
 from coopbandits.sim.cpu.staged import play_local_ucb, play_staged, play_staged_ucb
 from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
@@ -44,6 +46,7 @@ KERNELS: dict[type, Kernel] = {
     StagedMixing: play_staged,
     RunningConsensus: play_consensus,
     PullMixing: play_gossip,
+    RunningSums: play_running_sums,
     TreeSums: play_tree,
     FloodedTotals: flood.play_flood,
     NeighborhoodSums: play_neighborhood,

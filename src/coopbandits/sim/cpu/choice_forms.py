@@ -9,8 +9,6 @@ The digest has no effect. But numba files what it compiles under the values that
 over, and so under the digest of the index.
 """
 
-# ruff: noqa: ANN001  arguments are pointers and numbers whose types the signature gives
-
 from __future__ import annotations
 
 import math

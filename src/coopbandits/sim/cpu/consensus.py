@@ -18,7 +18,8 @@ from coopbandits.network import Network
 from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, count_messages, link_table
 from coopbandits.sim.cpu.world import span
@@ -157,7 +158,7 @@ def _play(
             done, numbers, rule.numbers_stride, memory, scratch, lasts, start, end, rule.num_arms,
             rule.squares,
         )  # fmt: skip
-        _pull(
+        pull_rows(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
             acts[r : r + 1], world.block, rule.squares,
@@ -181,32 +182,3 @@ def _average_faulty(
         for k in range(num_arms):
             pulls += other[agent, num_arms + k]
         contexts[agent, TIME] = max(least_time, pulls * num_agents)
-
-
-@njit
-def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
-    slot: int, done: int, start: int, end: int,
-) -> None:  # fmt: skip
-    """Let some agents pull the arms they chose, and add the pulls to their averages."""
-    num_arms, at_slot = np.uintp(table.shape[0]), np.uintp(slot)  # unsigned as in `averaging`
-    for first in range(start, end, block):
-        at, paid = np.uintp(first // block), 0.0
-        for agent in range(np.uintp(first), np.uintp(min(first + block, end))):
-            if acts.shape[0] > 0 and acts[0, agent] == 0:
-                continue
-            arm = np.uintp(lasts[agent])
-            z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
-            u = reward_from_variate(kind, table, arm, z)
-            own[agent, arm] += u
-            own[agent, num_arms + arm] += 1.0
-            if squares >= 0:
-                own[agent, np.uintp(squares)] += u * u
-            counts[at, at_slot, arm] += 1
-            paid += u
-            if fresh.shape[0] > 0:
-                fresh[agent, num_arms + arm] += 1.0
-            if arms.shape[1] > 0:
-                arms[agent, done] = arm
-        rewards[at, at_slot] += paid

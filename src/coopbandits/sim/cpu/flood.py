@@ -16,8 +16,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Vector
 from coopbandits.core.aggregate.flooded_totals import HEADER
+from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit, prange
+from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
 from coopbandits.core.aggregate.pull_mixing import RECENT
@@ -13,12 +14,13 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.tapes import birth_words
+from coopbandits.sim.tapes import identity_words
 
 SPAN_PULLS = 500_000
 """Pulls of one run played between two reports of progress."""
@@ -29,12 +31,7 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
     forecast, (rule, numbers) = Forecast(task, runs), state.rule()
     mixed = np.zeros(state.shape)
-    born = np.array(
-        [
-            [exponentials(word) for word in birth_words(task.seed, run, task.network.num_agents)]
-            for run in runs
-        ]
-    )
+    born = first_minima(task, runs)
     ages, told = np.zeros((2, len(runs), links.senders.size))
     moved, minima, spare = mixed.copy(), born.copy(), born.copy()
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
@@ -48,6 +45,12 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
+
+
+def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
+    """Return the exponentials of every agent, by which agents are counted."""
+    words = [identity_words(task.seed, run, task.network.num_agents) for run in runs]
+    return np.array([[exponentials(word) for word in row] for row in words])
 
 
 @njit(cache=True, parallel=True)
@@ -85,10 +88,10 @@ def _play_run(
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, mixed.shape[0], rule.num_arms,
             rule.squares,
         )  # fmt: skip
-        _pull(
+        pull_rows(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, mixed, lasts,
-            acts[r : r + 1], rule.squares, world.block, slot, done,
+            acts[r : r + 1], world.block, rule.squares, slot, done, 0, mixed.shape[0],
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,
@@ -121,34 +124,6 @@ def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> N
             pulls += mixed[agent, num_arms + k]
         contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
         contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, num_agents * pulls), 1.0
-
-
-@njit
-def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, mixed: Any, lasts: Any, acts: Any, squares: int,
-    block: int, slot: int, done: int,
-) -> None:  # fmt: skip
-    """Let all who act pull."""
-    num_arms = table.shape[0]
-    for agent in range(mixed.shape[0]):
-        if acts.shape[0] > 0 and acts[0, agent] == 0:
-            if arms.shape[1] > 0:
-                arms[agent, done] = -1
-            continue
-        arm = lasts[agent]
-        u = reward_from_variate(
-            kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
-        )
-        mixed[agent, arm] += u
-        mixed[agent, num_arms + arm] += 1.0
-        if squares >= 0:
-            mixed[agent, squares] += u * u
-        fresh[agent, num_arms + arm] += 1.0
-        counts[agent // block, slot, arm] += 1
-        rewards[agent // block, slot] += u
-        if arms.shape[1] > 0:
-            arms[agent, done] = arm
 
 
 @njit

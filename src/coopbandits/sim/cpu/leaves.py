@@ -16,7 +16,6 @@ from numba import njit
 
 from coopbandits.core import draws
 from coopbandits.core.contract import Vector
-from coopbandits.core.index import ucb as ucb_source
 from coopbandits.problems import rewards
 
 reward_from_variate = njit(inline="always")(rewards.reward_from_variate)

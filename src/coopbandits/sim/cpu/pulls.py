@@ -19,7 +19,6 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
-    best_arm,
     normal,
     reward_from_variate,
     table_of,
@@ -431,3 +430,32 @@ def _settle(
     settled[num_arms + arm] += weight
     if squares >= 0:
         settled[squares] += weight * reward * reward
+
+
+@njit
+def pull_rows(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
+    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
+    slot: int, done: int, start: int, end: int,
+) -> None:  # fmt: skip
+    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows."""
+    num_arms, at_slot = np.uintp(table.shape[0]), np.uintp(slot)  # unsigned as in `averaging`
+    for first in range(start, end, block):
+        at, paid = np.uintp(first // block), 0.0
+        for agent in range(np.uintp(first), np.uintp(min(first + block, end))):
+            if acts.shape[0] > 0 and acts[0, agent] == 0:
+                continue
+            arm = np.uintp(lasts[agent])
+            z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
+            u = reward_from_variate(kind, table, arm, z)
+            own[agent, arm] += u
+            own[agent, num_arms + arm] += 1.0
+            if squares >= 0:
+                own[agent, np.uintp(squares)] += u * u
+            counts[at, at_slot, arm] += 1
+            paid += u
+            if fresh.shape[0] > 0:
+                fresh[agent, num_arms + arm] += 1.0
+            if arms.shape[1] > 0:
+                arms[agent, done] = arm
+        rewards[at, at_slot] += paid

@@ -9,18 +9,19 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
+from coopbandits.core.aggregate.extrema import EXPONENTIALS
 from coopbandits.core.aggregate.tree_sums import BOND, CHILD, DEAF, FAR, HEARS, STEADY, tag_of
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.tapes import birth_words
+from coopbandits.sim.tapes import identity_words
 
 SPAN_PULLS = 500_000
 """Pulls of one run played between two reports of progress."""
@@ -68,9 +69,9 @@ class Tree(NamedTuple):
 
 def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
     """Return the state before the first round."""
-    words = [birth_words(task.seed, run, task.network.num_agents) for run in runs]
+    words = [identity_words(task.seed, run, task.network.num_agents) for run in runs]
     shape = (len(runs), task.network.num_agents)
-    born = np.array([[exponentials(word) for word in row] for row in words])
+    born = first_minima(task, runs)
     tag = np.array([[tag_of(word) for word in row] for row in words])
     own = np.zeros((*shape, width))
     own[..., -2] = 1.0

@@ -1,0 +1,224 @@
+"""Running sums: every agent hands on shares of its mass in cumulative sums, so that none is lost."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from coopbandits.core.aggregate.extrema import EXPONENTIALS
+from coopbandits.core.aggregate.running_sums import LEAST_WEIGHT, PATIENCE
+from coopbandits.core.policy import Parts
+from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
+from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.gossip import first_minima
+from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.pulls import pull_rows
+from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.weather import Forecast, link_table
+from coopbandits.sim.cpu.world import span
+from coopbandits.sim.record import Record, Task, Tick
+
+SPAN_PULLS = 500_000
+"""Pulls of one run played between two reports of progress."""
+
+
+class Mass(NamedTuple):
+    """State of all agents (run, agent, …) and of all directed links (run, link, …).
+
+    `held` ends in the weight z. `sent` is what a link's sender has ever handed on over it, `heard`
+    what its receiver has ever got; ages, gaps and told sums are the receiver's.
+    """
+
+    held: NDArray[np.float64]
+    share: NDArray[np.float64]
+    sent: NDArray[np.float64]
+    heard: NDArray[np.float64]
+    ages: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    told: NDArray[np.float64]
+    born: NDArray[np.float64]
+    minima: NDArray[np.float64]
+    spare: NDArray[np.float64]
+
+
+def make_mass(task: Task, runs: range, links: int, size: int) -> Mass:
+    """Return the state before the first round."""
+    held = np.zeros((len(runs), task.network.num_agents, size + 1))
+    held[:, :, -1] = 1.0
+    born, places = first_minima(task, runs), (len(runs), links)
+    return Mass(
+        held=held, share=held.copy(), sent=np.zeros((*places, size + 1)),
+        heard=np.zeros((*places, size + 1)), ages=np.zeros(places), gaps=np.ones(places),
+        told=np.zeros(places), born=born, minima=born.copy(), spare=born.copy(),
+    )  # fmt: skip
+
+
+def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on running sums."""
+    state, links = Runs(parts, task, runs, tick), link_table(task.network)
+    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    mass = make_mass(task, runs, links.senders.size, state.shape[2])
+    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
+    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    while (done := state.done) < task.horizon:
+        rounds = min(most, task.horizon - done)
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, mass, counts,
+            forecast.read(rounds), links, rule, numbers, state.memory,
+        )  # fmt: skip
+        state.played(rounds)
+    return state.finish(counts)
+
+
+@njit(cache=True, parallel=True)
+def play_runs(
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    rule: Any, numbers: Any, memory: Any,
+) -> None:  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(mass.held.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], mass, counts[run], weather, links, rule, numbers,
+            memory[run], run,
+        )  # fmt: skip
+
+
+@njit
+def _play_run(
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    rule: Any, numbers: Any, memory: Any, run: int,
+) -> None:  # fmt: skip
+    held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
+    ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
+    born, minima, spare = mass.born[run], mass.minima[run], mass.spare[run]
+    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    size, sums = held.shape[0], np.empty(held.shape[0])
+    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
+    contexts, lasts = np.ones((size, CONTEXT)), np.zeros(size, np.int64)
+    for r in range(span.rounds):
+        done = span.first + r
+        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        if renewed.shape[0] > 0:
+            _renew(
+                renewed[r], links.indptr, links.reverse, held, sent, heard, ages, gaps, told, born,
+                minima, spare, done,
+            )  # fmt: skip
+        _look(held, minima, sums, contexts, rule.num_arms)
+        choose(
+            rule.address, held, held.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
+            numbers, rule.numbers_stride, memory, scratch, lasts, 0, size, rule.num_arms,
+            rule.squares,
+        )  # fmt: skip
+        pull_rows(
+            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
+            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, held, lasts,
+            acts[r : r + 1], world.block, rule.squares, slot, done, 0, size,
+        )  # fmt: skip
+        _hand_on(links.indptr, links.reverse, held, share, sent, ages, gaps)
+        _take(
+            links.indptr, links.senders, links.reverse, fate[r : r + 1], held, share, sent, heard,
+            ages, gaps, told, minima, spare, sums, counts[slot],
+        )  # fmt: skip
+
+
+@njit
+def _renew(
+    renewed: Any, indptr: Any, reverse: Any, held: Any, sent: Any, heard: Any, ages: Any, gaps: Any,
+    told: Any, born: Any, minima: Any, spare: Any, done: int,
+) -> None:  # fmt: skip
+    """Make some agents anew, as if they had heard nothing in all rounds so far.
+
+    As long as they had patience with their neighbours, they handed on shares all the same.
+    """
+    for agent in range(held.shape[0]):
+        if renewed[agent] == 0:
+            continue
+        first, end = indptr[agent], indptr[agent + 1]
+        held[agent] = 0.0
+        held[agent, held.shape[1] - 1] = 1.0
+        minima[agent] = born[agent]
+        spare[agent] = born[agent]
+        for link in range(first, end):
+            sent[reverse[link]] = 0.0
+            heard[link] = 0.0
+            ages[link], gaps[link], told[link] = float(done), 1.0, 0.0
+        for _ in range(min(done, int(PATIENCE))):
+            held[agent] = held[agent] / (1.0 + end - first)
+            for link in range(first, end):
+                sent[reverse[link]] += held[agent]
+
+
+@njit
+def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
+    """Write by what mass becomes totals, and the pulls behind them."""
+    last = held.shape[1] - 1
+    for agent in range(held.shape[0]):
+        sums[agent] = minima[agent].sum()
+        num_agents, pulls = max(1.0, (EXPONENTIALS - 1) / sums[agent]), 0.0
+        for k in range(num_arms):
+            pulls += max(0.0, held[agent, num_arms + k])
+        weight = held[agent, last]
+        factor = num_agents / weight if weight > LEAST_WEIGHT else 0.0
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
+        contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, factor * pulls), 1.0
+
+
+@njit
+def _hand_on(
+    indptr: Any, reverse: Any, held: Any, share: Any, sent: Any, ages: Any, gaps: Any
+) -> None:
+    """Cut every agent's mass into shares, and hand them on to neighbours that are alive."""
+    width = held.shape[1]
+    for agent in range(held.shape[0]):
+        alive = 0
+        for link in range(indptr[agent], indptr[agent + 1]):
+            alive += ages[link] < PATIENCE * gaps[link]
+        for w in range(width):
+            share[agent, w] = held[agent, w] / (1.0 + alive)
+        for link in range(indptr[agent], indptr[agent + 1]):
+            if ages[link] < PATIENCE * gaps[link]:
+                back = reverse[link]
+                for w in range(width):
+                    sent[back, w] += share[agent, w]
+
+
+@njit
+def _take(
+    indptr: Any, senders: Any, reverse: Any, fate: Any, held: Any, share: Any, sent: Any,
+    heard: Any, ages: Any, gaps: Any, told: Any, minima: Any, spare: Any, sums: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Let everybody keep a share, and take what is new in the sums that arrive."""
+    size, width = held.shape
+    last = width - 1
+    for agent in range(size):
+        for w in range(width):
+            held[agent, w] = share[agent, w]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            sender = senders[link]
+            fated = fate[0, link] if fate.shape[0] > 0 else 0
+            # The sender leaves its minima out if it was told the same sum before this round.
+            differ = told[reverse[link]] != sums[sender]
+            if fated != DOWN:
+                counts[0] += width + 1 + (EXPONENTIALS if differ else 0)
+                counts[1] += 1
+                counts[2 if fated == 0 else 3] += 1
+            if fated == 0:
+                if sent[link, last] >= heard[link, last]:  # else it is older than what was heard
+                    for w in range(width):
+                        held[agent, w] += sent[link, w] - heard[link, w]
+                        heard[link, w] = sent[link, w]
+                if differ:
+                    for i in range(EXPONENTIALS):
+                        spare[agent, i] = min(spare[agent, i], minima[sender, i])
+    for agent in range(size):
+        for i in range(EXPONENTIALS):
+            minima[agent, i] = spare[agent, i]
+        for link in range(indptr[agent], indptr[agent + 1]):
+            ages[link] += 1.0
+            if fate.shape[0] == 0 or fate[0, link] == 0:
+                gaps[link] += 0.2 * (ages[link] - gaps[link])
+                ages[link], told[link] = 0.0, sums[senders[link]]

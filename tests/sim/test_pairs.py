@@ -1,0 +1,105 @@
+"""Every aggregation × every index: the compiled engine plays what the reference engine plays."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from coopbandits import BernoulliBandit, GaussianBandit, Network, combine
+from coopbandits.core.aggregate import (
+    AGGREGATIONS,
+    Aggregation,
+    CentralTotals,
+    FloodedPulls,
+    StagedMixing,
+)
+from coopbandits.core.index import (
+    INDICES,
+    KLUCB,
+    BayesUCB,
+    BetaDraw,
+    CentredDraw,
+    Index,
+    InflatedUCB,
+    TopTwo,
+)
+from coopbandits.sim.cpu import KERNELS, NEEDS_MESSAGES
+
+from .test_faulty_engines import check
+
+pytestmark = pytest.mark.plays
+
+SPECS: tuple[Aggregation | CentralTotals, ...] = (
+    *(kind() for kind in AGGREGATIONS),
+    StagedMixing(own_pulls=False, mixing_rounds=3),
+    StagedMixing(neighbor_pulls=True, mixing_rounds=4),
+    StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
+    StagedMixing(values_per_message=3, mixing_rounds=3, num_agents=(3, 20)),
+    FloodedPulls(5),
+    CentralTotals(None),
+    CentralTotals(),
+    CentralTotals(3),
+)
+FORMS: tuple[Index, ...] = (
+    *(kind() for kind in INDICES),
+    CentredDraw("estimate"),
+    InflatedUCB(2.0, "closed"),
+    BayesUCB("bernoulli"),
+    KLUCB("bernoulli"),
+    TopTwo(family="bernoulli"),
+)
+GRAPHS = ("grid:2x3", "star:5", "cycle:7")
+FAULTS = ("loss=0.3", "crash=0.6@6..9:lost,sleep=0.2")
+
+
+def play(spec: Aggregation | CentralTotals, index: Index, graph: str, faults: str) -> None:
+    binary = isinstance(index, BetaDraw) or getattr(index, "family", "") == "bernoulli"
+    means = [0.3, 0.8, 0.6]
+    problem = BernoulliBandit(means) if binary else GaussianBandit(means, sigma=0.5)
+    check(problem, Network.from_spec(graph), combine(spec, index), 26, faults)
+
+
+# In every column and row of the table of pairs at least one, on changing graphs.
+SAMPLE = [
+    (SPECS[i % len(SPECS)], FORMS[i % len(FORMS)], GRAPHS[i % len(GRAPHS)])
+    for i in range(max(len(SPECS), len(FORMS)))
+]
+
+
+def name(part: object) -> str:
+    return getattr(part, "spelling", str(part))
+
+
+@pytest.mark.parametrize(("spec", "index", "graph"), SAMPLE, ids=name)
+def test_some_pairs(spec: Aggregation, index: Index, graph: str) -> None:
+    play(spec, index, graph, "none")
+
+
+def takes_faults(spec: object) -> bool:
+    return not isinstance(spec, NEEDS_MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("spec", "index", "graph"),
+    [(spec, FORMS[-i % len(FORMS)], GRAPHS[i % 3]) for i, spec in enumerate(SPECS)],
+    ids=name,
+)
+def test_some_pairs_under_faults(spec: Aggregation, index: Index, graph: str) -> None:
+    if takes_faults(spec):
+        play(spec, index, graph, FAULTS[0])
+
+
+def test_the_sample_has_every_part() -> None:
+    assert {spec for spec, _, _ in SAMPLE} == set(SPECS)
+    assert {index for _, index, _ in SAMPLE} == set(FORMS)
+    assert {type(spec) for spec in SPECS} == set(KERNELS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SPECS, ids=name)
+@pytest.mark.parametrize("index", FORMS, ids=name)
+def test_all_pairs(spec: Aggregation, index: Index) -> None:
+    for graph, faults in product(GRAPHS, ("none", *FAULTS)):
+        if faults == "none" or takes_faults(spec):
+            play(spec, index, graph, faults)
