@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core import Agent, InputError, LocalView, Policy, State, Vector
+from coopbandits.core import Agent, InputError, LocalView, Machine, Policy, Registers, State, Vector
 
-from .honest import Honest, Using
+from .honest import Honest, Pool, Pooled, Using
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +73,18 @@ class SendsInfinity(Honest):
 class SendsToAnybody(Honest):
     def outgoing(self, neighbor: int) -> Vector | None:
         return self.machine.own.copy()
+
+
+class LeakyPool(Pool):
+    def outgoing(self, neighbor: int) -> Vector | None:
+        return self.own
+
+
+class LeakyPooled(Pooled):
+    """Hands out its own array."""
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        return LeakyPool(view)
 
 
 class TakesLastArmOnly(Honest):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from coopbandits.core import (
     UCB,
     Agent,
+    Aggregation,
     CooperativeAgent,
     Estimate,
     LocalView,
     Machine,
     Policy,
+    Registers,
     Vector,
 )
 
@@ -42,6 +45,17 @@ class Pool(Machine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         self.heard = sum(messages.values(), np.zeros(self.own.size))
+
+
+@dataclass(frozen=True)
+class Pooled(Aggregation):
+    """An aggregation of one's own."""
+
+    name: ClassVar[str] = "pooled"
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        del registers
+        return Pool(view)
 
 
 class Honest(CooperativeAgent):
