@@ -57,11 +57,7 @@ class CooperativeAgent(Agent):
             raise InputError(
                 f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
             )
-        if not isinstance(reward, Real | np.bool_):
-            raise InputError(f"reward is {reward!r}; rewards are finite numbers")
-        if not math.isfinite(reward):
-            raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
-        self.machine.observe(arm, reward)
+        self.machine.observe(int(arm), _finite(reward))
         self.abandon(arm)
 
     def abandon(self, arm: int) -> None:
@@ -146,3 +142,16 @@ class CooperativeAgent(Agent):
             "num_agents": self.view.num_agents,
             "lambda_bound": self.view.lambda_bound,
         }
+
+
+def _finite(reward: float) -> float:
+    """Return a reward as Python's own float, or refuse it."""
+    if not isinstance(reward, Real | np.bool_):
+        raise InputError(f"reward is {reward!r}; rewards are finite numbers")
+    try:
+        value = float(reward)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise InputError(f"reward {value} is not finite; rewards are finite numbers")
+    return value

@@ -211,7 +211,8 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
     while at.size:
         first, second = words_of(keys, counters)
         x, u = normals(first), uniforms(second)
-        v = np.maximum(0.0, 1.0 + c * x) ** 3
+        base = np.maximum(0.0, 1.0 + c * x)
+        v = base * base * base  # as `gamma_of` rounds
         # A v of 0 is rejected: the logarithm of TINY is as good as −∞, and raises no warning.
         bound = 0.5 * x * x + d * (1.0 - v + np.log(np.maximum(v, TINY)))
         values[at] = d * v
