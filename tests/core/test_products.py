@@ -182,8 +182,8 @@ def test_parts_tell_what_they_need() -> None:
     )
     assert Parts(CentralTotals(), EpsilonGreedy()).bonus_constant is None
     assert Parts(CentralTotals(), UCB()).needs == frozenset()
-    assert combine(StagedMixing(), UCB()).needs_common_round  # type: ignore[union-attr]
-    assert not combine(TreeSums(), UCB()).needs_common_round  # type: ignore[union-attr]
+    assert combine(StagedMixing(), UCB()).needs_common_round
+    assert not combine(TreeSums(), UCB()).needs_common_round
 
 
 class Partless(Policy):
@@ -256,8 +256,8 @@ def test_own_parts_are_spelled_by_module() -> None:
     policy = combine(Alone(5), Mean())
     assert policy.spelling == f"{__name__}:Alone:patience=5*{__name__}:Mean"
     assert parse_policy(policy.spelling) == policy
-    assert policy.needs == frozenset()  # type: ignore[union-attr]
-    agent = make_agent(policy, one_view())  # type: ignore[arg-type]
+    assert policy.needs == frozenset()
+    agent = make_agent(policy, one_view())
     agent.observe(1, 1.0)
     assert agent.choose(0) == 1
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coopbandits.core.agent import Index
 
 from coopbandits.core import (
     UCB,
