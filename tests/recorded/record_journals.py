@@ -83,9 +83,9 @@ async def pull(fleet: Sequence[Runtime], first: int) -> None:
     """Hand rewards to all agents, the same sums in whatever order they are added up."""
     for number in range(first, first + PULLS):
         for agent, runtime in enumerate(fleet):
-            choice = runtime.desk.choose()
-            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * runtime.desk.numbers[choice.arm]
-            runtime.desk.observe(choice.ticket, reward)
+            choice = runtime.service.choose()
+            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * runtime.service.numbers[choice.arm]
+            runtime.service.observe(choice.ticket, reward)
         await asyncio.sleep(PAUSE)
 
 
@@ -101,8 +101,8 @@ async def play(folders: Sequence[Path]) -> list[tuple[bytes, dict[str, Any]]]:
     await pull(fleet, PULLS)
     kept = []
     for runtime, folder in zip(fleet, folders, strict=True):
-        runtime.desk.choose()  # stays open, and takes a round along that was not on disk yet
-        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.desk)))
+        runtime.service.choose()  # stays open, and takes a round along that was not on disk yet
+        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.service)))
     for runtime in fleet:
         await runtime.stop()
     return kept
@@ -118,10 +118,10 @@ def keep(journal: bytes, expected: dict[str, Any], source: Path, target: Path) -
         again = Path(copy) / "agent"
         (target / "journal" / "journal").write_bytes(journal)
         shutil.copytree(target, again)
-        with opened(again) as desk:
-            if contents(desk) != expected:
-                sys.exit(f"{target} is not read as it was: {contents(desk)} for {expected}")
-            expected = {**expected, "next_arms": next_arms(desk)}
+        with opened(again) as service:
+            if contents(service) != expected:
+                sys.exit(f"{target} is not read as it was: {contents(service)} for {expected}")
+            expected = {**expected, "next_arms": next_arms(service)}
     (target / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 
