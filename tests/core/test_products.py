@@ -26,6 +26,7 @@ from coopbandits.core import (
     LocalSums,
     LocalView,
     Machine,
+    NeighborhoodSums,
     Parts,
     Policy,
     Registers,
@@ -46,6 +47,7 @@ from coopbandits.core.policy import CentralProduct, Product
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 
 from .fleet import make_agent, one_view
+from .statistic.own import FadingSums
 
 PAIRS = [
     combine(aggregation(), index())
@@ -182,8 +184,8 @@ def test_parts_tell_what_they_need() -> None:
     )
     assert Parts(CentralTotals(), EpsilonGreedy()).bonus_constant is None
     assert Parts(CentralTotals(), UCB()).needs == frozenset()
-    assert combine(StagedMixing(), UCB()).needs_common_round  # type: ignore[union-attr]
-    assert not combine(TreeSums(), UCB()).needs_common_round  # type: ignore[union-attr]
+    assert combine(StagedMixing(), UCB()).needs_common_round
+    assert not combine(TreeSums(), UCB()).needs_common_round
 
 
 class Partless(Policy):
@@ -256,8 +258,8 @@ def test_own_parts_are_spelled_by_module() -> None:
     policy = combine(Alone(5), Mean())
     assert policy.spelling == f"{__name__}:Alone:patience=5*{__name__}:Mean"
     assert parse_policy(policy.spelling) == policy
-    assert policy.needs == frozenset()  # type: ignore[union-attr]
-    agent = make_agent(policy, one_view())  # type: ignore[arg-type]
+    assert policy.needs == frozenset()
+    agent = make_agent(policy, one_view())
     agent.observe(1, 1.0)
     assert agent.choose(0) == 1
 
@@ -296,3 +298,13 @@ def test_message_sizes_are_bounds(spec: Aggregation) -> None:
     assert 0 <= usual <= most
     assert when
     assert Alone().message_size(registers, 8) == (6, 6, "always")
+
+
+def test_messages_are_longer_while_agents_are_counted() -> None:
+    registers = UCB().statistic.registers(2)
+    spec = StagedMixing(num_agents="estimate", lambda_bound="estimate")
+    assert spec.message_size(registers, 100) == (4, 104, "while agents are being counted")
+    assert StagedMixing().message_size(registers, 100) == (4, 5, "after losses")
+    assert TreeSums().message_size(registers, 100)[:2] == (10, 42)
+    assert TreeSums().message_size(FadingSums().registers(2), 100)[:2] == (12, 44)
+    assert NeighborhoodSums().message_size(FadingSums().registers(2), 100)[:2] == (3, 3)

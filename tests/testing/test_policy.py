@@ -34,7 +34,7 @@ from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
-from . import broken, broken_index
+from . import broken, broken_index, broken_rows
 from .honest import Honest, Pooled, Using
 
 pytestmark = pytest.mark.plays
@@ -140,6 +140,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         Using(broken.ChangesBeforeRefusingState),
     ),
     "local knowledge": (Using(broken.WritesOnABlackboard), broken.KnowsAllViews()),
+    "array form": tuple(broken_rows.SAID),
 }
 
 
@@ -215,12 +216,12 @@ def test_an_index_that_fills_too_much_is_caught() -> None:
 )
 @pytest.mark.parametrize("aggregation", [FloodedTotals(), StagedMixing(mixing_rounds=2), Pooled()])
 def test_products_of_own_parts_keep_the_contract(aggregation: Any, index: Any) -> None:
-    check_policy(combine(aggregation, index), num_arms=2, rounds=6)  # type: ignore[arg-type]
+    check_policy(combine(aggregation, index), num_arms=2, rounds=6)
 
 
 def test_an_own_aggregation_is_checked_like_ours() -> None:
     with pytest.raises(PolicyCheckError, match=r"^check 'messages are copies': .*; expected is "):
-        check_policy(combine(broken.LeakyPooled(), UCB()), rounds=6)  # type: ignore[arg-type]
+        check_policy(combine(broken.LeakyPooled(), UCB()), rounds=6)
 
 
 PRODUCTS = [

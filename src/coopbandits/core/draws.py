@@ -148,7 +148,8 @@ def normal_cubics() -> NDArray[np.float64]:
 
 @cache
 def _cubic_list() -> list[float]:
-    return normal_cubics().tolist()  # one number of a list is read several times faster
+    cubics: list[float] = normal_cubics().tolist()  # a list's numbers are read several times faster
+    return cubics
 
 
 # Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.

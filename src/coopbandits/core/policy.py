@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
 from coopbandits.core.cooperative import CooperativeAgent
@@ -54,7 +54,15 @@ class Parts:
 
 
 class AnyPolicy(Named, ABC):
-    """What all policies have in common: a name, settings, and mostly parts."""
+    """What all policies have in common: a name, settings, and mostly parts.
+
+    Attributes
+    ----------
+    central : bool
+        Whether one controller chooses for all agents.
+    """
+
+    central: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Let the parts refuse settings outside what they are defined for."""
@@ -111,6 +119,8 @@ class Policy(AnyPolicy):
 class CentralPolicy(AnyPolicy):
     """Settings that make one controller of all agents."""
 
+    central: ClassVar[bool] = True
+
     def make_controller(self, num_arms: int, sigma: float) -> Controller:
         """Return a fresh controller."""
         parts = self.parts
@@ -161,6 +171,10 @@ class CentralProduct(CentralPolicy):
         return self.parts.spelling
 
 
+@overload
+def combine(aggregation: Aggregation, index: Index) -> Product: ...
+@overload
+def combine(aggregation: CentralTotals, index: Index) -> CentralProduct: ...
 def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 
