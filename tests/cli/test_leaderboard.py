@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coopbandits import Cell, Result, Sweep
-from coopbandits.experiments import leaderboard
+from coopbandits.experiments import leaderboard, matrix
 from coopbandits.experiments.suite import Plan, make_plan
 from coopbandits.sim.ledger import Ledger, run_cell
 
@@ -21,6 +22,19 @@ SMALL = (
     "leaderboard", "--scenario", "few-agents", "--scenario", "two-arms", "--policy", "dducb",
     "--runs", "2", "--horizon", "40",
 )  # fmt: skip
+OWN = """
+from dataclasses import dataclass
+from coopbandits import UCB, LocalSums, Policy, RunningSums
+from coopbandits.core.policy import Parts
+
+@dataclass(frozen=True)
+class Steady(Policy):
+    bonus: float = 2.0
+
+    @property
+    def parts(self):
+        return Parts(LocalSums(), UCB(self.bonus))
+"""
 FILES = "leaderboard.csv, leaderboard.svg, leaderboard.png, leaderboard.html"
 
 
@@ -102,6 +116,60 @@ def test_bad_wishes(call: Call, tmp_path: Path, arguments: tuple[str, ...], mess
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("error: ")
     assert re.search(message, outcome.err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_and_own_policies_by_name(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_policies.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = "my_policies:Steady:bonus=3"
+    wishes = ("--policy", "tree-sums*kl-ucb", "--policy", own, "--out", str(tmp_path / "out"))
+    outcome = call(*SMALL, *wishes)
+    assert (outcome.status, outcome.err) == (0, "")
+    for name in ("tree-sums*kl-ucb", own):
+        assert f"  {name}  " in outcome.out
+    assert call(*SMALL, *wishes).out == outcome.out
+
+
+def test_an_own_policy_without_a_kernel_is_played_where_all_is_well(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_slow_policies.py").write_text(OWN.replace("LocalSums()", "RunningSums()"))
+    monkeypatch.syspath_prepend(tmp_path)
+    outcome = call(
+        "leaderboard", "--scenario", "few-agents", "--scenario", "loss-30", "--runs", "1",
+        "--horizon", "30", "--policy", "my_slow_policies:Steady", "--out", str(tmp_path / "out"),
+    )  # fmt: skip
+    assert outcome.status == 0
+    assert outcome.out.count(" my_slow_policies:Steady ") >= 1
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 5  # two yardsticks in both
+
+
+MATRIX = (
+    "leaderboard", "--matrix", "--scenario", "few-agents", "--runs", "1", "--horizon", "20",
+)  # fmt: skip
+
+
+def test_matrix(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = partial(matrix.make_matrix, aggregations=["tree-sums", "local-sums"], indices=["ucb"])
+    monkeypatch.setattr(matrix, "make_matrix", make)
+    outcome = call(*MATRIX, "--seed", "3", "--out", str(tmp_path))
+    assert (outcome.status, outcome.err) == (0, "")
+    plan = make(["few-agents"], 1, 3, 20)
+    assert outcome.out == matrix.deliver(plan, leaderboard.play(plan, tmp_path), tmp_path) + "\n"
+    assert outcome.out.endswith("matrix.csv, matrix.svg, matrix.png, matrix.html\n")
+
+    outcome = call("leaderboard", *MATRIX[2:], "--policy", "dducb", "--out", str(tmp_path))
+    assert outcome.status == 2
+    assert "holds a result of other settings" in outcome.err
+
+
+def test_a_matrix_is_of_all_pairs(call: Call, tmp_path: Path) -> None:
+    outcome = call(*MATRIX, "--policy", "dducb", "--out", str(tmp_path / "out"))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "a matrix is of all pairs of parts; leave out --policy dducb" in outcome.err
     assert not (tmp_path / "out").exists()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import CoopUCB
-from coopbandits.core.agent import best_arm
+from coopbandits.core.choice import best_arm
 from coopbandits.experiments.audit.coop_ucb import play_coop_ucb, play_coop_ucb_in_turns
 from coopbandits.experiments.audit.tapes import Setting
 from coopbandits.network import Network

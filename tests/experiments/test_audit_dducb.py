@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import DDUCB
-from coopbandits.core.agent import best_arm
+from coopbandits.core.choice import best_arm
 from coopbandits.core.mixing import mixing_rounds
 from coopbandits.experiments.audit.dducb import Deviations, play_dducb, stage
 from coopbandits.experiments.audit.matrices import inverse_degree_matrix, second_eigenvalue

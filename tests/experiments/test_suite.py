@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits import BernoulliBandit, GaussianBandit, InputError, Network, Problem, parse_policy
+from coopbandits import (
+    BernoulliBandit,
+    BetaBandit,
+    Cell,
+    GaussianBandit,
+    InputError,
+    Network,
+    Problem,
+    parse_policy,
+)
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
     FLOODED,
@@ -20,10 +29,10 @@ from coopbandits.experiments.suite import (
     Scenario,
     make_plan,
     matched,
+    plays_fast,
 )
 from coopbandits.network import describe
 from coopbandits.problems import make_problem
-from coopbandits.sim import cpu
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 PAPER = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
@@ -80,7 +89,7 @@ def test_no_policy_of_the_registry_is_left_out() -> None:
 @pytest.mark.parametrize("text", POLICIES)
 def test_every_policy_has_a_kernel(text: str) -> None:
     for problem in (PAPER, BernoulliBandit([0.5, 0.4])):
-        assert cpu.supports(matched(text, problem))
+        assert plays_fast(Cell(problem, Network.from_spec("cycle:5"), matched(text, problem), 10))
 
 
 def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
@@ -89,6 +98,24 @@ def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
         assert matched(name, PAPER).spelling == name
         assert matched(name, coins).spelling == f"{name}:family=bernoulli"
     assert matched("dducb:eta=3", coins) == parse_policy("dducb:eta=3")
+
+
+def test_so_do_the_indices_of_pairs() -> None:
+    coins = BernoulliBandit([0.5, 0.4])
+    for index in ("kl-ucb", "bayes-ucb", "top-two"):
+        pair = f"tree-sums*{index}"
+        assert matched(pair, PAPER).spelling == pair
+        assert matched(pair, coins).spelling == f"{pair}:family=bernoulli"
+    assert matched("tree-sums*normal-draw", coins).spelling == "tree-sums*normal-draw"
+
+
+def test_a_family_that_was_asked_for_stays() -> None:
+    assert matched("dec-ts:family=bernoulli", PAPER).spelling == "dec-ts:family=bernoulli"
+
+
+def test_problems_say_what_their_rewards_are() -> None:
+    assert PAPER.family == "gaussian"
+    assert BernoulliBandit([0.5, 0.4]).family == BetaBandit([1, 2], [2, 1]).family == "bernoulli"
 
 
 def test_a_plan_without_wishes_is_the_whole_suite() -> None:

@@ -61,3 +61,13 @@ def test_equal_scores_can_be_drawn(score: float) -> None:
 )  # fmt: skip
 def test_short(value: float, text: str) -> None:
     assert short(value) == text
+
+
+def test_a_field_without_a_score_shows_a_dash() -> None:
+    figure = score_figure(
+        ["overall", "p"], ["a"], [2.0, np.nan], [[1.0], [np.nan]], top_is_overall=True
+    )
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["2.00", "1.00", "–", "–"]
+    assert figure_bytes(figure, "png").startswith(b"\x89PNG")
+    assert len(axes.get_lines()) == 2  # beside the first column, and below the first row

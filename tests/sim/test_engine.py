@@ -54,7 +54,9 @@ def test_names_are_those_of_the_table() -> None:
     assert engine.NAMES == ("auto", "cpu", "array", "reference")
     for name, module in engine.ENGINES:
         assert import_module(module).ENGINE.name == name
-    with pytest.raises(cb.InputError, match="unknown engine 'gpu'; known are array, auto, cpu, ref"):
+    with pytest.raises(
+        cb.InputError, match="unknown engine 'gpu'; known are array, auto, cpu, ref"
+    ):
         choose("gpu", task(cb.DDUCB()))
 
 

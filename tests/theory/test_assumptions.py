@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from coopbandits.core import DDUCB, IndependentUCB, InputError, Policy
-from coopbandits.core.agent import CooperativeAgent
-from coopbandits.core.aggregate import StagedMixing
+from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
 from coopbandits.theory import as_analysed, stage_rounds
@@ -47,8 +47,8 @@ def test_stages_are_as_long_as_the_agents_make_them(policy: DDUCB) -> None:
     view = CYCLE.local_view(0, num_arms=3, sigma=1.0, needs=policy.needs)
     agent = policy.make_agent(view)
     assert isinstance(agent, CooperativeAgent)
-    assert isinstance(agent.aggregation, StagedMixing)
-    assert stage_rounds(PROBLEM, CYCLE, policy) == agent.aggregation.stage_rounds
+    assert isinstance(agent.machine, StagedMixingMachine)
+    assert stage_rounds(PROBLEM, CYCLE, policy) == agent.machine.stage_rounds
 
 
 def test_agents_that_find_out_are_not_covered() -> None:

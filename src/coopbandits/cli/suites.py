@@ -11,10 +11,12 @@ import typer
 from coopbandits.cli.screen import name_failures, part, say
 from coopbandits.core.errors import InputError
 from coopbandits.experiments import bench, gallery, leaderboard
-from coopbandits.experiments.suite import make_plan
+from coopbandits.experiments import matrix as matrix_board
+from coopbandits.experiments.matrix.plan import RUNS
+from coopbandits.experiments.suite import Plan, make_plan
 from coopbandits.results.statistics import columns
 from coopbandits.results.storage import environment
-from coopbandits.sim import SweepInterrupted
+from coopbandits.sim import Sweep, SweepInterrupted
 from coopbandits.sim.progress import Progress
 
 app = typer.Typer()
@@ -23,28 +25,48 @@ app = typer.Typer()
 @app.command("leaderboard")
 def leaderboard_command(
     out: Annotated[Path, typer.Option(help="folder of the ledger, table, figure and page")],
-    runs: Annotated[int, typer.Option(help="independent repetitions")] = 20,
+    runs: Annotated[
+        int | None, typer.Option(help=f"independent repetitions; 20, or {RUNS} of a matrix")
+    ] = None,
     seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
     scenario: Annotated[
         list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
     ] = None,
     policy: Annotated[
-        list[str] | None, typer.Option(help="dducb, …; repeat for more; all if left out")
+        list[str] | None,
+        typer.Option(
+            help="dducb, tree-sums*kl-ucb, module:Name, …; repeat for more; all ours if left out"
+        ),
     ] = None,
     horizon: Annotated[
         int | None, typer.Option(help="rounds T, instead of each scenario's own")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
     retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="every aggregation × every index, not named policies")
+    ] = False,
 ) -> None:
     """Score every policy in every scenario of the suite; a second start does the rest."""
-    chosen = make_plan(scenario or (), policy or (), runs, seed, horizon)
+    if matrix and policy:
+        raise InputError(f"a matrix is of all pairs of parts; leave out --policy {policy[0]}")
+    if matrix:
+        pairs = matrix_board.make_matrix(
+            scenario or (), RUNS if runs is None else runs, seed, horizon
+        )
+        typer.echo(matrix_board.deliver(pairs, _play(pairs, out, workers, retry), out))
+    else:
+        plan = make_plan(scenario or (), policy or (), 20 if runs is None else runs, seed, horizon)
+        typer.echo(leaderboard.deliver(plan, _play(plan, out, workers, retry), out))
+
+
+def _play(plan: Plan, out: Path, workers: int | None, retry: bool) -> Sweep:
     try:
-        done = leaderboard.play(chosen, out, workers=workers, retry=retry)
+        done = leaderboard.play(plan, out, workers=workers, retry=retry)
     except SweepInterrupted as stop:
         raise typer.Exit(say(str(stop), 130)) from None
     name_failures(done)
-    typer.echo(leaderboard.deliver(chosen, done, out))
+    return done
 
 
 @app.command("bench")

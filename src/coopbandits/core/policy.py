@@ -54,7 +54,15 @@ class Parts:
 
 
 class AnyPolicy(Named, ABC):
-    """What all policies have in common: a name, settings, and mostly parts."""
+    """What all policies have in common: a name, settings, and mostly parts.
+
+    Attributes
+    ----------
+    central : bool
+        Whether one controller chooses for all agents.
+    """
+
+    central: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Let the parts refuse settings outside what they are defined for."""
@@ -110,6 +118,8 @@ class Policy(AnyPolicy):
 
 class CentralPolicy(AnyPolicy):
     """Settings that make one controller of all agents."""
+
+    central: ClassVar[bool] = True
 
     def make_controller(self, num_arms: int, sigma: float) -> Controller:
         """Return a fresh controller."""

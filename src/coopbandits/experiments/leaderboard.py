@@ -16,7 +16,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,7 +63,7 @@ def play(
         require_count("workers", workers)
     check_folder(folder, plan.settings)
     cells = list(plan.cells().values())
-    write_text(folder / META_FILE, json.dumps(_meta(plan), indent=2) + "\n")
+    write_text(folder / META_FILE, json.dumps(meta(plan), indent=2) + "\n")
     return sweep(cells, folder, executor, workers=workers, retry=retry)
 
 
@@ -104,7 +104,8 @@ def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
             yield Group(yardstick, scenarios, rows, standings(rows, yardstick))
 
 
-def _meta(plan: Plan) -> dict[str, Any]:
+def meta(plan: Plan) -> dict[str, Any]:
+    """Return where a plan's scores come from."""
     return {"format": FORMAT, "settings": plan.settings, **environment()}
 
 
@@ -120,11 +121,16 @@ def as_text(plan: Plan, groups: Sequence[Group]) -> str:
 
 
 def _lead(plan: Plan, part: Group) -> str:
-    scenarios, runs = plural(len(part.scenarios), "scenario"), plural(plan.runs, "run")
     where = "where all is well" if part.yardstick == YARDSTICK else "with faults"
+    return lead(plan, len(part.scenarios), where, part.yardstick)
+
+
+def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
+    """Return what stands above a table of scores."""
+    scenarios, runs = plural(num_scenarios, "scenario"), plural(plan.runs, "run")
     return (
         f"{scenarios} {where}, {runs} each, seed {plan.seed}; scores are mean regrets relative to "
-        f"{part.yardstick}"
+        f"{yardstick}"
     )
 
 
@@ -182,16 +188,23 @@ CSV_HEADER = (
 
 def as_csv(scores: Sequence[Score]) -> str:
     """Return one line per scenario and policy, floats in full."""
+    return csv_text(CSV_HEADER, map(csv_cells, scores))
+
+
+def csv_cells(row: Score) -> list[Any]:
+    """Return the cells of one line, as `CSV_HEADER` has them."""
+    return [
+        row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
+        row.quantile, row.values, row.score, *row.score_interval, row.rank,
+    ]  # fmt: skip
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as CSV."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(CSV_HEADER)
-    for row in scores:
-        table.writerow(
-            [
-                row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
-                row.quantile, row.values, row.score, *row.score_interval, row.rank,
-            ]
-        )  # fmt: skip
+    table.writerow(header)
+    table.writerows(rows)
     return text.getvalue()
 
 
@@ -222,5 +235,5 @@ def _page(plan: Plan, groups: Sequence[Group], figures: Sequence[Figure]) -> str
         title="Leaderboard of cooperative bandits",
         lead="Every policy in every scenario, on the same random rewards.",
         sections=sections,
-        settings=_meta(plan),
+        settings=meta(plan),
     )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
 from coopbandits.experiments.suite import Plan, Scenario
 from coopbandits.results import Result
 from coopbandits.results.statistics import QUANTILES, ratio_interval, t_interval
@@ -102,7 +101,7 @@ def _score(
             scenario=scenario.name,
             policy=policy,
             played=cell.policy.spelling,
-            decentralised=isinstance(cell.policy, Policy),
+            decentralised=not cell.policy.central,
             bonus_constant=cell.policy.bonus_constant,
             mean=means[policy],
             interval=t_interval(regrets[policy]),

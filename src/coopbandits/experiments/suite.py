@@ -7,17 +7,21 @@ stands first flatters. Bonus constants are left as they are commonly set and sho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from importlib import import_module
 from typing import Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
+from coopbandits.core.spelling import settings_of
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
-from coopbandits.problems import BernoulliBandit, Problem, make_problem
-from coopbandits.sim import Cell, cpu
+from coopbandits.problems import Problem, make_problem
+from coopbandits.sim import Cell
+from coopbandits.sim.engine import ENGINES, REFERENCE
+from coopbandits.sim.record import Task
 
 
 @dataclass(frozen=True)
@@ -143,32 +147,53 @@ class Plan:
         return {**asdict(self), "scenarios": told}
 
     def cells(self) -> dict[tuple[str, str], Cell]:
-        """Return the cell of every scenario and policy, by their names.
-
-        Where there are faults, policies without a kernel for them are left out: on the reference
-        engine a leaderboard would take days.
-        """
+        """Return the cell of every scenario and policy that meet, by their names."""
         found = {}
         for scenario in self.scenarios:
             problem = make_problem(scenario.name, scenario.problem)
             network = Network.from_spec(scenario.graph)
             faults = parse_faults(scenario.faults) if scenario.faults else PERFECT
             for spelling in self.policies:
-                policy = matched(spelling, problem)
-                if cpu.supports(policy, faults):
-                    found[scenario.name, spelling] = Cell(
-                        problem, network, policy, scenario.horizon, self.runs, self.seed,
-                        shuffle_arms=True, faults=faults,
-                    )  # fmt: skip
+                cell = Cell(
+                    problem, network, matched(spelling, problem), scenario.horizon, self.runs,
+                    self.seed, shuffle_arms=True, faults=faults,
+                )  # fmt: skip
+                if self.takes(cell):
+                    found[scenario.name, spelling] = cell
         return found
+
+    def takes(self, cell: Cell) -> bool:
+        """Tell whether a cell is played.
+
+        Where there are faults, policies that only the reference engine plays are left out: with
+        these a leaderboard would take days.
+        """
+        return not cell.faults or plays_fast(cell)
+
+
+def plays_fast(cell: Cell) -> bool:
+    """Tell whether an engine other than the reference plays a cell."""
+    task = Task(cell.setup, cell.policy)
+    modules = [module for name, module in ENGINES if name != REFERENCE]
+    return any(import_module(module).ENGINE.obstacle(task) is None for module in modules)
 
 
 def matched(spelling: str, problem: Problem) -> AnyPolicy:
     """Return a policy that takes the problem's rewards for what they are, where it can."""
-    policy = parse_policy(spelling)
-    if isinstance(problem, BernoulliBandit) and hasattr(policy, "family"):
-        return replace(policy, family="bernoulli")  # type: ignore[type-var]  # all are dataclasses
+    policy: AnyPolicy = with_family(parse_policy(spelling), problem.family)
     return policy
+
+
+def with_family(settings: Any, family: str) -> Any:
+    """Set `family` in settings, and in those that are among them, where it has its default."""
+    if not is_dataclass(settings):
+        return settings
+    changes = {}
+    for setting in settings_of(type(settings)):
+        value = getattr(settings, setting.name)
+        is_open = setting.name == "family" and value == setting.default
+        changes[setting.name] = family if is_open else with_family(value, family)
+    return replace(settings, **changes)  # type: ignore[type-var]  # an instance
 
 
 def make_plan(

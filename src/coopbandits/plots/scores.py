@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ COLOURS = "viridis_r"
 DARK = 0.5
 """From this part of the scale on, numbers are white."""
 
+MISSING, MISSING_COLOUR = "–", "0.93"
+"""What a field without a score shows."""
+
 
 def score_figure(
     policies: Sequence[str],
@@ -26,11 +30,13 @@ def score_figure(
     scores: ArrayLike,
     *,
     title: str = "",
+    top_is_overall: bool = False,
 ) -> Figure:
     """Draw overall scores (policy) and those of every scenario (policy, scenario).
 
-    Scores are positive, the smaller the better, coloured on a log scale. Every field shows its
-    number, so that colours need not be read exactly.
+    Scores are positive, the smaller the better, coloured on a log scale; NaN where there is none.
+    Every field shows its number, so that colours need not be read exactly. A line sets the first
+    column apart, and the first row if that is an overall one too.
     """
     from matplotlib.figure import Figure
 
@@ -40,6 +46,7 @@ def score_figure(
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     norm = _scale(values)
+    axes.set_facecolor(MISSING_COLOUR)
     image = axes.pcolormesh(values, norm=norm, cmap=COLOURS, edgecolors="white", linewidth=1.0)
     for (row, column), value in np.ndenumerate(values):
         ink = "white" if value > 0.0 and norm(value) > DARK else "black"
@@ -47,6 +54,8 @@ def score_figure(
             column + 0.5, row + 0.5, short(value), color=ink, ha="center", va="center", size=7.5
         )
     axes.axvline(1.0, color="black", linewidth=1.2)
+    if top_is_overall:
+        axes.axhline(1.0, color="black", linewidth=1.2)
     axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=40, ha="right")
     axes.set_yticks(np.arange(len(policies)) + 0.5, policies)
     axes.tick_params(length=0)
@@ -66,7 +75,9 @@ def _scale(values: NDArray[np.float64]) -> LogNorm:
 
 
 def short(value: float) -> str:
-    """Write a score in at most four characters below 10 000."""
+    """Write a score in at most four characters below 10 000; a dash for NaN."""
+    if math.isnan(value):
+        return MISSING
     for below, digits in ((9.995, 2), (99.95, 1)):
         if value < below:
             return f"{value:.{digits}f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -27,6 +27,8 @@ class BernoulliBandit(Problem):
     >>> BernoulliBandit([0.9, 0.5, 0.5])
     BernoulliBandit(means=[0.9, 0.5x2], sigma=0.5)
     """
+
+    family: ClassVar[str] = "bernoulli"
 
     def __init__(self, means: ArrayLike) -> None:
         chances = arm_values("means", means)

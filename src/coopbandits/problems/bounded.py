@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +55,8 @@ class BetaBandit(Problem):
     >>> BetaBandit(a=[3.0, 1.0], b=[1.0, 1.0]).means
     array([0.75, 0.5 ])
     """
+
+    family: ClassVar[str] = "bernoulli"
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
         self.a, self.b = arm_values("a", a), arm_values("b", b)

@@ -7,7 +7,7 @@ it into a reward, so that every policy meets the same luck and every engine the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,7 +46,12 @@ class Problem(ABC):
         The lowest arm with the largest mean.
     sigma : float
         σ as above.
+    family : {"gaussian", "bernoulli"}
+        What a policy that asks for the family of rewards had best be told: "bernoulli" where all
+        rewards lie in [0, 1], else "gaussian", which goes by σ.
     """
+
+    family: ClassVar[str] = "gaussian"
 
     def __init__(self, means: ArrayLike, sigma: float, form: RewardForm) -> None:
         self.means = arm_values("means", means)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import mixing_rounds
@@ -46,17 +47,18 @@ def require_plain(what: str, policy: Named, network: Network) -> DDUCB:
 
 def require_mixed(what: str, policy: Named, network: Network) -> DDUCB:
     """Return the policy if its bonus and its mixing are those of the theorem, else refuse."""
-    if not isinstance(policy, DDUCB):
+    if policy.full_name() != DDUCB.name:
         raise InputError(
-            f"the {what} is one of DDUCB; this policy is {policy.name}, for which there is none"
+            f"the {what} is one of DDUCB; this policy is {policy.spelling}, for which there is none"
         )
-    if policy.bonus_factor != 4:
-        raise _outside(what, "bonus_factor=4", spell(policy.bonus_factor))
-    if policy.remix:
+    dducb = cast("DDUCB", policy)
+    if dducb.bonus_factor != 4:
+        raise _outside(what, "bonus_factor=4", spell(dducb.bonus_factor))
+    if dducb.remix:
         raise _outside(what, "remix=False", "remix=True")
-    _check_knowledge(what, policy, network)
-    _check_steps(what, policy, network)
-    return policy
+    _check_knowledge(what, dducb, network)
+    _check_steps(what, dducb, network)
+    return dducb
 
 
 def _outside(what: str, proven: str, found: str) -> InputError:

@@ -49,6 +49,8 @@ class Aggregation(Named, ABC):
         Whether its agents only work where all count rounds together, and not on own clocks.
     shares : {"own", "mixed", "on average", ""}
         What `Machine.share` returns; "" where it does not tell.
+    exact : bool
+        Whether, once all news has arrived, every agent's estimate is exactly everybody's totals.
     checks_claims : bool
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
@@ -58,6 +60,7 @@ class Aggregation(Named, ABC):
     mode: ClassVar[str] = ""
     needs_common_round: ClassVar[bool] = False
     shares: ClassVar[str] = ""
+    exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
 

@@ -1,0 +1,53 @@
+"""Which pairs of parts meet which scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
+from coopbandits.core.index import INDICES
+from coopbandits.experiments.suite import Plan, make_plan, plays_fast
+from coopbandits.sim import Cell
+
+EVERY_AGGREGATION = tuple(part().spelling for part in (*AGGREGATIONS, CentralTotals))
+"""Central totals are there as a yardstick: what an index is worth where all is known."""
+
+EVERY_INDEX = tuple(part().spelling for part in INDICES)
+
+RUNS = 5
+"""Fewer than on the leaderboard: there are five times as many policies."""
+
+
+@dataclass(frozen=True)
+class Matrix(Plan):
+    """A plan whose policies are all pairs of these parts, and the yardsticks."""
+
+    aggregations: tuple[str, ...]
+    indices: tuple[str, ...]
+
+    @property
+    def pairs(self) -> dict[str, tuple[str, str]]:
+        """Aggregation and index of every pair, by the pair's spelling."""
+        return {f"{a}*{i}": (a, i) for a in self.aggregations for i in self.indices}
+
+    def takes(self, cell: Cell) -> bool:
+        """Tell whether a cell is played: a fast engine does, and the rewards suit the index."""
+        family = getattr(cell.policy.parts and cell.policy.parts.index, "family", None)
+        return family in (None, cell.problem.family) and plays_fast(cell)
+
+
+def make_matrix(
+    scenarios: Sequence[str] = (),
+    runs: int = RUNS,
+    seed: int = 0,
+    horizon: int | None = None,
+    aggregations: Sequence[str] = EVERY_AGGREGATION,
+    indices: Sequence[str] = EVERY_INDEX,
+) -> Matrix:
+    """Choose from the suite, as `make_plan` does, and from the parts."""
+    pairs = [f"{aggregation}*{index}" for aggregation in aggregations for index in indices]
+    plan = make_plan(scenarios, pairs, runs, seed, horizon)
+    return Matrix(
+        plan.scenarios, plan.policies, plan.runs, plan.seed, tuple(aggregations), tuple(indices)
+    )

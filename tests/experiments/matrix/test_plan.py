@@ -1,0 +1,77 @@
+"""Which pairs are played where."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coopbandits import InputError
+from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core.index import INDICES
+from coopbandits.core.registry import parse_policy
+from coopbandits.experiments.matrix import make_matrix
+from coopbandits.experiments.suite import SCENARIOS, make_plan
+
+
+def test_a_matrix_without_wishes_is_every_part_on_the_whole_suite() -> None:
+    plan = make_matrix()
+    assert plan.scenarios == SCENARIOS
+    assert {name.partition(":")[0] for name in plan.aggregations} == {
+        *(part.name for part in AGGREGATIONS), "central-totals",
+    }  # fmt: skip
+    assert plan.indices == tuple(part().spelling for part in INDICES)
+    assert len(plan.pairs) == (len(AGGREGATIONS) + 1) * len(INDICES)
+    assert plan.policies == (*plan.pairs, "central-ts", "flood-ts")
+    assert (plan.runs, plan.seed) == (5, 0)
+
+
+def test_pairs_are_spelled_as_they_are_read() -> None:
+    assert all(parse_policy(pair).spelling == pair for pair in make_matrix().pairs)
+
+
+def test_a_matrix_and_a_leaderboard_of_the_same_policies_are_not_mixed_up() -> None:
+    plan = make_matrix(["two-arms"], aggregations=["tree-sums"], indices=["ucb"])
+    twin = make_plan(["two-arms"], plan.policies, plan.runs)
+    assert list(plan.cells()) == list(twin.cells())
+    assert json.dumps(plan.settings) != json.dumps(twin.settings)
+
+
+def test_indices_take_rewards_for_what_they_are() -> None:
+    indices = ["kl-ucb", "beta-draw", "normal-draw"]
+    plan = make_matrix(
+        ["two-arms", "fair-coins"], aggregations=["tree-sums"], indices=indices, horizon=20
+    )
+    cells = plan.cells()
+    assert cells["two-arms", "tree-sums*kl-ucb"].policy.spelling == "tree-sums*kl-ucb"
+    coins = cells["fair-coins", "tree-sums*kl-ucb"].policy
+    assert coins.spelling == "tree-sums*kl-ucb:family=bernoulli"
+    assert ("two-arms", "tree-sums*beta-draw") not in cells  # rewards outside [0, 1]
+    assert ("fair-coins", "tree-sums*beta-draw") in cells
+    assert ("two-arms", "tree-sums*normal-draw") in cells
+    assert ("fair-coins", "tree-sums*normal-draw") in cells
+
+
+def test_what_only_the_reference_engine_plays_is_left_out() -> None:
+    plan = make_matrix(["two-arms", "loss-30"], indices=["ucb"], horizon=20)
+    played: dict[str, set[str]] = {}
+    for scenario, pair in plan.cells():
+        if pair in plan.pairs:
+            played.setdefault(scenario, set()).add(plan.pairs[pair][0])
+    assert played["two-arms"] >= {"staged-mixing", "tree-sums", "flooded-pulls", "central-totals"}
+    assert played["loss-30"] < played["two-arms"]
+    assert "staged-mixing" not in played["loss-30"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({"scenarios": ["cycle-10"]}, "unknown scenario 'cycle-10'"),
+        ({"runs": 0}, "runs is 0; it must be a whole number, at least 1"),
+        ({"aggregations": ["trees"]}, "unknown aggregation 'trees'"),
+        ({"indices": ["ucb", "ucb"]}, r"policy local-sums\*ucb was given twice"),
+    ],
+)
+def test_bad_wishes(wish: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make_matrix(**wish)  # type: ignore[arg-type]
