@@ -24,7 +24,7 @@ SMALL = (
 )  # fmt: skip
 OWN = """
 from dataclasses import dataclass
-from coopbandits import UCB, LocalSums, Policy, RunningSums
+from coopbandits import UCB, LocalSums, Policy, RunningSums, StagedMixing
 from coopbandits.core.policy import Parts
 
 @dataclass(frozen=True)

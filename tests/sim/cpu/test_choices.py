@@ -31,6 +31,7 @@ from coopbandits import (
     LocalSums,
     LocalView,
     Network,
+    RunningSums,
     TopTwo,
     combine,
     simulate,
@@ -275,6 +276,41 @@ def test_values_that_are_no_numbers_are_refused(engine: str) -> None:
 def test_arms_that_do_not_exist_are_refused(engine: str) -> None:
     with pytest.raises(InputError, match=r"picked"):
         simulate(*WORLD, combine(LocalSums(), Picky()), 60, engine=engine)
+
+
+class Raising(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        if estimate.counts[arm] > 10.0:
+            raise ValueError("too many")
+        return -float(estimate.counts[arm])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba's own
+def test_errors_in_compiled_code_are_not_lost() -> None:
+    with pytest.raises(InputError, match=r"raised an error in compiled code; see which with"):
+        simulate(*WORLD, combine(LocalSums(), Raising()), 60)
+
+
+class Dividing(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return 1.0 / (10.0 - float(estimate.counts[arm]))
+
+
+def test_a_division_by_zero_is_infinite_in_compiled_code() -> None:
+    result = simulate(*WORLD, combine(LocalSums(), Dividing()), 60, engine="cpu")
+    assert result.meta["engines"] == ["cpu"]
+
+
+def test_no_weight_at_all_is_no_division_by_zero() -> None:
+    """Running sums may leave an agent without weight: all its totals are 0 then."""
+    policy = combine(RunningSums(), UCB())
+    both = [
+        simulate(*WORLD, policy, 120, 2, 0, engine, faults="bursts=10..9", keep="arms")
+        for engine in ("cpu", "reference")
+    ]
+    assert both[0].arms.values.tolist() == both[1].arms.values.tolist()
 
 
 def test_what_numba_cannot_compile_is_played_by_the_reference_engine(

@@ -30,8 +30,9 @@ LAST, LEVEL, TROUBLE = range(3)
 
 MEMORY = 3
 
-NO_NUMBER, NO_ARM = 1.0, 2.0
-"""Kinds of trouble: the index of some arm is not a number; an arm was picked that there is not."""
+NO_NUMBER, NO_ARM, RAISED = 1.0, 2.0, 3.0
+"""Kinds of trouble: the index of some arm is not a number; an arm was picked that there is not; an
+exception was raised."""
 
 FIXED = 3
 """Scratch beside what an index asks for, per arm: sums, counts, values."""
@@ -117,7 +118,7 @@ def by_value(digest: str) -> Any:
                 memory[agent * MEMORY + TROUBLE] = NO_NUMBER if arm == -1 else NO_ARM
                 arm = 0
             arms[agent] = arm
-        return 0
+        return 1
 
     return choose
 
@@ -177,7 +178,7 @@ def by_bound(digest: str) -> Any:
                 arm = 0
             arms[agent] = arm
             memory[agent * MEMORY + LAST] = arm
-        return 0
+        return 1
 
     return choose
 
@@ -261,6 +262,6 @@ def by_bonus(digest: str) -> Any:
             arms[agent] = np.int64(arm)
             memory[note + LAST] = float(arm)
             memory[note + LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
-        return 0
+        return 1
 
     return choose

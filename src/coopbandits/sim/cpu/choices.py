@@ -29,7 +29,13 @@ from coopbandits import core
 from coopbandits.core import choice, draws
 from coopbandits.core.index import Index
 from coopbandits.sim.cpu import choice_forms, leaves
-from coopbandits.sim.cpu.choice_forms import best_of, checked_best_of
+from coopbandits.sim.cpu.choice_forms import (
+    MEMORY,
+    RAISED,
+    TROUBLE,
+    best_of,
+    checked_best_of,
+)
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -99,7 +105,7 @@ def compiled_choice(index: Index) -> Choice:
         )
         try:
             with _lock():
-                _made[digest] = Choice(cfunc(_SIGNATURE, cache=True)(made))
+                _made[digest] = Choice(cfunc(_SIGNATURE, cache=True, error_model="numpy")(made))
         except NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
@@ -158,7 +164,7 @@ def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
         copy = FunctionType(
             function.__code__, scope, function.__name__, function.__defaults__, cells
         )
-        memo[function] = njit(forceinline=True)(copy)
+        memo[function] = njit(forceinline=True, error_model="numpy")(copy)
     return memo[function]
 
 
@@ -257,6 +263,11 @@ def choose(
             kinds.append(value.type)
         whole = ir.IntType(64)
         function = ir.FunctionType(whole, kinds)
-        return builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
+        done = builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
+        # A C function cannot raise: where an index did, the call comes back with 0.
+        with builder.if_then(builder.icmp_signed("==", done, whole(0)), likely=False):
+            note = builder.add(builder.mul(given[11], whole(MEMORY)), whole(TROUBLE))
+            builder.store(ir.DoubleType()(RAISED), builder.gep(given[8], [note]))
+        return done
 
     return signature, generate

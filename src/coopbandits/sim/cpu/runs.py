@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.choice_forms import FIXED, MEMORY, NO_NUMBER, TROUBLE
+from coopbandits.sim.cpu.choice_forms import FIXED, MEMORY, NO_ARM, NO_NUMBER, RAISED, TROUBLE
 from coopbandits.sim.cpu.choices import compiled_choice
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.knowledge import global_knowledge
@@ -17,6 +17,13 @@ from coopbandits.sim.record import Record, Task, Tick
 
 Rows = NDArray[np.float64]
 """Registers of every agent: (run, agent, size)."""
+
+
+TROUBLES = {
+    NO_NUMBER: "gave a value that is not a number; repair the index",
+    NO_ARM: "picked an arm that does not exist; repair its pick",
+    RAISED: 'raised an error in compiled code; see which with engine="reference"',
+}
 
 
 class Rule(NamedTuple):
@@ -88,8 +95,7 @@ class Runs:
         """Go on by some rounds, unless a choice went wrong in them."""
         trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
         if trouble > 0.0:
-            what = "gave a value that is not a number" if trouble == NO_NUMBER else "picked no arm"
-            raise InputError(f"index {self.parts.index.spelling} {what}; repair the index")
+            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[trouble]}")
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
 
