@@ -118,9 +118,11 @@ def index_values(trial: AnyTrial) -> None:
     for case in cases(trial):
         if case.index.values is None:
             continue
-        arms = {name: np.array(getattr(case.estimate, name)) for name in ("sums", "counts")}
+        sums, counts = np.array(case.estimate.sums), np.array(case.estimate.counts)
         for word in WORDS:
-            found = case.index.values(case.estimate._replace(**arms), word, case.numbers)
+            found = case.index.values(
+                case.estimate._replace(sums=sums, counts=counts), word, case.numbers
+            )
             expected = case.values(word, case.scratch(word))
             if found is not None and not close(np.asarray(found).tolist(), expected):
                 did = f"values are {np.asarray(found).tolist()}, one by one {expected}"
