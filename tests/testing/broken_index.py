@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from coopbandits.core import UCB, Estimate, Index, LocalView, uniform_of
 
 
@@ -67,6 +69,8 @@ class SecretlyRandom(Noisy):
 class SecretlyRandomValue(Mean):
     """Reads the word in `value`."""
 
+    random: ClassVar[bool] = False
+
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
         return Mean.value(arm, estimate, word, numbers, scratch) + float(word % 7)
@@ -81,6 +85,9 @@ class PreparesTheWord(Noisy):
 class PreparesTheArms(Mean):
     """Reads the arms, but says that it reads the time."""
 
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
         scratch[0] = sum(estimate.sums)
@@ -92,6 +99,9 @@ class PreparesTheArms(Mean):
 
 class PreparesOwnNumbers(PreparesTheArms):
     """Reads a number that no two agents share, but says that it reads the time."""
+
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         return (float(view.agent_id),)
@@ -145,6 +155,32 @@ class BonusOfArms(UCB):
 class FiniteUnseen(UCB):
     """An arm never seen has a finite value, which a bonus cannot make."""
 
+    prepare_reads: ClassVar[str] = "time"
+    bonus = staticmethod(UCB.bonus)
+
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
         return min(1e9, UCB.value(arm, estimate, word, numbers, scratch))
+
+
+class Rows(Mean):
+    """Keeps the contract: all means at once."""
+
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Any) -> Any:
+        if len(estimate.counts) < 2:
+            return None  # no faster
+        seen = estimate.counts > 1e-12 * estimate.num_agents
+        return np.where(seen, estimate.sums / np.where(seen, estimate.counts, 1.0), np.inf)
+
+
+class OtherRows(Rows):
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Any) -> Any:
+        return Rows.values(estimate, word, numbers) + 1e-6
+
+
+class FewRows(Rows):
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Any) -> Any:
+        return Rows.values(estimate, word, numbers)[:-1]

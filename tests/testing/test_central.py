@@ -47,6 +47,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "index value": (with_index(broken_index.NotANumber()),),
     "index random": (with_index(broken_index.SecretlyRandom()),),
     "index prepare": (with_index(broken_index.PreparesTheArms()),),
+    "index values": (with_index(broken_index.OtherRows()),),
     "index bound": (with_index(broken_index.LowBound()),),
     "index bonus": (with_index(broken_index.HalfBonus()),),
     "choice": (UsingController(broken.OneTooFar), UsingController(broken.NumpyIntegers)),

@@ -91,6 +91,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
             ),
         )
     ),
+    "index values": tuple(map(with_index, (broken_index.OtherRows(), broken_index.FewRows()))),
     "index bound": tuple(map(with_index, (broken_index.LowBound(), broken_index.FiniteBound()))),
     "index bonus": tuple(
         map(
@@ -212,7 +213,9 @@ def test_an_index_that_fills_too_much_is_caught() -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [broken_index.Mean(), broken_index.Noisy()], ids=["mean", "noisy"]
+    "index",
+    [broken_index.Mean(), broken_index.Noisy(), broken_index.Rows()],
+    ids=["mean", "noisy", "rows"],
 )
 @pytest.mark.parametrize("aggregation", [FloodedTotals(), StagedMixing(mixing_rounds=2), Pooled()])
 def test_products_of_own_parts_keep_the_contract(aggregation: Any, index: Any) -> None:

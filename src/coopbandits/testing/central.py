@@ -19,6 +19,7 @@ CENTRAL_CHECKS: tuple[Callable[[CentralTrial], None], ...] = (
     index.index_value,
     index.index_random,
     index.index_prepare,
+    index.index_values,
     index.index_bound,
     index.index_bonus,
     central.choice,

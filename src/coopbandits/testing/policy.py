@@ -23,6 +23,7 @@ CHECKS: tuple[Check, ...] = (
     index.index_value,
     index.index_random,
     index.index_prepare,
+    index.index_values,
     index.index_bound,
     index.index_bonus,
     calls.message_form,

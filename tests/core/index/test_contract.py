@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import Estimate, Index
+from coopbandits.core import UCB, Estimate, Index
 from coopbandits.core.choice import best_arm, choose_arm, index_values
 
 from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
@@ -170,3 +171,34 @@ def test_huge_rewards(index: Index, size: float) -> None:
     assert not any(map(math.isnan, values))
     if index in (SETTINGS[0], SETTINGS[2], SETTINGS[4], SETTINGS[6], SETTINGS[8], SETTINGS[12]):
         assert (max(values) == values[1]) == (size > 0)
+
+
+class OtherPrepare(UCB):
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        scratch[0] = float(word % 2)
+
+
+class OtherValue(UCB):
+    random: ClassVar[bool] = False
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return -UCB.value(arm, estimate, word, numbers, scratch)
+
+
+class SameFunctions(UCB):
+    pass
+
+
+def test_declarations_are_not_inherited_without_their_functions() -> None:
+    declared = [
+        (cls.random, cls.prepare_reads, cls.bonus)
+        for cls in (UCB, SameFunctions, OtherPrepare, OtherValue)
+    ]
+    assert declared == [
+        (False, "time", UCB.bonus),
+        (False, "time", UCB.bonus),
+        (True, "word", None),
+        (False, "time", None),
+    ]

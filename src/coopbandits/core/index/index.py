@@ -71,7 +71,12 @@ class Index(Named, ABC):
         super().__init_subclass__(**more)
         own = vars(cls).keys()
         if own & {"prepare", "value", "pick"}:
-            declared = {"random": True, "bound": None, "bonus": None, "values": None}
+            declared: dict[str, Any] = {
+                "random": True,
+                "bound": None,
+                "bonus": None,
+                "values": None,
+            }
             if "prepare" in own:
                 declared["prepare_reads"] = "word"
             for name in declared.keys() - own:

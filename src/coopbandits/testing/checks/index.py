@@ -113,6 +113,27 @@ def expect_unread(case: Case, told: list[float], found: list[float], what: str) 
         raise finding(f"{did} ({case.where()})", expected)
 
 
+def index_values(trial: AnyTrial) -> None:
+    """`values`, where an index has them, are those of single arms, or None."""
+    for case in cases(trial):
+        if case.index.values is None:
+            continue
+        sums, counts = np.array(case.estimate.sums), np.array(case.estimate.counts)
+        for word in WORDS:
+            found = case.index.values(
+                case.estimate._replace(sums=sums, counts=counts), word, case.numbers
+            )
+            expected = case.values(word, case.scratch(word))
+            if found is not None and not close(np.asarray(found).tolist(), expected):
+                did = f"values are {np.asarray(found).tolist()}, one by one {expected}"
+                raise finding(f"{did} ({case.where()})", "the same for all arms at once")
+
+
+def close(left: list[float], right: list[float]) -> bool:
+    """Whether values are equal up to rounding."""
+    return len(left) == len(right) and np.allclose(left, right, rtol=ROUNDING, atol=ROUNDING)
+
+
 def index_bound(trial: AnyTrial) -> None:
     """`bound`, where an index has one, is never below the value."""
     for case in cases(trial):
