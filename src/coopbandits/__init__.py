@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         UCB,
         UCL,
         Agent,
+        AgentRows,
         Aggregation,
         ArmSums,
         BayesUCB,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         Policy,
         PullMixing,
         Registers,
+        RowEstimates,
         RunningConsensus,
         RunningSums,
         StagedMixing,
@@ -126,14 +128,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGGREGATIONS Agent Aggregation ArmSums BayesUCB BetaDraw "
+        "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
         "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
         "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
         "DecTS DelayedCentralUCB EpsilonGreedy Estimate FloodTS FloodUCB "
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
         "Index InflatedUCB InputError KLUCB LocalSums LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "Policy PullMixing Registers RunningConsensus RunningSums StagedMixing "
+        "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums StagedMixing "
         "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
@@ -171,6 +173,7 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
+    "AgentRows",
     "Aggregation",
     "ArmSums",
     "BayesUCB",
@@ -231,6 +234,7 @@ __all__ = [
     "Registers",
     "RegularClocks",
     "Result",
+    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "SimulationInterrupted",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coopbandits.core.agent import best_arm, with_open_pulls
 
 from coopbandits.core import (
     DDUCB,
@@ -19,7 +20,6 @@ from coopbandits.core import (
     InputError,
     Policy,
 )
-from coopbandits.core.agent import best_arm, with_open_pulls
 
 from .fleet import (
     GRAPHS,

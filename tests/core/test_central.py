@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coopbandits.core.central import Controller
 from numpy.typing import NDArray
 
 from coopbandits.core import (
@@ -18,7 +19,6 @@ from coopbandits.core import (
     IndependentUCB,
     InputError,
 )
-from coopbandits.core.central import Controller
 from coopbandits.core.draws import betas, normals, words
 
 from .fleet import decision_words, drive, make_agent, one_view, rewards_tape

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from coopbandits.core.agent import Estimate, Index
 
 from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy, parse_policy
-from coopbandits.core.agent import Estimate, Index
 from coopbandits.core.registry import EXAMPLES, AnyPolicy
 from coopbandits.core.spelling import spell
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coopbandits.core.agent import Index
 
 from coopbandits.core import (
     Aggregation,
@@ -21,7 +22,6 @@ from coopbandits.core import (
     TreeTS,
     TreeUCB,
 )
-from coopbandits.core.agent import Index
 from coopbandits.core.aggregate import (
     FloodedTotals,
     PullMixing,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.fleet.config import NodeConfig, read_config
-from coopbandits.fleet.desk import Desk
-from coopbandits.fleet.process import make_runtime
+from coopbandits.fleet.process.main import make_runtime
+from coopbandits.fleet.service.application import ApplicationService
 
 WORDS = [number * 0x9E3779B97F4A7C15 % 2**64 for number in range(1, 17)]
 
@@ -23,18 +23,18 @@ def config_in(folder: Path) -> NodeConfig:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Desk]:
+def opened(folder: Path) -> Iterator[ApplicationService]:
     """Open an agent's journal without starting to gossip."""
     runtime = make_runtime(config_in(folder))
     try:
-        yield runtime.desk
+        yield runtime.service
     finally:
         runtime.disk.close()
 
 
-def contents(desk: Desk) -> dict[str, Any]:
+def contents(service: ApplicationService) -> dict[str, Any]:
     """Return what is exact under "own", and what is rounded under "estimate", arm by arm."""
-    arms, health = desk.arms(), desk.health()
+    arms, health = service.arms(), service.health()
     return {
         "own": {
             "pulls": [arm.own_pulls for arm in arms],
@@ -52,7 +52,7 @@ def contents(desk: Desk) -> dict[str, Any]:
     }
 
 
-def next_arms(desk: Desk) -> list[str]:
+def next_arms(service: ApplicationService) -> list[str]:
     """Let the agent choose some times, with the same random words every time."""
-    desk.words = iter(WORDS).__next__
-    return [desk.choose().arm for _ in WORDS]
+    service.words = iter(WORDS).__next__
+    return [service.choose().arm for _ in WORDS]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.desk import Desk
+from coopbandits.fleet.service.application import ApplicationService
 
 from .recorded import contents, next_arms, opened
 
@@ -23,8 +23,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return shutil.copytree(RECORDED / request.param, tmp_path / "agent")
 
 
-def check(desk: Desk, expected: dict[str, Any]) -> None:
-    found = contents(desk)
+def check(service: ApplicationService, expected: dict[str, Any]) -> None:
+    found = contents(service)
     assert found["own"] == expected["own"]
     for name, numbers in expected["estimate"].items():
         assert found["estimate"][name] == pytest.approx(numbers, rel=1e-9, abs=1e-9), name
@@ -32,8 +32,8 @@ def check(desk: Desk, expected: dict[str, Any]) -> None:
 
 def test_a_journal_of_0_1_is_opened_and_kept(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
-    with opened(folder) as desk:
-        check(desk, expected)
-    with opened(folder) as desk:  # from the snapshot that this version wrote
-        check(desk, expected)
-        assert next_arms(desk) == expected["next_arms"]
+    with opened(folder) as service:
+        check(service, expected)
+    with opened(folder) as service:  # from the snapshot that this version wrote
+        check(service, expected)
+        assert next_arms(service) == expected["next_arms"]

@@ -124,7 +124,7 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
         assert world.pull(0, word, 0.5) is not None
         world.step()
     assert [node.replica.rounds for node in world.nodes if node] == stalled
-    known = world.node(0).replica.agent.aggregation.estimate().counts.sum()
+    known = world.node(0).replica.agent.estimate().counts.sum()
     assert known > 0, "own rewards count at once, also while nothing is mixed"
     settle(world, 20)
     assert min(world.node(agent).replica.rounds for agent in world.graph) > max(stalled) + 10
@@ -171,7 +171,7 @@ def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> N
     assert world.node(2).replica.own_counts.sum() == 0
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
-    estimate = world.node(0).replica.agent.aggregation.estimate()
+    estimate = world.node(0).replica.agent.estimate()
     assert estimate.num_agents == 8, "six, and two that are no more"
 
 

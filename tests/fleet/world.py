@@ -9,7 +9,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 
-from coopbandits.core.agent import Vector
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
@@ -172,12 +172,12 @@ class World:
     # What is known
 
     def totals(self, agent: int) -> Vector:
-        estimate = self.node(agent).replica.agent.aggregation.estimate()
+        estimate = self.node(agent).replica.agent.estimate()
         return np.concatenate([estimate.sums, estimate.counts])
 
     def shares(self) -> Vector:
         """Return what all hold together after the last round that all have ended."""
         last = min(self.node(agent).replica.rounds for agent in self.graph)
-        shares = [self.node(agent).replica.shares()[last] for agent in self.graph]
+        shares = [np.concatenate(self.node(i).replica.shares()[last]) for i in self.graph]
         total: Vector = np.sum(shares, axis=0)
         return total

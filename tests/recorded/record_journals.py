@@ -23,9 +23,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coopbandits.fleet.runtime import Runtime
+
 from coopbandits.fleet.config import write_config
 from coopbandits.fleet.process import make_runtime
-from coopbandits.fleet.runtime import Runtime
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

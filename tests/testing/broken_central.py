@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from coopbandits.core.central import Controller
 
 from coopbandits.core import CentralPolicy
-from coopbandits.core.central import Controller
 from coopbandits.core.index import ucb_index
 
 

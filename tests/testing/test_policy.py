@@ -26,7 +26,7 @@ from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
-from . import broken
+from . import broken, broken_rows
 from .honest import Honest, Using
 
 pytestmark = pytest.mark.plays
@@ -105,6 +105,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         Using(broken.ChangesBeforeRefusingState),
     ),
     "local knowledge": (Using(broken.WritesOnABlackboard), broken.KnowsAllViews()),
+    "array form": tuple(broken_rows.SAID),
 }
 
 

@@ -2,6 +2,7 @@
 
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
+    AgentRows,
     Aggregation,
     CentralTotals,
     Controller,
@@ -12,6 +13,7 @@ from coopbandits.core.aggregate import (
     MessageSize,
     NeighborhoodSums,
     PullMixing,
+    RowEstimates,
     RunningConsensus,
     RunningSums,
     StagedMixing,
@@ -80,6 +82,7 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
+    "AgentRows",
     "Aggregation",
     "AnyPolicy",
     "ArmSums",
@@ -121,6 +124,7 @@ __all__ = [
     "Policy",
     "PullMixing",
     "Registers",
+    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "Share",

@@ -39,6 +39,12 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     )
 
 
+def as_lists(estimate: Estimate) -> Estimate:
+    """Return an estimate with sums and counts as lists of Python's own floats."""
+    sums, counts, *others = estimate
+    return Estimate(np.asarray(sums).tolist(), np.asarray(counts).tolist(), *others)
+
+
 def index_values(
     index: Index, numbers: Sequence[float], estimate: Estimate, word: int
 ) -> tuple[list[float], Estimate, list[float]]:
@@ -47,9 +53,7 @@ def index_values(
     The functions of an index are those that compiled engines are made of; here they get lists of
     Python's own floats, on which scalar arithmetic is several times faster than on arrays.
     """
-    read = estimate._replace(
-        sums=np.asarray(estimate.sums).tolist(), counts=np.asarray(estimate.counts).tolist()
-    )
+    read = as_lists(estimate)
     scratch = [0.0] * index.scratch_size(len(read.sums))
     index.prepare(read, word, numbers, scratch)
     value = index.value
@@ -66,6 +70,10 @@ def choose_arm(
 ) -> int:
     """Return what an index plays on an estimate, one of `allowed` where that is given."""
     word = word if index.random else 0  # as in every engine: who is not random sees no word
+    if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
+        together = index.values(estimate, word, numbers)
+        if together is not None:
+            return best_arm(together.tolist(), allowed)
     values, read, scratch = index_values(index, numbers, estimate, word)
     if index.pick is None:
         return best_arm(values, allowed)
@@ -86,17 +94,15 @@ def best_arm(values: Sequence[float], allowed: Sequence[int] | None = None) -> i
     largest = max(found)
     if math.isfinite(largest):
         largest -= 1e-9 * max(1.0, abs(largest))
-    return next(k for k, value in enumerate(found) if value >= largest and not _barred(k, allowed))
-
-
-def _barred(arm: int, allowed: Sequence[int] | None) -> bool:
-    return allowed is not None and arm not in allowed
+    if allowed is None:
+        return next(k for k, value in enumerate(found) if value >= largest)
+    return next(int(k) for k in sorted(allowed) if found[k] >= largest)
 
 
 def _only(values: Sequence[float], allowed: Sequence[int] | None) -> list[float]:
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
-    found = list(values)
-    if any(map(math.isnan, found)):
+    found = list(values) if isinstance(values, list) else np.asarray(values).tolist()
+    if math.isnan(sum(found)) and any(map(math.isnan, found)):  # the sum says so sooner
         raise InputError(f"the index of some arm is not a number: {found}; repair the index")
     if allowed is None:
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
 from coopbandits.core.cooperative import CooperativeAgent
@@ -171,6 +171,10 @@ class CentralProduct(CentralPolicy):
         return self.parts.spelling
 
 
+@overload
+def combine(aggregation: Aggregation, index: Index) -> Product: ...
+@overload
+def combine(aggregation: CentralTotals, index: Index) -> CentralProduct: ...
 def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 

@@ -17,6 +17,7 @@ REFERENCE = "reference"
 
 ENGINES = (
     ("cpu", "coopbandits.sim.cpu"),
+    ("array", "coopbandits.sim.array"),
     (REFERENCE, "coopbandits.sim.asynchronous"),
     (REFERENCE, "coopbandits.sim.reference"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from coopbandits.core import InputError
-from coopbandits.testing.checks import calls, knowledge, state
+from coopbandits.testing.checks import calls, knowledge, rows, state
 from coopbandits.testing.checks.finding import PolicyCheckError
 from coopbandits.testing.world import Trial
 
@@ -33,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     state.restart,
     state.foreign_state,
     knowledge.local_knowledge,
+    rows.array_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
 

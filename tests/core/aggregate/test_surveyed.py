@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from coopbandits.core import DDUCB, CooperativeAgent, InputError
 from coopbandits.core.aggregate.staged import StagedMixing
 from coopbandits.core.aggregate.surveyed import SurveyedMixing
+
+from coopbandits.core import DDUCB, CooperativeAgent, InputError
 from coopbandits.testing import check_policy
 
 from ..estimate.gossip import worded_views  # the name depends on how pytest is called

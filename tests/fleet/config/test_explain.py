@@ -70,7 +70,7 @@ def test_explain_other_settings(config: NodeConfig) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("max_agents", 1001, "flooding tells everybody of everybody, up to 1001 agents"),
+        ("max_agents", 1001, "tells everybody of everybody, up to 1001 agents"),
         ("rounds_per_second", 201.0, "201 rounds per second leave each under 5 ms"),
         ("rounds_per_second", 1.9, "gone after 5 s, which is 9.5 rounds"),
     ],

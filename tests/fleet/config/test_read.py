@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coopbandits import InputError
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import (
     ClusterConfig,
@@ -19,7 +19,7 @@ from coopbandits.fleet.config import (
     read_config,
     write_config,
 )
-from coopbandits.fleet.config.model import MODES
+from coopbandits.fleet.config.eligibility import obstacle
 from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import GOOD, NOW, REMOVED, made
@@ -168,10 +168,10 @@ def test_all_problems_are_told_together() -> None:
 
 @pytest.mark.parametrize("spelling", EXAMPLES)
 def test_policies_that_cannot_run_are_refused(spelling: str) -> None:
-    if spelling.partition(":")[0] in MODES:
-        return
-    (found,) = problems(("cluster.policy", spelling))
-    assert f"{spelling!r}, which cannot run in a fleet; those that can are flood-ts" in found
+    reason = obstacle(parse_policy(spelling))
+    if reason:
+        (found,) = problems(("cluster.policy", spelling))
+        assert f"{spelling!r}, which cannot run in a fleet: {reason}; those that can are" in found
 
 
 def test_time_zones() -> None:

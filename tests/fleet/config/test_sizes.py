@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coopbandits.core.agent import Agent, LocalView
+from coopbandits.core.contract import Agent, LocalView
 from coopbandits.fleet.config.model import ClusterConfig
 from coopbandits.fleet.config.sizes import (
     LINK_MB,
@@ -86,6 +86,7 @@ def test_messages_of_real_agents(policy: str, values: tuple[int, int]) -> None:
         lambda_bound=0.9 if "lambda_bound" in needs else None,
     )
     size = message_size(cluster)
+    assert size is not None
     assert size[:2] == values
     seen = sizes_seen(cluster, lossless=estimated)
     assert size.usual in seen or policy.startswith("flood")  # here there is always news

@@ -17,10 +17,12 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 
+from .. import own_parts
 from ..world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "tree-ts", sigma=1.0)
 SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3)
+OWN = replace(CLUSTER, policy=f"{own_parts.__name__}:Neighbors*ucb")
 
 
 def quiet(cluster: ClusterConfig = CLUSTER) -> World:
@@ -279,3 +281,29 @@ def test_an_agent_alone_gossips_with_nobody(cluster: ClusterConfig) -> None:
         world.step()
     assert world.node(0).replica.rounds >= 4
     assert world.totals(0)[2:].sum() == 5
+
+
+@pytest.mark.parametrize("values", [np.zeros(1), np.zeros(7)], ids=["short", "long"])
+def test_own_parts_that_trip_over_a_message_refuse_it(values: Any) -> None:
+    world = quiet(OWN)
+    node, before = world.node(0), state(world.node(0).replica)
+    node.received("n1", encode_data(stamp(world, round=10**6), values))
+    world.now += 1.0
+    node.tick()
+    assert refused(node, "impossible") == 1
+    assert state(node.replica) == before
+    world.crash(0)
+    world.restart(0)  # its journal is no harder to read for it
+    assert state(world.node(0).replica) == before
+
+
+def test_claims_are_checked_in_synchronous_rounds_too() -> None:
+    world = quiet(replace(OWN, policy=f"{own_parts.__name__}:Waiting*ucb"))
+    node, before = world.node(0), world.node(0).replica.rounds
+    world.now += 1.0
+    world.node(0).tick()
+    claim = np.array([0.0, 0.0, 1e30, 1e30])
+    node.received("n1", encode_data(stamp(world, round=before + 1), claim))
+    assert refused(node, "impossible") == 1
+    assert node.replica.rounds == before
+    assert [broken[:2] for broken in world.broken] == [(0, 1)], "so that it is sent again"

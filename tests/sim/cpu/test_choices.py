@@ -303,3 +303,22 @@ def test_bernoulli_divergence_plays_rewards_of_zero_and_one() -> None:
     policy = combine(LocalSums(), KLUCB("bernoulli"))
     both = [simulate(problem, network, policy, 200, 2, 0, e) for e in ("cpu", "reference")]
     assert both[0].pulls.values.tolist() == both[1].pulls.values.tolist()
+
+
+DIGESTS = """
+from coopbandits.core.index import INDICES
+from coopbandits.sim.cpu import choices
+for kind in INDICES:
+    print(kind.name, choices._digest(choices._ingredients(kind())))
+"""
+
+
+def test_every_index_is_filed_under_the_same_digest_in_every_process() -> None:
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+    assert len(set(said[0].splitlines())) == len(INDICES)

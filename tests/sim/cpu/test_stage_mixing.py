@@ -27,18 +27,19 @@ def operator(
     monkeypatch: pytest.MonkeyPatch, network: Network, steps: int, bound: float, dense: bool
 ) -> StageOperator:
     monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, **__: dense)
-    made = StageOperator(network.matrix, steps, bound, uses=1, values=34)
+    made = StageOperator(network.matrix, steps, bound, uses=1, num_arms=5)
     assert (made.dense is not None) == dense
     return made
 
 
 def pulls(network: Network, runs: int = 3, arms: int = 5, key: int = 1) -> Array:
-    """Sums and counts (run, agent, 2K); many agents did not pull an arm, one arm nobody did."""
+    """Registers (run, agent, 2K + 1); many agents did not pull an arm, one arm nobody did."""
     shape = (runs, network.num_agents, arms)
     tape = words(key, np.arange(np.prod(shape), dtype=np.uint64)).reshape(shape)
     counts = (tape % np.uint64(3)).astype(np.float64)
     counts[:, :, 1] = 0.0
-    return np.concatenate([normals(tape) * counts, counts], axis=2)
+    squares = normals(tape[:, :, :1]) ** 2  # a register that belongs to no arm
+    return np.concatenate([normals(tape) * counts, counts, squares], axis=2)
 
 
 def polynomial(network: Network, steps: int, bound: float) -> Array:
@@ -95,7 +96,7 @@ def test_dense_equals_sparse(
 def test_unit_vector_on_cycle_100(monkeypatch: pytest.MonkeyPatch, dense: bool) -> None:
     """The known numbers: sum 1 to 1e-12, N·‖y − 1/N‖₂ = 0.0308330 after 164 steps."""
     network = Network.from_spec("cycle:100")
-    values = np.zeros((1, 100, 2))
+    values = np.zeros((1, 100, 10))
     values[0, 0] = 1.0
     mixed = operator(monkeypatch, network, 164, network.lambda2, dense).apply(values)
     assert np.abs(mixed.sum(axis=1) - 1.0).max() < 1e-12

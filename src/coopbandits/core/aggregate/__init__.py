@@ -9,6 +9,7 @@ from coopbandits.core.aggregate.flooded_totals import FloodedTotals
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
+from coopbandits.core.aggregate.rows import AgentRows, RowEstimates
 from coopbandits.core.aggregate.running_sums import RunningSums
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
 from coopbandits.core.aggregate.tree_sums import TreeSums
@@ -21,6 +22,7 @@ AGGREGATIONS = (
 
 __all__ = [
     "AGGREGATIONS",
+    "AgentRows",
     "Aggregation",
     "CentralTotals",
     "Claims",
@@ -32,6 +34,7 @@ __all__ = [
     "MessageSize",
     "NeighborhoodSums",
     "PullMixing",
+    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "StagedMixing",

@@ -20,6 +20,7 @@ from coopbandits.core.statistic import Registers
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.aggregate.rows import AgentRows
 
 ROBUST, SYNCHRONOUS = "robust", "synchronous"
 """How agents of a fleet keep time: each by itself, or every round waits for all neighbours."""
@@ -48,6 +49,8 @@ class Aggregation(Named, ABC):
         Whether its agents only work where all count rounds together, and not on own clocks.
     shares : {"own", "mixed", "on average", ""}
         What `Machine.share` returns; "" where it does not tell.
+    exact : bool
+        Whether, once all news has arrived, every agent's estimate is exactly everybody's totals.
     checks_claims : bool
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
@@ -57,6 +60,7 @@ class Aggregation(Named, ABC):
     mode: ClassVar[str] = ""
     needs_common_round: ClassVar[bool] = False
     shares: ClassVar[str] = ""
+    exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
 
@@ -77,6 +81,17 @@ class Aggregation(Named, ABC):
     @abstractmethod
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return the machine of one agent."""
+
+    def make_rows(
+        self, views: Sequence[LocalView], matrix: Any, registers: Registers
+    ) -> AgentRows | None:
+        """Return all agents of one run in array form; None where there is no such form.
+
+        `views` are what the machines would be made of, in the order of agents. `matrix` is P as a
+        sparse array: ``matrix @ x`` is one mixing step.
+        """
+        del views, matrix, registers
+        return None
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values its messages have among up to so many agents."""

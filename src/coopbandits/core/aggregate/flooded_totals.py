@@ -54,6 +54,7 @@ class FloodedTotals(Aggregation):
     name: ClassVar[str] = "flooded-totals"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
+    exact: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 

@@ -101,6 +101,7 @@ class TreeSums(Aggregation):
     name: ClassVar[str] = "tree-sums"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
+    exact: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
 
     @property

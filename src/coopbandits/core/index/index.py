@@ -50,6 +50,11 @@ class Index(Named, ABC):
         from (estimate, numbers, scratch). With `prepare_reads` "time", compiled engines then
         choose without roots and divisions.
 
+    values : function or None
+        Called as (estimate, word, numbers), with arrays in the estimate: returns what `value` does,
+        as one array for all arms, or None where that is no faster. Plain Python then does without
+        `prepare` and `value`, unless there is a `pick`.
+
     `bound` and `bonus` are shortcuts to the same arms; `check_policy` holds them to `value`.
     """
 
@@ -58,6 +63,14 @@ class Index(Named, ABC):
     pick: Any = None
     bound: Any = None
     bonus: Any = None
+    values: Any = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Drop shortcuts to a parent's values where a class has values of its own."""
+        super().__init_subclass__(**more)
+        if vars(cls).keys() & {"prepare", "value"}:
+            for shortcut in {"bound", "bonus", "values"} - vars(cls).keys():
+                setattr(cls, shortcut, None)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from coopbandits.core.statistic import ArmSums
 from coopbandits.experiments.fleet_bench import fleets
 from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
 from coopbandits.experiments.fleet_bench.processes import Window, require_proc
@@ -156,11 +157,12 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
 def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
     """Play ping-pong with the messages that most policies send, 2K values each."""
     settings = plan.settings(plan.cases[0], uvloop=uvloop)
+    values = ArmSums().registers(plan.num_arms).size
     with (
         TemporaryDirectory(prefix="coopbandits-") as folder,
         prepared(Path(folder), settings) as places,
     ):
-        rest = Path(folder) / "certificates", uvloop, 2 * plan.num_arms, plan.windows, plan.seconds
+        rest = Path(folder) / "certificates", uvloop, values, plan.windows, plan.seconds
         return ping_pong([
             Seat(
                 place.id,

@@ -8,6 +8,7 @@ from typing import Any
 
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.eligibility import can_estimate, family_of
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.identity.names import agent_number
 
@@ -38,7 +39,7 @@ def _rewards(cluster: ClusterConfig) -> Iterator[str]:
             "as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
         )
     policy = parse_policy(cluster.policy)
-    if cluster.reward_range is None and getattr(policy, "family", "") == "bernoulli":
+    if cluster.reward_range is None and family_of(policy) == "bernoulli":
         yield (
             f"[cluster] policy {cluster.policy} takes rewards between two numbers, but there is "
             "no reward_range; give one, or choose family=gaussian"
@@ -50,11 +51,11 @@ def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
     policy: Any = parse_policy(cluster.policy)
     given = getattr(cluster, key)
     if given is None and key in policy.needs:
-        estimate = ', or "estimate"' if hasattr(policy, key) else ""
+        estimate = ', or "estimate"' if can_estimate(policy, key) else ""
         yield f"[cluster] has no {key}, which policy {cluster.policy} needs; give it{estimate}"
     elif given is not None and key not in policy.needs:
         yield f"[cluster] {key} is {given!r}, but policy {cluster.policy} takes none; remove it"
-    elif given == "estimate" and not hasattr(policy, key):
+    elif given == "estimate" and not can_estimate(policy, key):
         yield (
             f"[cluster] {key} cannot be estimated for policy {cluster.policy}; give a number, or "
             "choose a policy that needs none, such as flood-ts"

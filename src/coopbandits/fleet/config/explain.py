@@ -60,6 +60,9 @@ def _rewards(config: NodeConfig) -> str:
 
 def _traffic(config: NodeConfig) -> Iterator[tuple[str, str]]:
     size = message_size(config.cluster)
+    if size is None:
+        yield "message", "of a size that the policy does not tell"
+        return
     usual, most = (_rate(bytes_per_second(config.cluster, values)) for values in size[:2])
     if size.usual == size.most:
         yield "message", f"{size.usual} values"
@@ -86,10 +89,10 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
     if not config.tls:
         yield "without TLS every process on this machine can take part; give [tls] in earnest"
-    if cluster.policy.startswith("flood-") and cluster.max_agents > 1000:
+    if cluster.traits.grows and cluster.max_agents > 1000:
         yield (
-            f"flooding tells everybody of everybody, up to {cluster.max_agents} agents; "
-            "a tree-… or gossip-ts policy has messages that do not grow"
+            f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
+            "agents; a tree-… or gossip-ts policy has messages that do not grow"
         )
     if cluster.rounds_per_second > 200:
         yield (

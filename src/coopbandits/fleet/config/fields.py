@@ -19,9 +19,9 @@ from coopbandits.core.checks import (
     require_positive,
 )
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.registry import POLICIES, parse_policy
+from coopbandits.core.registry import REGISTRY, parse_policy
 from coopbandits.fleet.address import UNIX, Address, parse_address
-from coopbandits.fleet.config.model import MODES
+from coopbandits.fleet.config.eligibility import eligible_names, require_eligible
 from coopbandits.fleet.identity.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
@@ -80,15 +80,11 @@ def policy(what: str, value: Any) -> str:
     """Read the spelling of a policy that can run in a fleet."""
     if not isinstance(value, str):
         raise InputError(f"{what} is {value!r}; it must be a policy in quotes, such as 'flood-ts'")
-    named = value.partition(":")[0].strip()
-    if named not in MODES:
-        if named not in POLICIES:
-            raise unknown_name("policy of a fleet", named, MODES)
-        raise InputError(
-            f"{what} is {value!r}, which cannot run in a fleet; those that can are "
-            f"{', '.join(MODES)}"
-        )
-    return parse_policy(value).spelling
+    if value.strip() not in REGISTRY.names() and not set(value) & set(":*"):
+        raise unknown_name("policy of a fleet", value.strip(), eligible_names())
+    found = parse_policy(value)
+    require_eligible(what, found)
+    return found.spelling
 
 
 def positive(what: str, value: Any) -> float:

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 PROTOCOL_VERSION = 1
 """Version of frames and hashes; agents of different versions cannot talk to each other."""
-
-MODES = {
-    "flood-ts": "robust",
-    "flood-ucb": "robust",
-    "tree-ts": "robust",
-    "tree-ucb": "robust",
-    "gossip-ts": "robust",
-    "dducb": "synchronous",
-    "coop-ucb2": "synchronous",
-    "dec-ts": "synchronous",
-}
-"""Policies that can run in a fleet; a synchronous one waits for all neighbours in every round."""
-
 
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
 
@@ -56,7 +45,7 @@ class ClusterConfig:
     arms : tuple of str
         The options to choose from.
     policy : str
-        The spelling of a policy in `MODES`.
+        The spelling of a policy that can run in a fleet; see `eligibility`.
     reward_range : (float, float) or None
         Lowest and highest reward.
     sigma : float or None
@@ -87,16 +76,20 @@ class ClusterConfig:
 
     def policy_object(self) -> Policy:
         """Return the policy, with "estimate" passed on where configured."""
-        policy: Any = parse_policy(self.policy)
         asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
-        made: Policy = replace(policy, **words)
+        made: Policy = with_settings(parse_policy(self.policy), words)
         return made
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Return what the policy declares."""
+        return traits_of(self.policy_object())
 
     @property
     def mode(self) -> str:
         """Return "synchronous" or "robust"."""
-        return MODES[self.policy.partition(":")[0]]
+        return self.traits.mode
 
     @property
     def told_num_agents(self) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from coopbandits.core.aggregate.extrema import EXPONENTIALS
-from coopbandits.core.policies import DDUCB
+from coopbandits.core.aggregate import Aggregation, FloodedTotals, MessageSize
+from coopbandits.core.statistic import ArmSums, Statistic
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 
 OVERHEAD = 110
@@ -21,37 +21,30 @@ TICKET_MB = 0.0005
 """Memory of one open ticket."""
 
 
-class MessageSize(NamedTuple):
-    """Values in a message: usually, at most, and when it is that many."""
-
-    usual: int
-    most: int
-    when: str
+ROOM = FloodedTotals(), ArmSums(squares=True)
+"""There is always room for what these send, which agents of version 0.1 grant each other."""
 
 
-def message_size(cluster: ClusterConfig) -> MessageSize:
-    """Return the number of values in the policy's messages."""
+def message_size(cluster: ClusterConfig) -> MessageSize | None:
+    """Return the number of values in the policy's messages; None if it does not tell."""
     policy: Any = cluster.policy_object()
-    totals = 2 * len(cluster.arms)
-    if isinstance(policy, DDUCB):
-        return _staged_size(policy, totals, cluster.max_agents)
-    if policy.name in ("coop-ucb2", "dec-ts"):
-        return MessageSize(totals, totals, "always")
-    if getattr(policy, "family", "") == "gaussian" and policy.sigma == "estimate":
-        totals += 1  # the sum of squares
-    if policy.name in ("flood-ts", "flood-ucb"):
-        when = f"with news of {cluster.max_agents} agents in every round"
-        return MessageSize(2, 2 + cluster.max_agents * (totals + 2), when)
-    usual = totals + (2 if policy.name == "gossip-ts" else 6)
-    return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+    if policy.parts is None:
+        size: MessageSize | None = None
+        if hasattr(policy, "message_size"):
+            size = MessageSize(*policy.message_size(len(cluster.arms), cluster.max_agents))
+        return size
+    return _size_of(policy.parts.aggregation, policy.parts.statistic, cluster)
 
 
-def _staged_size(policy: DDUCB, totals: int, max_agents: int) -> MessageSize:
-    usual = min(policy.values_per_message or totals, totals)
-    usual += totals * policy.remix + 2 * policy.neighbor_pulls
-    if policy.estimates:
-        return MessageSize(usual, max(usual, max_agents + 4), "while agents are being counted")
-    return MessageSize(usual, usual + 1, "after losses")
+def _size_of(aggregation: Aggregation, statistic: Statistic, cluster: ClusterConfig) -> MessageSize:
+    registers = statistic.registers(len(cluster.arms))
+    return aggregation.message_size(registers, cluster.max_agents)
+
+
+def most_values(cluster: ClusterConfig) -> int:
+    """Return the number of values for which a receiver must have room."""
+    size = message_size(cluster)
+    return max(_size_of(*ROOM, cluster).most, size.most if size else 0)
 
 
 def bytes_per_second(cluster: ClusterConfig, values: int) -> float:
@@ -61,7 +54,8 @@ def bytes_per_second(cluster: ClusterConfig, values: int) -> float:
 
 def memory_mb(config: NodeConfig) -> float:
     """Return the approximate memory of the process, in megabytes."""
-    largest = 8 * message_size(config.cluster).most / 1e6
+    size = message_size(config.cluster)
+    largest = 8 * (size.most if size else most_values(config.cluster)) / 1e6
     # A message is held both as values and as bytes, when sent and when received.
     links = (LINK_MB + 4 * largest) * len(config.neighbors)
     return PROCESS_MB + links + TICKET_MB * config.max_open_tickets

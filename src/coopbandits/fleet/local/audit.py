@@ -4,9 +4,9 @@ Three accounts are compared, as vectors of K reward sums and K numbers of pulls:
 
 - *acknowledged*: what the applications logged when an agent had answered;
 - *own*: what the agents have received from their own applications, summed;
-- *held*: with flooding and trees the estimate of every single agent; with a synchronous policy the
-  sum of all agents' shares after the same round. Pull mixing (gossip-ts) conserves only on average,
-  so for it only the own account is compared.
+- *held*: the estimate of every single agent where these become exact, as with flooding and trees;
+  otherwise the sum of all agents' shares, after the same round where shares are mixtures. Where
+  they add up only on average, as with pull mixing, only the own account is compared.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.config.model import MODES
+from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.config.eligibility import traits_of
 from coopbandits.fleet.local.players import Reward
 from coopbandits.fleet.service import ArmEstimate
 
@@ -89,13 +91,11 @@ class Account(NamedTuple):
 
 def add_up(rewards: Iterable[Reward], num_arms: int) -> Account:
     """Return the account of some rewards; its scale is at least 1."""
-    total, scale = np.zeros(2 * num_arms), np.ones(2 * num_arms)
+    total, scale = np.zeros((2, num_arms)), np.ones((2, num_arms))
     for reward in rewards:
-        total[reward.arm] += reward.reward
-        scale[reward.arm] += abs(reward.reward)
-        total[num_arms + reward.arm] += 1.0
-        scale[num_arms + reward.arm] += 1.0
-    return Account(total, scale)
+        total[:, reward.arm] += reward.reward, 1.0
+        scale[:, reward.arm] += abs(reward.reward), 1.0
+    return Account(total.ravel(), scale.ravel())
 
 
 def judge(
@@ -135,18 +135,27 @@ def _held(
     arms: Mapping[str, list[ArmEstimate]],
     health: Mapping[str, dict[str, Any] | None],
 ) -> tuple[dict[str, Vector], str]:
-    name = policy.partition(":")[0]
-    if name == "gossip-ts":
-        return {}, ""
-    if MODES[name] == "robust":
+    found = traits_of(parse_policy(policy))
+    if found.exact:
         return {who: estimate_account(answer) for who, answer in arms.items()}, ""
     shares = [answer["shares"] for answer in health.values() if answer is not None]
+    if found.shares == OWN:
+        return {"all agents' shares": _sum([share[max(share, key=int)] for share in shares])}, ""
+    return _mixed(shares) if found.shares == MIXED else ({}, "")
+
+
+def _mixed(shares: Sequence[Mapping[str, list[float]]]) -> tuple[dict[str, Vector], str]:
+    """Return the sum of shares after the last round that all have ended."""
     common = set.intersection(*map(set, shares)) if shares else set()
     if not common:
         return {}, "there is no round that all agents have just ended"
     last = max(common, key=int)
-    together: Vector = np.sum([share[last] for share in shares], axis=0)
-    return {f"all agents' shares after round {last}": together}, ""
+    return {f"all agents' shares after round {last}": _sum([share[last] for share in shares])}, ""
+
+
+def _sum(accounts: Sequence[Sequence[float]]) -> Vector:
+    total: Vector = np.sum(accounts, axis=0)
+    return total
 
 
 def own_account(arms: list[ArmEstimate]) -> Vector:

@@ -138,14 +138,14 @@ def cluster_table(settings: Settings) -> dict[str, Any]:
     network, problem = settings.network, settings.problem
     bernoulli = isinstance(problem, BernoulliBandit)
     told = {"num_agents": network.num_agents, "lambda_bound": network.lambda2}
-    needs = parse_policy(settings.policy).needs  # type: ignore[union-attr]  # no central one runs
+    policy: Any = parse_policy(settings.policy)  # it was accepted, so its agents have needs
     return {
         "name": "local",
         "epoch": datetime.now(UTC).replace(microsecond=0),
         "arms": arm_names(problem.num_arms),
         "policy": settings.policy,
         **({"reward_range": [0.0, 1.0]} if bernoulli else {"sigma": problem.sigma}),
-        **{key: value for key, value in told.items() if key in needs},
+        **{key: value for key, value in told.items() if key in policy.needs},
         "rounds_per_second": settings.rounds_per_second,
         "max_pulls_per_second": MOST_PULLS,
     }

@@ -11,6 +11,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields
+from coopbandits.fleet.config.eligibility import family_of
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
@@ -137,7 +138,7 @@ def _policy(text: str, problem: Problem) -> str:
     policy: Any = parse_policy(fields.policy("policy", text))
     if isinstance(problem, BernoulliBandit) and hasattr(policy, "family") and "family" not in text:
         policy = replace(policy, family="bernoulli")
-    if not isinstance(problem, BernoulliBandit) and "family=bernoulli" in policy.spelling:
+    if not isinstance(problem, BernoulliBandit) and family_of(policy) == "bernoulli":
         raise InputError(
             f"policy {policy.spelling} takes rewards from 0 to 1, and with --sigma they are "
             "Gaussian; leave one of the two out"

@@ -27,26 +27,26 @@ def as_text(stage: Stage, verdict: Verdict, seconds: float) -> str:
 
 def _arm_rows(verdict: Verdict) -> list[tuple[str, ...]]:
     """Return what was acknowledged and what is held, by arm, for the account farthest off."""
-    arms = verdict.acknowledged.size // 2
+    differences = verdict.differences.reshape(2, -1).max(axis=0)
     rows: list[tuple[str, ...]] = [
         ("", "acknowledged:", "", "held by agents:", "", "largest"),
         ("arm", "pulls", "reward", "pulls", "reward", "difference"),
     ]
-    for arm, name in enumerate(arm_names(arms)):
-        off = max(verdict.differences[arm], verdict.differences[arms + arm])
+    for arm, name in enumerate(arm_names(differences.size)):
         rows.append(
             (
                 name,
                 *_pair(verdict.acknowledged, arm),
                 *_pair(verdict.accounts[verdict.farthest], arm),
-                f"{off:.2g}",
+                f"{differences[arm]:.2g}",
             )
         )
     return rows
 
 
 def _pair(account: Any, arm: int) -> tuple[str, str]:
-    return f"{account[account.size // 2 + arm]:.10g}", f"{account[arm]:.10g}"
+    reward, pulls = account.reshape(2, -1)[:, arm]
+    return f"{pulls:.10g}", f"{reward:.10g}"
 
 
 def _rows(stage: Stage, verdict: Verdict) -> list[tuple[str, ...]]:
@@ -73,7 +73,7 @@ def _duplicates(stage: Stage) -> int:
 
 def conservation(verdict: Verdict) -> str:
     """Return one sentence on whether all rewards were conserved."""
-    total = int(verdict.acknowledged[verdict.acknowledged.size // 2 :].sum())
+    total = int(verdict.acknowledged.reshape(2, -1)[1].sum())
     if verdict.problem:
         return f"not shown: {verdict.problem}"
     if not verdict.holds:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from coopbandits.core.contract import LocalView
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
+from coopbandits.core.contract import FleetAgent, LocalView
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.eligibility import missing_methods
+from coopbandits.fleet.config.sizes import most_values
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.protocol.node import Node, NodeSettings
-from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
 from coopbandits.fleet.storage.disk import Disk
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
@@ -24,12 +27,12 @@ LEARNING = (
 """The cluster settings that an agent's state depends on."""
 
 SPARE_BYTES = 1 << 16
-"""What a message may take besides the totals of all agents."""
+"""What a message may take besides its values."""
 
 
 def make_agent(
     cluster: ClusterConfig, identity_word: int, neighbors: Sequence[int], degrees: Mapping[int, int]
-) -> CooperativeAgent:
+) -> FleetAgent:
     """Return a fresh agent, with Metropolis weights where degrees are known.
 
     Its number is derived from its random identity word. So to all others, an agent that lost its
@@ -49,10 +52,14 @@ def make_agent(
         num_agents=cluster.told_num_agents,
         lambda_bound=cluster.told_lambda_bound,
         random_word=identity_word,
-        common_round=cluster.mode == "synchronous",
+        common_round=cluster.mode == SYNCHRONOUS,
     )
     agent = cluster.policy_object().make_agent(view)
-    assert isinstance(agent, CooperativeAgent)  # noqa: S101  all that can run in a fleet are
+    if not isinstance(agent, FleetAgent):
+        raise InputError(
+            f"agents of policy {cluster.policy} have no {', '.join(missing_methods(agent))}, which "
+            "a fleet needs; write these methods"
+        )
     return agent
 
 
@@ -92,10 +99,6 @@ def make_node(
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
-    robust = cluster.mode == "robust"
-    plausibility = PlausibilityCheck(
-        cluster.scale.bounded, cluster.max_pulls_per_second, cluster.epoch, cluster.max_agents
-    )
     settings = NodeSettings(
         node=config.id,
         cluster=cluster.name,
@@ -105,7 +108,10 @@ def make_node(
         neighbors={name: number(name) for name in config.neighbors},
         period=1.0 / cluster.rounds_per_second,
         silence=config.silence,
-        max_message_bytes=SPARE_BYTES + 8 * cluster.max_agents * (2 * len(cluster.arms) + 3),
-        plausibility=plausibility if robust else None,
+        max_message_bytes=SPARE_BYTES + 8 * most_values(cluster),
+        robust=cluster.mode == ROBUST,
+        claims=Claims(
+            cluster.scale.bounded, cluster.max_pulls_per_second, cluster.epoch, cluster.max_agents
+        ),
     )
     return Node(settings, replica, transport, clock)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
+from coopbandits.core.aggregate import Claims
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
-from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
 Say = Callable[[Peer, int, Vector | None, str], None]
 """Sends a neighbour the values of a round, counted as "sent" or "resent"."""
@@ -38,14 +39,22 @@ class Gossip(ABC):
         The neighbours by number.
     period : float
         Seconds between two rounds.
+    claims : Claims
+        What neighbours' claims are checked against.
     say, refuse : callable
         Send a message, refuse one.
     """
 
     def __init__(
-        self, replica: Replica, peers: dict[int, Peer], period: float, say: Say, refuse: Refuse
+        self,
+        replica: Replica,
+        peers: dict[int, Peer],
+        period: float,
+        claims: Claims,
+        say: Say,
+        refuse: Refuse,
     ) -> None:
-        self.replica, self.peers, self.period = replica, peers, period
+        self.replica, self.peers, self.period, self.claims = replica, peers, period, claims
         self.say, self.refuse = say, refuse
         self.next_tick = -math.inf
 
@@ -61,6 +70,15 @@ class Gossip(ABC):
     def tick(self, now: float) -> None:
         """Do what is due at `next_tick`."""
 
+    def _is_possible(self, peer: Peer, values: Vector, now: float) -> bool:
+        """Refuse a message that tells of what cannot have happened."""
+        try:
+            self.replica.agent.check_claims(values, self.claims, now)
+        except OWN_ERRORS as error:  # an InputError is one of them
+            self.refuse(peer, "impossible", str(error) or type(error).__name__)
+            return False
+        return True
+
     def _end_round(self, inbox: dict[int, Vector]) -> bool:
         """Try to end a round; if the agent refuses messages, remove them and return False."""
         try:
@@ -74,25 +92,10 @@ class Gossip(ABC):
 
 
 class RobustGossip(Gossip):
-    """Rounds by the clock.
+    """Rounds by the clock."""
 
-    Parameters
-    ----------
-    plausibility : PlausibilityCheck
-        Checks neighbours' claims.
-    """
-
-    def __init__(
-        self,
-        replica: Replica,
-        peers: dict[int, Peer],
-        period: float,
-        say: Say,
-        refuse: Refuse,
-        plausibility: PlausibilityCheck,
-    ) -> None:
-        super().__init__(replica, peers, period, say, refuse)
-        self.plausibility = plausibility
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.inbox: dict[int, Vector] = {}
 
     def met(self, peer: Peer, degree: int, rounds: int) -> None:
@@ -101,19 +104,13 @@ class RobustGossip(Gossip):
         peer.heard_round = rounds
 
     def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
-        """Keep the newest message, if it is plausible."""
+        """Keep the newest message, if what it claims is possible."""
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
-        if values is None:
-            return
-        try:
-            self.plausibility.check(self.replica.agent.aggregation, values, now)
-        except InputError as error:
-            self.refuse(peer, "impossible", str(error))
-            return
-        peer.heard_round = round_
-        self.inbox[peer.number] = values
+        if values is not None and self._is_possible(peer, values, now):
+            peer.heard_round = round_
+            self.inbox[peer.number] = values
 
     def tick(self, now: float) -> None:
         """End the round, and send messages of the next."""
@@ -129,14 +126,12 @@ class RobustGossip(Gossip):
 class SynchronousGossip(Gossip):
     """Rounds that all neighbours end together."""
 
-    def __init__(
-        self, replica: Replica, peers: dict[int, Peer], period: float, say: Say, refuse: Refuse
-    ) -> None:
-        super().__init__(replica, peers, period, say, refuse)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.spoke_at = -math.inf
         self.degrees: dict[int, int] = {}
         self.inboxes: dict[int, dict[int, Vector | None]] = {}
-        if replica.spoken or (peers and not replica.degrees):
+        if self.replica.spoken or (self.peers and not self.replica.degrees):
             self.next_tick = math.inf  # wait for the neighbours first
 
     def met(self, peer: Peer, degree: int, rounds: int) -> None:
@@ -170,7 +165,7 @@ class SynchronousGossip(Gossip):
             self.refuse(peer, "replayed", f"a message of round {round_} came in round {this}")
         elif peer.number in self.inboxes.get(round_, {}):
             peer.frames["duplicate"] += 1
-        else:
+        elif values is None or self._is_possible(peer, values, now):
             peer.heard_round = round_
             peer.waited = max(0.0, now - self.spoke_at) if self.replica.spoken else 0.0
             self.inboxes.setdefault(round_, {})[peer.number] = values

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
@@ -36,7 +37,6 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.plausibility import PlausibilityCheck
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
@@ -68,8 +68,10 @@ class NodeSettings:
         Seconds without a frame after which a link is dropped.
     max_message_bytes : int
         The longest message accepted.
-    plausibility : PlausibilityCheck or None
-        Checks neighbours' claims; None for a synchronous policy.
+    robust : bool
+        Whether rounds end by the clock, or wait for all neighbours.
+    claims : Claims
+        What neighbours' claims are checked against.
     """
 
     node: str
@@ -81,7 +83,8 @@ class NodeSettings:
     period: float
     silence: float
     max_message_bytes: int
-    plausibility: PlausibilityCheck | None
+    robust: bool
+    claims: Claims
 
 
 class Node:
@@ -125,10 +128,15 @@ class Node:
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
-        given = self.replica, by_number, self.settings.period, self._say, self._refuse
-        if self.settings.plausibility is None:
-            return SynchronousGossip(*given)
-        return RobustGossip(*given, self.settings.plausibility)
+        kind = RobustGossip if self.settings.robust else SynchronousGossip
+        return kind(
+            self.replica,
+            by_number,
+            self.settings.period,
+            self.settings.claims,
+            self._say,
+            self._refuse,
+        )
 
     # Called by the clock
 
@@ -253,7 +261,7 @@ class Node:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
-        elif self.settings.plausibility and values is not None and not all_finite(values):
+        elif self.settings.robust and values is not None and not all_finite(values):
             reason, sentence = "not finite", "a message with values that are not finite"
         else:
             return True
@@ -277,7 +285,7 @@ class Node:
         peer.frames["refused"] += 1
         self.refusals[reason] += 1
         self._log_refusal(peer.name, reason, sentence)
-        if reason == "impossible" and self.settings.plausibility is None:
+        if reason == "impossible" and not self.settings.robust:
             # The round cannot end without this message; a new link makes the peer resend it.
             self.transport.drop(peer.name, sentence)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
@@ -64,7 +65,7 @@ class ApplicationService:
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
-        estimate = self.replica.agent.aggregation.estimate()
+        estimate = self.replica.agent.estimate()
         return [
             self._arm(k, float(estimate.sums[k]), float(estimate.counts[k]), estimate.num_agents)
             for k in range(len(self.names))
@@ -94,7 +95,7 @@ class ApplicationService:
             "mode": cluster.mode,
             "round": self.replica.rounds,
             "incarnation": self.replica.incarnation,
-            "agents_known": self.replica.agent.aggregation.estimate().num_agents,
+            "agents_known": self.replica.agent.estimate().num_agents,
             "links": {
                 name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
                 for name, peer in node.peers.items()
@@ -105,7 +106,10 @@ class ApplicationService:
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
-            "shares": {str(r): share.tolist() for r, share in self.replica.shares().items()},
+            "shares": {
+                str(r): [*share.sums.tolist(), *share.counts.tolist()]
+                for r, share in self.replica.shares().items()
+            },
         }
 
     def ready(self) -> str | None:
@@ -153,7 +157,7 @@ def residual(service: ApplicationService) -> float:
     0 for policies that mix shares between agents, so that none has a share of its own.
     """
     cluster, replica = service.config.cluster, service.replica
-    if cluster.mode == "synchronous" or cluster.policy.startswith("gossip"):
+    if cluster.traits.shares != OWN:
         return 0.0
-    counts = replica.agent.aggregation.share()[len(service.names) :]
+    counts = replica.agent.share().counts
     return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))

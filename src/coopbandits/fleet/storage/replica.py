@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coopbandits.core.contract import State, Vector
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.contract import FleetAgent, Share, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage import events
 from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
@@ -26,8 +26,21 @@ from coopbandits.fleet.storage.tickets import Settled, Tickets
 KEPT_ROUNDS = 3
 """Messages of so many rounds are kept, in case a neighbour needs them again."""
 
-MakeAgent = Callable[[Sequence[int], Mapping[int, int]], CooperativeAgent]
+OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What code that does not check its arguments raises."""
+
+MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
+
+
+def receive(agent: FleetAgent, messages: Mapping[int, Vector]) -> None:
+    """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    try:
+        agent.receive(messages)
+    except InputError:
+        raise
+    except OWN_ERRORS as error:
+        raise InputError(f"the agent cannot read a message: {told(error)}") from error
 
 
 class Replica:
@@ -80,7 +93,7 @@ class Replica:
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
-        self._shares: dict[int, Vector] = {}
+        self._shares: dict[int, Share] = {}
         self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
         self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
         self._open(now)
@@ -148,12 +161,18 @@ class Replica:
         """Return the agent's current messages, by neighbour."""
         return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
 
-    def shares(self) -> dict[int, Vector]:
-        """Return the agent's share of all rewards and pulls, by round.
+    def shares(self) -> dict[int, Share]:
+        """Return the agent's share of all rewards and pulls, by round; none if it does not tell.
 
         With synchronous rounds those after each of the last rounds, otherwise the current one.
         """
-        return self._shares or {self.rounds: self.agent.aggregation.share()}
+        return self._shares or self._present_share()
+
+    def _present_share(self) -> dict[int, Share]:
+        try:
+            return {self.rounds: self.agent.share()}
+        except InputError:  # some aggregations of one's own do not tell
+            return {}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return the senders whose messages the agent refuses; all if no single one is to blame."""
@@ -162,7 +181,7 @@ class Replica:
             probe = self.make_agent(self.neighbors, self.degrees)
             probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
-                probe.receive({j: message})
+                receive(probe, {j: message})
             except InputError:
                 bad.append(j)
         return bad or list(messages)
@@ -218,13 +237,13 @@ class Replica:
 
     def _end_round(self, messages: Mapping[int, Vector]) -> None:
         if self._spoken_state is None:
-            self.agent.receive(messages)
+            receive(self.agent, messages)
         else:
             self._receive_as_spoken(self._spoken_state, messages)
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._shares[self.rounds] = self.agent.aggregation.share()
+            self._shares |= self._present_share()
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
     def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:
@@ -236,7 +255,7 @@ class Replica:
         present, open_pulls = self.agent.export_state(), self.agent.open_pulls
         self.agent.restore_state(spoken_state)
         try:
-            self.agent.receive(messages)
+            receive(self.agent, messages)
         except InputError:
             self.agent.restore_state(present)
             raise

@@ -219,6 +219,8 @@ def _feed(tell: Callable[[bytes], None], value: Any, seen: set[int]) -> None:
         tell(value.__name__.encode())
     elif hasattr(value, "py_func"):  # a function that numba has compiled
         enter(value.py_func)
+    elif hasattr(value, "__wrapped__"):  # one that remembers its results; its repr is an address
+        enter(value.__wrapped__)
     elif not isinstance(value, type):
         tell(repr(value).encode())
 

@@ -245,19 +245,27 @@ class UcbStages(Stages):
     def __init__(self, state: Runs) -> None:
         super().__init__(state)
         self.scale = ucb_scale(state)
-        coupled = self.shared.neighbor_pulls or self.shared.remix or bool(state.task.keep)
-        enough = state.shape[0] >= get_num_threads()
-        self.plays_whole_runs = enough and not coupled and self.operator.dense is not None
+        self.plays_whole_runs = self.can_play_whole_runs()
+
+    def can_play_whole_runs(self) -> bool:
+        """Tell whether every thread can take a run of its own, stage after stage."""
+        coupled = self.shared.neighbor_pulls or self.shared.remix or bool(self.state.task.keep)
+        enough = self.state.shape[0] >= get_num_threads()
+        return enough and not coupled and self.operator.dense is not None
 
     def play_initial(self) -> None:
         """Pull every arm once."""
         play_each_arm(self.state)
 
     def play_next(self) -> None:
-        """Play as many stages as should lie between two reports of progress."""
-        if not self.plays_whole_runs:
+        """Play one stage, or several of whole runs."""
+        if self.plays_whole_runs:
+            self.play_several()
+        else:
             super().play_next()
-            return
+
+    def play_several(self) -> None:
+        """Play as many stages as should lie between two reports of progress."""
         state, shared = self.state, self.shared
         left = -(-(state.task.horizon - state.done) // self.stage_rounds)
         pulls = self.stage_rounds * state.shape[0] * state.shape[1]

@@ -1,0 +1,111 @@
+"""Which policies can run in a fleet, and what a fleet asks them.
+
+A policy that is made of parts is asked through its aggregation. One that is not declares the same
+itself: its class has `mode` and `checks_claims`, and where they apply `shares`, `exact`, `grows`
+and a method ``message_size(num_arms, max_agents)``; its agents have the methods of `FleetAgent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
+from coopbandits.core.contract import FleetAgent, LocalView
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import combine
+from coopbandits.core.registry import EXAMPLES, parse_policy
+from coopbandits.core.spelling import make
+
+TOLD = frozenset({"num_agents", "lambda_bound", "random_word"})
+"""What an agent of a fleet can be told; anything else takes somebody who sees the whole network."""
+
+TRIAL = LocalView(
+    0, 0.5, {1: 0.25, 2: 0.25}, num_arms=3, num_agents=3, lambda_bound=0.5, random_word=1,
+    common_round=False,
+)  # fmt: skip
+"""What an agent is told that is only made to see which methods it has."""
+
+
+class Traits(NamedTuple):
+    """What a policy declares; see `Aggregation`."""
+
+    mode: str
+    checks_claims: bool
+    shares: str
+    exact: bool
+    grows: bool
+
+
+def traits_of(policy: Any) -> Traits:
+    """Return what a policy, or the aggregation it is made of, declares."""
+    who = policy if policy.parts is None else policy.parts.aggregation
+    return Traits(
+        getattr(who, "mode", ""),
+        getattr(who, "checks_claims", False) is True,
+        getattr(who, "shares", ""),
+        getattr(who, "exact", False),
+        getattr(who, "grows", False),
+    )
+
+
+def obstacle(policy: Any) -> str:
+    """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
+    if not hasattr(policy, "make_agent"):
+        return "one controller that sees every pull chooses for all its agents"
+    found, parts = traits_of(policy), policy.parts
+    who = "it" if parts is None else f"its aggregation {parts.aggregation.spelling}"
+    if found.mode not in (ROBUST, SYNCHRONOUS):
+        return f"{who} declares no mode, {ROBUST!r} or {SYNCHRONOUS!r}"
+    if not found.checks_claims:
+        return f"{who} does not check what neighbours claim; declare checks_claims and write it"
+    if beyond := sorted(policy.needs - TOLD):
+        return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
+    if parts is None:
+        agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
+        if lacking := missing_methods(agent):
+            return f"its agents have no {', '.join(lacking)}"
+    return ""
+
+
+def missing_methods(agent: object) -> list[str]:
+    """Return what an agent lacks to run in a fleet."""
+    names = (*FleetAgent.__annotations__, *vars(FleetAgent))
+    return [name for name in names if name[0] != "_" and not hasattr(agent, name)]
+
+
+def require_eligible(what: str, policy: Any) -> None:
+    """Refuse a policy that cannot run in a fleet, and say which can."""
+    if reason := obstacle(policy):
+        carriers = [each.name for each in AGGREGATIONS if each.mode and each.checks_claims]
+        raise InputError(
+            f"{what} is {policy.spelling!r}, which cannot run in a fleet: {reason}; those that can "
+            f"are {', '.join(eligible_names())}, any index on {', '.join(carriers)}, and your own "
+            "that declare a mode and check claims"
+        )
+
+
+def eligible_names() -> list[str]:
+    """Return the names of our own policies that can run in a fleet."""
+    shipped = map(parse_policy, EXAMPLES)
+    return [policy.name for policy in shipped if not obstacle(policy)]
+
+
+def family_of(policy: Any) -> str:
+    """Return the family of rewards that a policy is made for; "" where any will do."""
+    family: str = getattr(policy if policy.parts is None else policy.parts.index, "family", "")
+    return family
+
+
+def can_estimate(policy: Any, setting: str) -> bool:
+    """Return whether a policy's agents may find something out that others must be told."""
+    return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)
+
+
+def with_settings(policy: Any, settings: Mapping[str, str]) -> Any:
+    """Return a policy with other settings, which may be those of its aggregation."""
+    if all(hasattr(policy, name) for name in settings):
+        return replace(policy, **settings) if settings else policy
+    return combine(replace(policy.parts.aggregation, **settings), policy.parts.index)

@@ -1,0 +1,31 @@
+"""One round of choices and pulls of one run, for a driver that spreads what was pulled itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from coopbandits.sim.cpu.choice_forms import CONTEXT
+from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.pulls import pull_rows
+
+
+@njit(cache=True)
+def play_round(
+    world: Any, tally: Any, rule: Any, numbers: Any, totals: Any, contexts: Any, memory: Any,
+    scratch: Any, lasts: Any, fresh: Any, pulls: Any, slot: int, done: int,
+) -> None:  # fmt: skip
+    """Let all agents of the only run choose by their totals, and add what they pull to `pulls`."""
+    num_agents, size = totals.shape
+    choose(
+        rule.address, totals, size, contexts, CONTEXT, world.decision_keys[0], done, numbers,
+        rule.numbers_stride, memory[0], scratch, lasts, 0, num_agents, rule.num_arms, rule.squares,
+    )  # fmt: skip
+    pull_rows(
+        world.form_kind, world.tables[0], world.is_normal, world.cubics, world.reward_keys[0],
+        tally.counts[0], tally.rewards[0], tally.arms[0], fresh[0], pulls, lasts,
+        np.empty((0, num_agents), dtype=np.uint8), world.block, rule.squares, slot, done, 0,
+        num_agents,
+    )  # fmt: skip

@@ -1,0 +1,163 @@
+"""Claims of neighbours: what cannot have happened is not believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coopbandits.core import (
+    CooperativeAgent,
+    FloodTS,
+    GossipTS,
+    InputError,
+    LocalView,
+    Policy,
+    TreeTS,
+)
+from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls
+from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.core.contract import Vector
+from coopbandits.core.statistic import ArmSums
+
+EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
+MOST = RATE * (NOW - EPOCH + SLACK)
+
+
+def agent_of(policy: Policy, number: int = 7) -> CooperativeAgent:
+    view = LocalView(number, 0.5, {1: 0.5}, num_arms=2, random_word=9, common_round=False)
+    made = policy.make_agent(view)
+    assert isinstance(made, CooperativeAgent)
+    return made
+
+
+def claims(*, bounded: bool = True) -> Claims:
+    return Claims(bounded, RATE, EPOCH, max_agents=4)
+
+
+def tree_message(sums: list[float], counts: list[float], agents: float) -> Vector:
+    return np.array([*sums, *counts, agents, 9.0, 0.1, 3.0, 0.0, 1.0])
+
+
+def entry(agent: int, sums: list[float], counts: list[float]) -> list[float]:
+    return [agent, 5.0, *sums, *counts]
+
+
+def flood_message(*entries: list[float]) -> Vector:
+    return np.array([3.0, 2.0, *(value for one in entries for value in one)])
+
+
+@pytest.mark.parametrize(
+    ("sums", "counts", "agents", "match"),
+    [
+        ([0.0, 0.0], [MOST, 1.0], 1.0, "at most 320 since the epoch began"),
+        ([0.0, 0.0], [1e300, 1e300], 2.0, "at most 640"),
+        ([0.0, 0.0], [-1.0, 5.0], 1.0, "never negative"),
+        ([1.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
+        ([-0.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
+        ([0.0, 0.0], [1.0, 5.0], 5.0, "a claim of 5 agents"),
+        ([0.0, 0.0], [1.0, 5.0], 0.0, "a claim of 0 agents"),
+    ],
+)
+def test_impossible_tree_sums(
+    sums: list[float], counts: list[float], agents: float, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        agent_of(TreeTS()).check_claims(tree_message(sums, counts, agents), claims(), NOW)
+
+
+def test_possible_tree_sums() -> None:
+    tree = agent_of(TreeTS())
+    tree.check_claims(tree_message([3.0, 0.0], [MOST - 1.0, 1.0], 1.0), claims(), NOW)
+    tree.check_claims(tree_message([3.0, 0.0], [MOST + 1.0, 1.0], 2.0), claims(), NOW)
+    tree.check_claims(tree_message([-30.0, 40.0], [3.0, 1.0], 1.0), claims(bounded=False), NOW)
+    tree.check_claims(np.ones(3), claims(), NOW)  # its form is the agent's business
+
+
+def test_averages_of_pull_mixing_are_bounded_too() -> None:
+    mixed = agent_of(GossipTS())
+    mixed.check_claims(np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), claims(), NOW)
+    with pytest.raises(InputError, match="pulls by 1 agents"):
+        mixed.check_claims(np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), claims(), NOW)
+
+
+def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), here, NOW)
+    later = NOW + 10.0
+    with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
+        flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), here, later)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later + 10.0)
+
+
+def test_many_messages_do_not_have_the_slack_many_times() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [10.0, 0.0])), here, NOW)
+    pulls, refused = 10.0, 0
+    for step in range(1, 201):
+        try:
+            claim = flood_message(entry(3, [0.0, 0.0], [pulls + 5.0, 0.0]))
+            flood.check_claims(claim, here, NOW + 0.05 * step)
+            pulls += 5.0
+        except InputError:
+            refused += 1
+    assert 10.0 + RATE * SLACK <= pulls <= 10.0 + RATE * (10.0 + SLACK)
+    assert refused > 150
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [pulls + 190.0, 0.0])), here, NOW + 105.0)
+
+
+def test_old_news_do_not_shrink_what_is_known() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [90.0, 90.0])), here, NOW)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [1.0, 1.0])), here, NOW)
+    flood.check_claims(flood_message(entry(3, [1.0, 1.0], [150.0, 150.0])), here, NOW)
+
+
+@pytest.mark.parametrize(
+    ("entries", "match"),
+    [
+        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "agent 3, 0 known"),
+        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls, more than this agent has made"),
+        ([entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(5)], "at most 4"),
+        ([entry(3, [2.0, 0.0], [1.0, 0.0])], "lies in 0 to 1"),
+        ([entry(3, [0.0, 0.0], [-1.0, 4.0])], "never negative"),
+    ],
+)
+def test_impossible_floods(entries: list[list[float]], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        agent_of(FloodTS()).check_claims(flood_message(*entries), claims(), NOW)
+
+
+def test_refused_claims_are_not_remembered() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    for agent in range(10, 40):
+        with pytest.raises(InputError):
+            flood.check_claims(flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), here, NOW)
+    flood.check_claims(
+        flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(4))), here, NOW
+    )
+    flood.check_claims(flood_message(), here, NOW)
+    flood.check_claims(np.ones(5), here, NOW)
+
+
+def test_an_agent_told_of_twice_is_not_two() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    twice = flood_message(entry(3, [0.0, 0.0], [200.0, 0.0]), entry(3, [0.0, 0.0], [200.0, 0.0]))
+    with pytest.raises(InputError, match="a claim of 400 pulls by 1 agents; it is at most 320"):
+        flood.check_claims(twice, here, NOW)
+    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [200.0, 0.0])), here, NOW)
+
+
+@pytest.mark.parametrize("spec", AGGREGATIONS, ids=lambda spec: spec.name)
+def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
+    spec: type[Aggregation],
+) -> None:
+    assert spec.checks_claims is bool(spec.mode)
+    made = spec(hop_limit=2) if spec is FloodedPulls else spec()
+    view = LocalView(0, 0.5, {1: 0.5}, 2, num_agents=2, lambda_bound=0.5, random_word=9)
+    machine = made.make(view, ArmSums().registers(2))
+    if spec.mode:
+        machine.check_claims(np.zeros(2), claims(), NOW)
+    else:
+        with pytest.raises(InputError, match="does not check what neighbours claim"):
+            machine.check_claims(np.zeros(2), claims(), NOW)

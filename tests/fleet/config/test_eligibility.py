@@ -1,0 +1,136 @@
+"""Which policies a fleet accepts: it asks what they declare, and refuses what they do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coopbandits import DDUCB, InputError, StagedMixing, combine
+from coopbandits.core.index import KLUCB
+from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.config import fields
+from coopbandits.fleet.config.eligibility import TRIAL, eligible_names, missing_methods
+from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.config.read import ConfigError
+from coopbandits.fleet.config.sizes import message_size, most_values
+
+from .. import own_parts
+from .sample import NOW, REMOVED, made
+
+HERE = own_parts.__name__
+
+
+LOCAL = (
+    ("tls", REMOVED),
+    ("node.listen", "127.0.0.1:7400"),
+    ("neighbors.0.address", "127.0.0.1:7401"),
+    ("neighbors.1.address", "127.0.0.1:7402"),
+)
+
+
+def spelled(text: str) -> str:
+    return text.replace("own:", f"{HERE}:")
+
+
+def test_those_of_version_0_1_run() -> None:
+    assert {
+        "flood-ts", "flood-ucb", "tree-ts", "tree-ucb", "gossip-ts", "dducb", "coop-ucb2", "dec-ts",
+    } <= set(eligible_names())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("independent-ucb", "its aggregation local-sums declares no mode"),
+        ("ucb-network", "its aggregation neighborhood-sums declares no mode"),
+        ("mp-ucb:hop_limit=2", "its aggregation flooded-pulls declares no mode"),
+        ("running-sums*ucb", "its aggregation running-sums declares no mode"),
+        (
+            "coop-ucb:gamma=1.01",
+            "its agents need epsilon_c:closed, which takes a view of the whole",
+        ),
+        ("central-ts", "one controller that sees every pull"),
+        ("central-totals*ucb", "one controller that sees every pull"),
+        ("own:Careless*ucb", "Careless does not check what neighbours claim"),
+        ("own:Undeclared", "it does not check what neighbours claim"),
+        ("own:Bare", "its agents have no estimate, share, abandon, check_claims, reweighted, "),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> None:
+    with pytest.raises(InputError) as refused:
+        fields.policy("policy", spelled(text))
+    sentence = str(refused.value)
+    assert "\n" not in sentence
+    assert f"{spelled(text)!r}, which cannot run in a fleet: " in sentence
+    assert reason in sentence
+    assert "those that can are dducb, " in sentence
+    assert "any index on staged-mixing, running-consensus, pull-mixing, tree-sums, " in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        ("tree-sums*kl-ucb", "robust"),
+        (" pull-mixing * ucb:constant=3 ", "robust"),
+        ("running-consensus*moss", "synchronous"),
+        ("own:Neighbors*ucb", "robust"),
+        ("flooded-totals*own:Optimist:width=2", "robust"),
+        ("own:Own:width=2", "robust"),
+        ("own:Whole", "robust"),
+    ],
+)
+def test_any_spelling_is_read(text: str, mode: str) -> None:
+    told = [("cluster.num_agents", 3)] if mode == "synchronous" else []
+    cluster = made(("cluster.policy", spelled(text)), *told).cluster
+    assert cluster.mode == mode
+    assert parse_policy(cluster.policy) == parse_policy(spelled(text))
+    assert missing_methods(cluster.policy_object().make_agent(replace(TRIAL, num_agents=3))) == []
+
+
+def test_what_is_not_there_is_told() -> None:
+    with pytest.raises(ConfigError, match="there is no module nowhere_to_be_found for policy"):
+        made(("cluster.policy", "nowhere_to_be_found:MyPolicy"))
+    with pytest.raises(InputError, match=r"unknown index 'kl-usb'.*did you mean 'kl-ucb'"):
+        fields.policy("policy", "tree-sums*kl-usb")
+    with pytest.raises(InputError, match=r"unknown policy of a fleet 'tree_ts'.*mean 'tree-ts'"):
+        fields.policy("policy", "tree_ts")
+
+
+def test_an_aggregation_finds_out_what_a_policy_would() -> None:
+    found = ("cluster.num_agents", "estimate"), ("cluster.lambda_bound", "estimate")
+    cluster = made(("cluster.policy", "staged-mixing*kl-ucb"), *found).cluster
+    mixing = StagedMixing(num_agents="estimate", lambda_bound="estimate")
+    assert cluster.policy_object() == combine(mixing, KLUCB())
+    named = made(("cluster.policy", "dducb"), *found).cluster.policy_object()
+    assert named == DDUCB(num_agents="estimate", lambda_bound="estimate")
+    with pytest.raises(ConfigError, match="cannot be estimated for policy running-consensus"):
+        made(("cluster.policy", "running-consensus*ucb"), ("cluster.num_agents", "estimate"))
+
+
+@pytest.mark.parametrize("policy", ["tree-sums*beta-draw", "tree-sums*kl-ucb:family=bernoulli"])
+def test_rewards_of_a_range_need_one(policy: str) -> None:
+    assert made(("cluster.policy", policy)).cluster.policy == policy
+    with pytest.raises(ConfigError, match="takes rewards between two numbers"):
+        made(
+            ("cluster.policy", policy),
+            ("cluster.sigma", 1.0),
+            ("cluster.reward_range", REMOVED),
+        )
+
+
+def test_room_for_messages() -> None:
+    cluster = replace(made().cluster, max_agents=10)
+    granted = 10 * (2 * len(cluster.arms) + 3)  # by version 0.1
+    for policy in ("flood-ts:sigma=estimate", "tree-ts", "gossip-ts", f"{HERE}:Whole"):
+        assert most_values(replace(cluster, policy=policy)) >= granted
+    largest = replace(cluster, policy="tree-ts", max_agents=1)
+    size = message_size(largest)
+    assert size is not None
+    assert most_values(largest) == size.most
+
+
+def test_a_policy_that_does_not_tell_its_messages() -> None:
+    config = made(("cluster.policy", f"{HERE}:Whole"), *LOCAL, insecure=True)
+    assert message_size(config.cluster) is None
+    assert "message     of a size that the policy does not tell" in explain(config, NOW)

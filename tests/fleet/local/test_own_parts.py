@@ -1,0 +1,76 @@
+"""Parts from a user's own file, in a fleet of real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coopbandits import InputError
+from coopbandits.fleet.local.layout import prepared, write_configs
+from coopbandits.fleet.local.playing import play
+from coopbandits.fleet.local.settings import make_settings
+
+from .. import own_parts
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module that this process and agents find on PYTHONPATH, as those of users."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    shutil.copy(own_parts.__file__, folder / "own_parts_of_a_user.py")
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(str(folder))
+    yield "own_parts_of_a_user"
+    sys.modules.pop("own_parts_of_a_user", None)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["flooded-totals*{}:Optimist:width=0.5", "{}:Neighbors*ucb", "{}:Whole"],
+    ids=["own index", "own aggregation", "own agents"],
+)
+def test_three_agents_learn(module: str, policy: str, tmp_path: Path) -> None:
+    settings = make_settings(
+        "complete:3", "0.9,0.2", policy=policy.format(module), seconds=1.5, pulls_per_second=40
+    )
+    outcome = play(settings, tmp_path / "fleet")
+    assert outcome.holds, outcome.text
+    assert "best arm found by  3 of 3 agents" in outcome.text
+
+
+def test_who_does_not_check_claims_is_refused(module: str) -> None:
+    with pytest.raises(InputError, match=r"Careless does not check what neighbours claim"):
+        make_settings("complete:3", "0.9,0.2", policy=f"{module}:Careless*ucb")
+
+
+def test_agents_find_modules_in_their_working_folder_and_tell_of_missing_ones(
+    module: str, tmp_path: Path
+) -> None:
+    settings = make_settings("path:2", "0.9,0.2", policy=f"{module}:Own")
+    with prepared(tmp_path / "fleet", settings) as places:
+        write_configs(places, settings, {})
+    sources = os.pathsep.join(path for path in sys.path if path != str(tmp_path / "own"))
+    command = [sys.executable, "-m", "coopbandits", "agent", "--check", str(places[0].config)]
+    found, missing = (
+        subprocess.run(
+            command,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": sources},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for folder in (tmp_path / "own", tmp_path)
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert f"policy       {module}:Own, robust" in found.stdout
+    assert missing.returncode == 1
+    (sentence,) = missing.stderr.splitlines()
+    assert f"there is no module {module} for policy {module}:Own; its file must lie" in sentence
