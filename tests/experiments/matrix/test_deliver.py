@@ -87,6 +87,7 @@ def test_the_text_has_a_table_per_kind_of_scenario(delivered: Delivered) -> None
     shown = [f"{found[f'tree-sums*{index}']:.2f}" for index in well.grid.indices]
     assert first[1:3] == shown
     assert "which part matters, among" in text
+    assert text.count("the largest score of one scenario") == 2
 
 
 def test_central_totals_and_a_normal_draw_are_the_yardstick(delivered: Delivered) -> None:

@@ -36,6 +36,7 @@ def test_a_grid_has_the_best_first_and_means_over_scenarios() -> None:
     assert grid.aggregations == ["central-totals", "flooded-totals", "tree-sums", "local-sums"]
     assert grid.indices == ["kl-ucb", "ucb"]
     assert grid.scores == pytest.approx(np.array([[0.5, 2], [1, 4], [2, 8], [16, 64]]))
+    assert grid.worst == pytest.approx(2 * grid.scores)
     assert grid.central.tolist() == [True, False, False, False]
     assert grid.talks.tolist() == [False, True, True, False]
     assert grid.by_aggregation == pytest.approx([1, 2, 4, 32])

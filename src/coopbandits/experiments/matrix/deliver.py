@@ -49,6 +49,8 @@ be compared in a mean over both."""
 ALL = "all"
 """Among all aggregations; central totals are none."""
 
+WORST = "the largest score of one scenario"
+
 NOTES = """\
 A score is the geometric mean over scenarios; overall is that of a row or column, without the row of
 central totals. A dash: not played, for want of a compiled kernel or since the rewards do not suit.
@@ -117,8 +119,8 @@ def as_text(plan: Matrix, parts: Sequence[Part]) -> str:
     """Return the table of every kind of scenario, and which part matters there."""
     lines = []
     for part in parts:
-        head, *rows = grid_rows(part.grid)
-        lines += [_lead(plan, part), "", *columns([*_two_lines(head), *rows], left=(0,)), ""]
+        lines += [_lead(plan, part), "", *_columns(grid_rows(part.grid)), ""]
+        lines += [WORST, "", *_columns(worst_rows(part.grid)), ""]
         lines += [*columns(share_rows(part), left=(0,)), ""]
         if effects := part.effects[ALL]:
             lines += [*columns(effect_rows(effects), left=(0, 2)), ""]
@@ -137,10 +139,17 @@ def grid_rows(grid: Grid) -> list[tuple[str, ...]]:
     return [*rows, ("overall", *map(short, grid.by_index), short(grid.overall))]
 
 
-def _two_lines(head: Sequence[str]) -> list[tuple[str, ...]]:
-    """Break names at their hyphen, which makes a table of so many columns half as wide."""
-    above, below = zip(*(name.partition("-")[::2] for name in head), strict=True)
-    return [above, below]
+def worst_rows(grid: Grid) -> list[tuple[str, ...]]:
+    """Return the table of largest scores, head first."""
+    rows = zip(grid.aggregations, grid.worst, strict=True)
+    head = ("aggregation", *grid.indices)
+    return [head, *((name, *map(short, scores)) for name, scores in rows)]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align a table, its head on two lines: so many columns are half as wide then."""
+    head = zip(*(name.partition("-")[::2] for name in rows[0]), strict=True)
+    return columns([*head, *map(tuple, rows[1:])], left=(0,))
 
 
 def share_rows(part: Part) -> list[tuple[str, ...]]:
@@ -194,7 +203,10 @@ def draw(part: Part) -> Figure:
 def _page(plan: Matrix, parts: Sequence[Part], figures: Sequence[Figure]) -> str:
     sections = []
     for part, figure in zip(parts, figures, strict=True):
-        tables = [Table(share_rows(part), "Which part matters")]
+        tables = [
+            Table(share_rows(part), "Which part matters"),
+            Table(worst_rows(part.grid), WORST.capitalize()),
+        ]
         for among, effects in part.effects.items():
             if effects is not None:
                 caption = f"Effects among {among}: scores, times the average part's"

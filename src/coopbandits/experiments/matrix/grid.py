@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ class Grid:
         Spellings; indices without any score are left out.
     scores : array of shape (rows, columns)
         Geometric means over scenarios; NaN for a pair that was not played in all of them.
+    worst : array of shape (rows, columns)
+        The largest score of one scenario.
     central, talks : array of bool
         Of every row: whether all is known in one place, and whether messages are sent.
     """
@@ -32,6 +34,7 @@ class Grid:
     aggregations: list[str]
     indices: list[str]
     scores: Numbers
+    worst: Numbers
     central: NDArray[np.bool_]
     talks: NDArray[np.bool_]
 
@@ -65,17 +68,22 @@ def make_grid(plan: Matrix, scores: Sequence[Score], rows: Sequence[str]) -> Gri
             found[plan.pairs[row.policy]].append(row)
     num_scenarios = len({row.scenario for row in scores})
     played = {
-        pair: geometric_mean([row.score for row in rows])
-        for pair, rows in found.items()
-        if len(rows) == num_scenarios
+        pair: [row.score for row in told]
+        for pair, told in found.items()
+        if len(told) == num_scenarios
     }
     columns = [index for index in plan.indices if any(index == pair[1] for pair in played)]
-    values = [[played.get((row, column), np.nan) for column in columns] for row in rows]
     central = {pair[0] for pair, told in found.items() if not told[0].decentralised}
     talking = {pair[0] for pair, told in found.items() if any(row.values for row in told)}
+
+    def table(sum_up: Callable[[list[float]], float]) -> Numbers:
+        values = {pair: sum_up(told) for pair, told in played.items()}
+        cells = [values.get((row, column), np.nan) for row in rows for column in columns]
+        return np.array(cells, dtype=np.float64).reshape(len(rows), len(columns))
+
     return _in_order(
         Grid(
-            list(rows), columns, np.array(values).reshape(len(rows), len(columns)),
+            list(rows), columns, table(geometric_mean), table(max),
             np.array([row in central for row in rows], dtype=bool),
             np.array([row in talking for row in rows], dtype=bool),
         )
@@ -95,6 +103,7 @@ def _in_order(grid: Grid) -> Grid:
         [grid.aggregations[row] for row in rows],
         [grid.indices[column] for column in columns],
         grid.scores[np.ix_(rows, columns)],
+        grid.worst[np.ix_(rows, columns)],
         grid.central[rows],
         grid.talks[rows],
     )
