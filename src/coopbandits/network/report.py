@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import ArmSums
 from coopbandits.network.network import Network
 
 NEARLY_PERIODIC = 0.99
@@ -87,7 +88,7 @@ def describe(
         rounds_accelerated=rounds,
         rounds_unaccelerated=network.mixing_rounds(epsilon, accelerated=False),
         messages_per_stage=messages,
-        values_per_stage=2 * num_arms * messages,
+        values_per_stage=ArmSums().registers(num_arms).size * messages,
         warnings=(*_horizon_warnings(rounds, num_arms, horizon), *_period_warnings(network)),
     )
 

@@ -7,6 +7,7 @@ Choices and pulls are compiled, for all agents of a run at once; between them th
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import cast
 
 import numpy as np
 
@@ -14,14 +15,14 @@ from coopbandits.core.aggregate import Aggregation, MessageSize
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.policy import Parts
 from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu import parts_of, threads
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
+from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages
 from coopbandits.sim.cpu.one_round import play_round
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, count_messages
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick, join
 from coopbandits.sim.reference import local_views
@@ -37,8 +38,8 @@ class ArrayEngine:
 
     def obstacle(self, task: Task) -> str | None:
         """Tell what has no array form."""
-        policy, parts = task.policy, task.policy.parts
-        if parts is None or not isinstance(policy, Policy):
+        parts = task.policy.parts
+        if parts is None or task.policy.central:
             return "has no array form"
         if task.clocks is not None:
             return "has no array form on own clocks"
@@ -67,10 +68,8 @@ ENGINE: Engine = ArrayEngine()
 
 def make_rows(task: Task, run: int) -> AgentRows | None:
     """Return the array form of the agents of one run, if there is one."""
-    policy, (aggregation, registers) = task.policy, _parts(task)
-    assert isinstance(policy, Policy)  # noqa: S101  it has an aggregation
-    views = local_views(task, policy, run)
-    return aggregation.make_rows(views, task.network.matrix, registers)
+    aggregation, registers = _parts(task)
+    return aggregation.make_rows(local_views(task, run), task.network.matrix, registers)
 
 
 def _uncounted(task: Task) -> str | None:
@@ -95,8 +94,8 @@ def _uncompiled(parts: Parts) -> str | None:
 def _parts(task: Task) -> tuple[Aggregation, Registers]:
     """Return the aggregation, and what is added up."""
     parts = parts_of(task)
-    assert isinstance(parts.aggregation, Aggregation)  # noqa: S101  `obstacle` says so
-    return parts.aggregation, parts.statistic.registers(task.problem.num_arms)
+    aggregation = cast("Aggregation", parts.aggregation)  # `obstacle` refuses central policies
+    return aggregation, parts.statistic.registers(task.problem.num_arms)
 
 
 class Play:
@@ -119,7 +118,7 @@ class Play:
         """Play it to the end, and return its record."""
         state, task, size = self.state, self.task, _message_size(self.task).usual
         most = max(1, SPAN_PULLS // task.network.num_agents)
-        nothing_fails = Forecast(task, range(1)).read(0)
+        nothing_fails = FaultReader(task, range(1)).read(0)
         while (done := state.done) < task.horizon:
             rounds = min(most, task.horizon - done)
             self.play(rounds)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class Agents(Players):
     """One agent object per node, each told its LocalView alone."""
 
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
-        self.policy, self.views = policy, local_views(task, policy, run)
+        self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.mail = Mail(task.network)
         self.counts = self.mail.counts
@@ -136,12 +137,12 @@ class Central(Players):
         """Do nothing: the controller remembers."""
 
 
-def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
+def local_views(task: Task, run: int) -> list[LocalView]:
     """Return what each agent may know in one run."""
-    network, common_round = task.network, task.clocks is None
-    known = global_knowledge(network, policy.needs)
+    network, needs, common_round = task.network, task.policy.needs, task.clocks is None
+    known = global_knowledge(network, needs)
     words = [0] * network.num_agents
-    if "random_word" in policy.needs:
+    if "random_word" in needs:
         words = identity_words(task.seed, run, network.num_agents)
     return [
         replace(
@@ -149,7 +150,7 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
                 i,
                 num_arms=task.problem.num_arms,
                 sigma=task.problem.sigma,
-                needs=policy.needs,
+                needs=needs,
                 global_knowledge=known[i],
             ),
             random_word=words[i],
@@ -161,8 +162,9 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
 
 def make_players(task: Task, run: int) -> Players:
     """Return whoever plays a task's policy in one run."""
-    policy = task.policy
-    return Agents(task, policy, run) if isinstance(policy, Policy) else Central(task, policy)
+    if task.policy.central:
+        return Central(task, cast("CentralPolicy", task.policy))
+    return Agents(task, cast("Policy", task.policy), run)
 
 
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
@@ -186,16 +188,16 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
             chunk = min(CHUNK, task.horizon - t)
             tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
             decisions = tape_words(keys[DECISIONS], t, chunk)
-            weather = schedule.read(chunk)
-        for agent in np.flatnonzero(weather.fresh[at]).tolist():
+            faults = schedule.read(chunk)
+        for agent in np.flatnonzero(faults.fresh[at]).tolist():
             players.renew(agent, t)
-        acting = np.flatnonzero(weather.acts[at])
+        acting = np.flatnonzero(faults.acts[at])
         paid[:] = 0.0
         played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
         reward_total += float(paid.sum())
-        players.end_round(weather.fate[at].tolist())
+        players.end_round(faults.fate[at].tolist())
         if task.keep == "arms":
             record.arms[row, :, t] = -1
             record.arms[row, acting, t] = arms

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import AnyPolicy, Policy
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT, Loss
 from coopbandits.problems import Problem
@@ -97,7 +97,7 @@ class Setup:
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
-        if self.clocks and isinstance(policy, Policy) and policy.needs_common_round:
+        if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "
                 "clocks there are none; leave clocks out, or take a policy without such a need"

@@ -33,7 +33,8 @@ def stage_rounds(problem: Problem, network: Network, policy: DDUCB) -> int:
     steps = policy.mixing_steps(network.num_agents, network.lambda2)
     if policy.values_per_message is None:
         return steps
-    return max(steps, -(-2 * problem.num_arms * steps // policy.values_per_message))
+    size = policy.parts.statistic.registers(problem.num_arms).size
+    return max(steps, -(-size * steps // policy.values_per_message))
 
 
 def require_plain(what: str, policy: Named, network: Network) -> DDUCB:

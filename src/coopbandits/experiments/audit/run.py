@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.audit import code, text
-from coopbandits.experiments.audit.arena import Arena
 from coopbandits.experiments.audit.finding import Finding
+from coopbandits.experiments.audit.setup import AuditSetup
 from coopbandits.sim.progress import Progress
 
 CLAIMS = (*text.CLAIMS, *code.CLAIMS)
@@ -36,10 +36,10 @@ def run_audit(
     require_count("runs", runs)
     require_count("seed", seed, least=0)
     require_count("horizon", horizon)
-    arena = Arena(cycle, grid, horizon, runs, seed)
+    setup = AuditSetup(cycle, grid, horizon, runs, seed)
     findings = []
     with Progress(len(CLAIMS), progress, "audit") as bar:
         for finding, measure in CLAIMS:
-            findings.append(replace(finding, measured=measure(arena)))
+            findings.append(replace(finding, measured=measure(setup)))
             bar.advance(1)
     return findings

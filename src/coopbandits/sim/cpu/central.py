@@ -11,10 +11,10 @@ from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -30,13 +30,13 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     delay = parts.aggregation.delay
     totals = np.zeros((len(runs), 1, state.shape[2]))
     history = np.zeros((len(runs), 0 if delay is None else delay + 1, state.shape[2]))
-    forecast = Forecast(task, runs)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    reader = FaultReader(task, runs)
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
-            state.memory, rule, numbers, forecast.read(rounds).acts,
+            state.memory, rule, numbers, reader.read(rounds).acts,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()

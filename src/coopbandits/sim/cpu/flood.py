@@ -22,10 +22,10 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
@@ -105,18 +105,18 @@ def excess(task: Task) -> str | None:
 def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs that fit into memory together."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     agents, width = state.shape[1:]
     log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
     # With as many runs as threads each thread plays runs of its own, else all share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
-    most = min(forecast.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
+    most = min(reader.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory, blocks,
+            reader.read(rounds), links, rule, numbers, state.memory, blocks,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
@@ -140,7 +140,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
 
 @njit(cache=True, parallel=True)
 def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, parts: int,
 ) -> None:  # fmt: skip
     """Play a span of rounds in steps, one to pull and one to exchange messages.
@@ -155,14 +155,14 @@ def play_rounds(
         for task in prange(num_runs * parts):
             run, start = task // parts, task % parts * width
             _play(
-                world, span, tally, fresh[run], log, fleet, counts[run], weather, links, rule,
+                world, span, tally, fresh[run], log, fleet, counts[run], faults, links, rule,
                 numbers, memory[run], run, start, min(start + width, size), first, first + at_once,
             )  # fmt: skip
 
 
 @njit
 def _play(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, run: int, start: int, end: int, first: int,
     stop: int,
 ) -> None:  # fmt: skip
@@ -170,7 +170,7 @@ def _play(
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     num_agents = world.reward_keys.shape[1]
     contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
     entries, heard = fleet.entries[run], fleet.links[run]
     totals, known = fleet.totals[run], fleet.known[run]

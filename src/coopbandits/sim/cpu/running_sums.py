@@ -14,11 +14,11 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -60,15 +60,15 @@ def make_mass(task: Task, runs: range, links: int, size: int) -> Mass:
 def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on running sums."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     mass = make_mass(task, runs, links.senders.size, state.shape[2])
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mass, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory,
+            reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -76,26 +76,26 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
 
 @njit(cache=True, parallel=True)
 def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(mass.held.shape[0]):
         _play_run(
-            world, span, tally, fresh[run], mass, counts[run], weather, links, rule, numbers,
+            world, span, tally, fresh[run], mass, counts[run], faults, links, rule, numbers,
             memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
     ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
     born, minima, spare = mass.born[run], mass.minima[run], mass.spare[run]
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     size, sums = held.shape[0], np.empty(held.shape[0])
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     contexts, lasts = np.ones((size, CONTEXT)), np.zeros(size, np.int64)

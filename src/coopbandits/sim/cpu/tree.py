@@ -15,10 +15,10 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -91,15 +91,15 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
 def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on tree sums."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory,
+            reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -107,20 +107,20 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 @njit(cache=True, parallel=True)
 def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(tree.own.shape[0]):
         _play_run(
-            world, span, tally, fresh[run], tree, counts[run], weather, links, rule, numbers,
+            world, span, tally, fresh[run], tree, counts[run], faults, links, rule, numbers,
             memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     own, totals = tree.own[run], tree.totals[run]
@@ -130,7 +130,7 @@ def _play_run(
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
     still, beat_gap = tree.still[run], tree.beat_gap[run]
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((own.shape[0], CONTEXT))
     lasts = np.zeros(own.shape[0], np.int64)
     for r in range(span.rounds):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from coopbandits.core import CentralPolicy, Policy
+from coopbandits.core import ArmSums, CentralPolicy, Policy
 from coopbandits.core.aggregate import Controller
 from coopbandits.core.draws import normals, words
 from coopbandits.testing.checks.finding import expect_named, finding
-
-if TYPE_CHECKING:
-    from coopbandits.core import Vector
 
 FLEETS = (1, 5)
 """For so many agents a controller is checked."""
@@ -48,7 +45,10 @@ class CentralWorld:
         self.trial, self.num_agents, self.rounds = trial, num_agents, 0
         self.means = np.linspace(1.0, 0.0, trial.num_arms)
         self.controller = trial.policy.make_controller(trial.num_arms, 1.0)
-        self.paid: Vector = np.zeros(2 * trial.num_arms)
+        parts = trial.policy.parts
+        statistic = ArmSums() if parts is None else parts.statistic
+        self.registers = statistic.registers(trial.num_arms)
+        self.paid = self.registers.zeros()
 
     def where(self) -> str:
         """Say which round."""
@@ -72,13 +72,14 @@ class CentralWorld:
         return arms
 
     def observe(self, arm: int, reward: float) -> None:
-        """Pay one reward, and keep books of it."""
+        """Pay one reward, and add it to what `totals` must be."""
         self.controller.observe(arm, reward)
-        self.paid[[arm, self.trial.num_arms + arm]] += reward, 1.0
+        self.registers.add(self.paid, arm, reward)
 
     def end_round(self) -> None:
         """End the round."""
         self.controller.end_round()
+        self.registers.age(self.paid)
         self.rounds += 1
 
 

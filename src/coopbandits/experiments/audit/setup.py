@@ -22,7 +22,7 @@ PAPER_MEANS = "1,0.8x16"
 
 
 @dataclass
-class Arena:
+class AuditSetup:
     """Two graphs, a horizon and seeds; what the package itself plays is played once."""
 
     cycle: str = "cycle:100"
@@ -64,6 +64,6 @@ class Arena:
         return self.cycle, self.grid
 
 
-Measure: TypeAlias = Callable[[Arena], tuple[Measurement, ...]]
+Measure: TypeAlias = Callable[[AuditSetup], tuple[Measurement, ...]]
 Claim: TypeAlias = tuple[Finding, Measure]
 """A finding still without numbers, and how to get them."""

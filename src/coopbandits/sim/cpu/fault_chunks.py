@@ -16,7 +16,7 @@ ALL_ENTRIES = 20_000_000
 """Agents and links × rounds that are read at once, of a run and of all; some 50 MB at the most."""
 
 
-class Weather(NamedTuple):
+class FaultChunk(NamedTuple):
     """What goes wrong in some rounds, as in `network.faults.Chunk`, for every run.
 
     Without faults all have 0 rounds: ``fate.shape[1] == 0`` says that all is well. Nothing is late:
@@ -55,7 +55,7 @@ def link_table(network: Network) -> LinkTable:
     return LinkTable(indptr.astype(np.int64), links.senders, reverse.astype(np.int64))
 
 
-class Forecast:
+class FaultReader:
     """The fault schedules of some runs; rounds are read in order, up to `most` at once."""
 
     def __init__(self, task: Task, runs: range) -> None:
@@ -68,16 +68,16 @@ class Forecast:
             self.most = max(1, min(RUN_ENTRIES, ALL_ENTRIES // self.num_runs) // places)
             self.schedules = [task.faults.schedule(network, task.seed, run) for run in runs]
 
-    def read(self, rounds: int) -> Weather:
+    def read(self, rounds: int) -> FaultChunk:
         """Return the next rounds of all runs."""
         if not self.schedules:
             nobody = np.zeros((self.num_runs, 0, self.num_agents), dtype=np.uint8)
-            return Weather(
+            return FaultChunk(
                 nobody, nobody, np.zeros((self.num_runs, 0, self.num_links), dtype=np.int16)
             )
         chunks = [schedule.read(rounds) for schedule in self.schedules]
         acts, fresh, fate = (np.stack(parts) for parts in zip(*chunks, strict=True))
-        return Weather(acts, fresh, fate)
+        return FaultChunk(acts, fresh, fate)
 
 
 def count_messages(
