@@ -26,12 +26,12 @@ COOP_UCB = f"coop-ucb:gamma={GAMMA}"
 
 
 def regrets(deviations: Deviations) -> Measure:
-    """Return how to measure deviations by their regret on both graphs."""
+    """Return a measure of what deviations cost in regret, on both graphs."""
     return lambda setup: tuple(setup.deviating(graph, deviations) for graph in setup.graphs)
 
 
 def whole_mix(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Mix C steps in every round; once more with the outcome read in the same round."""
+    """Mix C steps in every round, and measure again with the outcome read in the same round."""
     rounds = setup.setting(setup.cycle).network.mixing_rounds()
     at_once = setup.deviating(setup.cycle, Deviations(one_round_stages=True))
     in_stages = regrets(Deviations(whole_mix_every_round=True))(setup)
@@ -43,7 +43,7 @@ def whole_mix(setup: AuditSetup) -> tuple[Measurement, ...]:
 
 
 def grid_matrix(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Look at the matrix with D^{-1/2}, and play with it."""
+    """Inspect the matrix with D^{-1/2}, and play with it."""
     network = Network.from_spec(setup.grid)
     matrix = inverse_degree_matrix(network)
     sums, size = matrix.sum(axis=1), network.num_agents
@@ -68,7 +68,7 @@ def turns(setup: AuditSetup) -> tuple[Measurement, ...]:
 
 
 def epsilon_rows(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Take rows for eigenvectors, and play coop-UCB with what comes out."""
+    """Use rows as eigenvectors, and play coop-UCB with the resulting ε_c."""
     measured = []
     for graph in setup.graphs:
         setting = setup.setting(graph)

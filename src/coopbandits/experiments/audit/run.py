@@ -1,4 +1,4 @@
-"""The audit as a whole."""
+"""Runs the whole audit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def run_audit(
     Parameters
     ----------
     runs, seed, horizon : int
-        Repetitions, their seed, and rounds T of everything that is played.
+        Repetitions, their seed, and rounds T of every simulation.
     progress : bool or None
         As in `simulate`.
     cycle, grid : str
-        The graphs that are played on.
+        The graphs to play on.
     """
     require_count("runs", runs)
     require_count("seed", seed, least=0)

@@ -20,11 +20,11 @@ from coopbandits.experiments.audit.setup import AuditSetup, Claim
 from coopbandits.network import Network
 
 CYCLE = "cycle:100"
-"""Numbers without chance are those of this graph."""
+"""Numbers that involve no randomness are computed on this graph."""
 
 
 def mixing_start(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Mix one agent's 1 for C steps and add up what all agents hold then."""
+    """Mix one agent's 1 for C steps, then add up what all agents hold."""
     del setup
     matrix, lambda2, steps, one = _cycle()
     halved = printed_mix(one, matrix, lambda2, steps)
@@ -34,7 +34,7 @@ def mixing_start(setup: AuditSetup) -> tuple[Measurement, ...]:
 
 
 def neighbours_only(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """The same with the own value left out, in Algorithm 2 and in Algorithm 3."""
+    """Do the same without the own value, in Algorithm 2 and in Algorithm 3."""
     del setup
     matrix, lambda2, steps, one = _cycle()
     alone = without_own(matrix)
@@ -63,7 +63,7 @@ def bonus_constant(setup: AuditSetup) -> tuple[Measurement, ...]:
 
 
 def one_round_too_many(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Count the pulls of the loop as printed, and play one round more."""
+    """Count the pulls of the loop as printed, and play the extra round."""
     setting = setup.setting(setup.cycle)
     stage = setting.network.mixing_rounds()
     pulls = pulls_of_printed_loop(setting.problem.num_arms, setup.horizon, stage)
@@ -88,7 +88,7 @@ def pulls_of_printed_loop(num_arms: int, horizon: int, stage_rounds: int) -> int
 
 
 def spectral_gap(setup: AuditSetup) -> tuple[Measurement, ...]:
-    """Take the gap ln(1/λ) too large, which an upper bound on it may be, and too small."""
+    """Overestimate the gap ln(1/λ), as an upper bound may, and underestimate it."""
     matrix, lambda2, _, one = _cycle()
 
     def error(factor: float) -> float:

@@ -1,4 +1,4 @@
-"""Central totals: one controller's registers, and every agent's pulls in turn."""
+"""Central totals: one controller's registers, and the agents pulling in turn."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, acts: Any, run: int,
 ) -> None:  # fmt: skip
-    """Play one run; what is visible stands in the row of `history` that is oldest.
+    """Play one run; the oldest row of `history` is what the controller sees.
 
-    Where everybody sees the same in a round, an index without chance chooses once for all.
+    Where all agents of a round see the same totals, an index that does not draw chooses once.
     """
     num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
@@ -74,7 +74,7 @@ def _play_run(
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
-        chosen = 0  # so many agents have chosen on what is visible
+        chosen = 0  # agents that have chosen on the present totals
         for agent in range(num_agents):
             if acts.shape[0] > 0 and acts[r, agent] == 0:
                 continue
@@ -112,11 +112,11 @@ def _choose(
     contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any, lasts: Any,
     start: int, end: int,
 ) -> None:  # fmt: skip
-    """Write into `lasts` what some agents play on what is visible."""
+    """Write into `lasts` the arms that some agents play on the visible totals."""
     time = 0.0
     for k in range(num_arms):
         if kept > 1 and visible[0, num_arms + k] == 0.0:
-            lasts[start:end] = done % num_arms  # nothing to go by yet: every arm in turn
+            lasts[start:end] = done % num_arms  # nothing is known yet: every arm in turn
             return
         time += visible[0, num_arms + k]
     contexts[0, TIME] = max(2.0, time)
