@@ -397,7 +397,9 @@ def test_own_faults_and_clocks(mine: Mine) -> None:
     play(policy=policy, faults="my_module:AnyTimeLoss=0.5", clocks="poisson")
     lost = play(policy=policy, faults="my_module:AnyTimeLoss=1", clocks="poisson").dataset
     assert lost["messages_lost"].equals(lost["messages_sent"].rename("messages_lost"))
-    with pytest.raises(cb.InputError, match="fault my_module:MyLoss is told in rounds, and with"):
+    with pytest.raises(
+        cb.InputError, match="fault my_module:MyLoss is defined in rounds, and with"
+    ):
         play(policy=policy, faults="my_module:MyLoss=0.5", clocks="poisson")
 
 
@@ -424,7 +426,7 @@ def test_faults_refused(mine: Mine, text: str, sentence: str) -> None:
     [
         (
             "my_module:Misshapen=1",
-            r"Misshapen=1 tells messages of shape \(3,\); .* 10 columns here",
+            r"Misshapen=1 returns messages of shape \(3,\); .* 10 columns here",
         ),
         ("my_module:Late=3", "Late=3 makes messages late by 3 to 3 rounds; .* longest_delay, 2"),
     ],

@@ -74,7 +74,7 @@ def test_interrupted_and_resumed(
     monkeypatch.setattr(Ledger, "store", store_and_stop)
     outcome = call(*SMALL, "--out", str(tmp_path))
     assert (outcome.status, outcome.out) == (130, "")
-    sentence = f"interrupted: 1 of 4 cells are in {tmp_path}; run it again to do the rest"
+    sentence = f"interrupted: 1 of 4 cells are in {tmp_path}; re-run to resume"
     assert " ".join(outcome.err.split()) == sentence
     assert not (tmp_path / "leaderboard.csv").exists()
 

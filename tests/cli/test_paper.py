@@ -64,9 +64,9 @@ def test_reproduce_interrupted(
     monkeypatch.setattr("coopbandits.experiments.paper.play.simulate", stop)
     outcome = call("reproduce", "--figure", "cycle-100", "--out", str(tmp_path))
     assert (outcome.status, outcome.out) == (130, "")
-    sentence = f"interrupted: 0 of 12 cells are in {tmp_path}; run it again to do the rest\n"
+    sentence = f"interrupted: 0 of 12 cells are in {tmp_path}; re-run to resume\n"
     assert outcome.err == sentence
     monkeypatch.setattr(paper, "reproduce", stop)  # while something else is done than playing
     outcome = call("reproduce", "--out", str(tmp_path))
     assert outcome.status == 130
-    assert outcome.err.startswith(f"interrupted: what was played is in {tmp_path}; run it again")
+    assert outcome.err.startswith(f"interrupted: finished cells are in {tmp_path}; re-run")

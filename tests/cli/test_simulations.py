@@ -268,7 +268,7 @@ def test_run_interrupted(
     monkeypatch.setattr(Ledger, "store", store_and_stop)
     outcome = call(*experiment, *dask)
     assert (outcome.status, outcome.out) == (130, "")
-    sentence = f"interrupted: 1 of 4 cells are in {out}; run it again to do the rest\n"
+    sentence = f"interrupted: 1 of 4 cells are in {out}; re-run to resume\n"
     assert outcome.err == sentence
     before = cells_of(out)
 

@@ -9,10 +9,10 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.experiments.audit import Finding, Interval, Measurement, audit_table, run_audit
-from coopbandits.experiments.audit.arena import Arena
 from coopbandits.experiments.audit.code import grid_matrix
 from coopbandits.experiments.audit.matrices import epsilon_c_from_rows, inverse_degree_matrix
 from coopbandits.experiments.audit.mixing import chebyshev_mix, mixing_error
+from coopbandits.experiments.audit.setup import AuditSetup
 from coopbandits.experiments.audit.text import (
     cycle_example,
     mixing_start,
@@ -25,14 +25,14 @@ from coopbandits.theory import epsilon_c
 
 
 def test_algorithm_2_as_printed_makes_mass_negative() -> None:
-    (mass,) = mixing_start(Arena())
+    (mass,) = mixing_start(AuditSetup())
     assert "164 steps" in mass.quantity
     assert mass.printed.mean == pytest.approx(-8.75, abs=0.005)
     assert mass.resolved.mean == pytest.approx(1.0, abs=1e-12)
 
 
 def test_a_sum_over_neighbours_loses_mass() -> None:
-    alone, halved, plain = neighbours_only(Arena())
+    alone, halved, plain = neighbours_only(AuditSetup())
     assert alone.printed.mean == pytest.approx(3.91e-4, rel=1e-2)
     assert halved.printed.mean == pytest.approx(4.84e-4, rel=1e-2)
     assert plain.printed.mean == pytest.approx((2 / 3) ** 164, rel=1e-9)
@@ -75,7 +75,7 @@ def test_steps_to_know_the_number_of_agents_grow_like_its_logarithm(agents: int)
 
 
 def test_the_example_of_the_appendix() -> None:
-    gap, rounds = cycle_example(Arena())
+    gap, rounds = cycle_example(AuditSetup())
     assert gap.printed.mean == pytest.approx(1 - math.cos(2 * math.pi / 101))
     assert gap.resolved.mean == pytest.approx(1 - math.cos(math.pi / 101))
     assert rounds.printed.mean < rounds.resolved.mean
@@ -121,8 +121,8 @@ def test_words_for_numbers() -> None:
 
 
 def test_more_than_the_row_sums_is_said_about_the_grid() -> None:
-    arena = Arena("cycle:6", "grid:2x3", horizon=40, runs=1)
-    *_, rounds, regret = grid_matrix(arena)
+    setup = AuditSetup("cycle:6", "grid:2x3", horizon=40, runs=1)
+    *_, rounds, regret = grid_matrix(setup)
     assert rounds.printed.mean > rounds.resolved.mean
     assert math.isnan(regret.printed.half)
 

@@ -244,10 +244,10 @@ def with_rows(monkeypatch: pytest.MonkeyPatch, rows: type[ConsensusRows]) -> Any
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (Wide, r"told totals of shape \(7, 5\); tell \(7, 6\): one row of registers per agent"),
-        (Short, "told a time, .*neither one number nor one per agent: could not broadcast"),
-        (Undefined, "told values that are not finite after 0 rounds; repair it"),
-        (Endless, "told values that are not finite after 20 rounds; repair it"),
+        (Wide, r"returned totals of shape \(7, 5\); return \(7, 6\), a row of registers per agent"),
+        (Short, "returned a time, .*neither one number nor one per agent: could not broadcast"),
+        (Undefined, "returned values that are not finite after 0 rounds; repair it"),
+        (Endless, "returned values that are not finite after 20 rounds; repair it"),
     ],
 )
 def test_estimates_that_are_not_of_this_run_are_refused(

@@ -211,7 +211,10 @@ def test_the_compiled_engine_hands_over(capsys: pytest.CaptureFixture[str]) -> N
     [
         ({"policies": DDUCB()}, "policy dducb needs rounds that all agents count together, and"),
         ({"policies": MPUCB(2)}, "policy mp-ucb:hop_limit=2 needs rounds that all agents count"),
-        ({"faults": "sleep=0.1"}, "fault sleep is told in rounds, and with clocks there are none"),
+        (
+            {"faults": "sleep=0.1"},
+            "fault sleep is defined in rounds, and with clocks there are none",
+        ),
         ({"keep": "arms"}, 'single arms cannot be kept with clocks.*keep="agents" keeps'),
         ({"clocks": 3.0}, "clocks is 3.0; give a text such as 'poisson:ratio=10'"),
         ({"clocks": "poisson:rates=1..2"}, "rates has 2 numbers, but there are 8 agents"),

@@ -22,7 +22,7 @@ from coopbandits.core.errors import InputError
 COMMANDS = {
     "reproduce": (
         "paper",
-        "Play the paper's figures, judge its claims, write a report; a second start does the rest.",
+        "Play the paper's figures, judge its claims, write a report; re-run to resume.",
     ),
     "graph": (
         "graphs",
@@ -34,38 +34,38 @@ COMMANDS = {
     ),
     "run": (
         "simulations",
-        "Play an experiment file, through crashes and interruptions; a second start does the rest.",
+        "Play an experiment file; survives crashes and interruptions, re-run to resume.",
     ),
     "leaderboard": (
         "suites",
-        "Score every policy in every scenario of the suite; a second start does the rest.",
+        "Score every policy in every scenario of the suite; re-run to resume.",
     ),
     "bounds": (
         "graphs",
-        "Print the regret that theory promises, and where that promise is empty.",
+        "Print the regret bounds that theory proves, and where they are vacuous.",
     ),
     "bench": (
         "suites",
-        "Print what an agent-round costs, simulated in random draws, and of real agents.",
+        "Time an agent-round: simulated, in units of one random draw, and of real agents.",
     ),
     "gallery": (
         "suites",
-        "Play one of the further experiments, through interruptions; without a name, list them.",
+        "Play one of the further experiments, re-run to resume; without a name, list them.",
     ),
     "agent": (
         "fleet",
-        "Run one agent beside an application; with --check, say what its configuration means.",
+        "Run one agent beside an application; with --check, explain its configuration.",
     ),
     "fleet": (
         "fleet",
-        "Play a local fleet of real agents, through trouble, and prove that no reward is lost.",
+        "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
     ),
     "certs": (
         "fleet",
-        "Make the certificates by which agents know each other.",
+        "Make the certificates by which agents recognise each other.",
     ),
 }
-"""Name → the module that has it, and what it does."""
+"""Name → module and help text; the text is repeated so that --help imports no module."""
 
 
 def load(name: str) -> Any:
@@ -75,10 +75,10 @@ def load(name: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """Commands that are listed as they are registered, and imported when they are called."""
+    """Lists commands without importing them; a command is imported when it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the arguments begin with."""
+        """Import the command named by the first argument."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(str(name)), rest
 
@@ -102,7 +102,7 @@ for _name, (_, _help) in COMMANDS.items():
 
 
 def _see_current_folder() -> None:
-    """Let `my_module:MyPolicy` be found there; last, so that no file there hides a library."""
+    """Let `my_module:MyPolicy` be found there; last in the path, so that it hides no library."""
     with suppress(FileNotFoundError):  # the folder may be gone
         if not sys.flags.safe_path and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))

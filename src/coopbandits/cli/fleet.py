@@ -15,7 +15,7 @@ from coopbandits.fleet.config.compare import compare_files
 from coopbandits.fleet.config.explain import explain
 
 app = typer.Typer()
-certs = typer.Typer(help="Make the certificates by which agents know each other.")
+certs = typer.Typer(help="Make the certificates by which agents recognise each other.")
 app.add_typer(certs, name="certs", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(help="folder of the authority")]
@@ -23,24 +23,22 @@ Out = Annotated[
     Path | None, typer.Option(help="folder of the certificates; beside the authority unless given")
 ]
 Days = Annotated[int, typer.Option(help="how long a certificate is valid")]
-Duration = Annotated[str | None, typer.Option(help="how long it takes, instead of rounds")]
-KillEvery = Annotated[str | None, typer.Option(help="kill an agent so often: 2s, 500ms, …")]
-Pause = Annotated[str | None, typer.Option(help="again and again, stop one for so long")]
-Partition = Annotated[str | None, typer.Option(help="again and again, cut some off for so long")]
+Duration = Annotated[str | None, typer.Option(help="how long to run, instead of --rounds")]
+KillEvery = Annotated[str | None, typer.Option(help="kill an agent this often: 2s, 500ms, …")]
+Pause = Annotated[str | None, typer.Option(help="suspend one for this long, repeatedly")]
+Partition = Annotated[str | None, typer.Option(help="cut some off for this long, repeatedly")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files")]
 
 
 @app.command("agent")
 def agent_command(
     config: Annotated[list[Path], typer.Argument(help="a TOML file; several with --check")],
-    check: Annotated[
-        bool, typer.Option("--check", help="say what it means; start nothing")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="explain it; start nothing")] = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="accept a file without TLS, on one machine")
     ] = False,
 ) -> None:
-    """Run one agent beside an application; with --check, say what its configuration means."""
+    """Run one agent beside an application; with --check, explain its configuration."""
     if check:
         raise typer.Exit(_check(config, insecure=insecure))
     if len(config) > 1:
@@ -50,7 +48,7 @@ def agent_command(
 
 
 def _check(paths: list[Path], *, insecure: bool) -> int:
-    """Print what one file means, or whether several fit together; return the exit status."""
+    """Explain one file, or check that several fit together; return the exit status."""
     now = time.time()
     try:
         if len(paths) == 1:
@@ -70,7 +68,7 @@ def _check(paths: list[Path], *, insecure: bool) -> int:
 @app.command("fleet")
 def fleet_command(
     graph: GraphOption,
-    means: Annotated[str, typer.Option(help="chances that arms pay 1")] = "0.6,0.5x4",
+    means: Annotated[str, typer.Option(help="probability that each arm pays 1")] = "0.6,0.5x4",
     sigma: Annotated[
         float | None, typer.Option(help="Gaussian arms with this standard deviation instead")
     ] = None,
@@ -86,7 +84,7 @@ def fleet_command(
     uvloop: Annotated[bool, typer.Option("--uvloop", help="agents use uvloop")] = False,
     out: Annotated[Path | None, typer.Option(help="folder that keeps all files")] = None,
 ) -> None:
-    """Play a local fleet of real agents, through trouble, and prove that no reward is lost."""
+    """Run a local fleet of real agents, inject faults, and prove that no reward is lost."""
     playing, read = part("fleet.local.playing"), part("fleet.local.settings")
     texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
     durations = {key: read.parse_seconds(text) for key, text in texts.items() if text is not None}
@@ -102,7 +100,7 @@ def fleet_command(
         uvloop=uvloop,
         **durations,
     )
-    from rich.console import Console  # agents do without it
+    from rich.console import Console  # imported late: agents do not need it
 
     try:
         outcome = playing.play(settings, out, Console())
@@ -142,7 +140,7 @@ def issue_command(
 def renew_command(
     folder: Folder,
     out: Out = None,
-    within_days: Annotated[int, typer.Option(help="those that expire within so many days")] = 30,
+    within_days: Annotated[int, typer.Option(help="renew what expires within these days")] = 30,
     everything: Annotated[bool, typer.Option("--all", help="all of them")] = False,
     days: Days = 90,
 ) -> None:

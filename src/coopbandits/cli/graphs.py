@@ -60,7 +60,7 @@ def bounds_command(
     gamma: Annotated[float, typer.Option(help="γ of coop-UCB's bound")] = 2.0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
 ) -> None:
-    """Print the regret that theory promises, and where that promise is empty."""
+    """Print the regret bounds that theory proves, and where they are vacuous."""
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     chosen = parse_policy(policy) if policy else theory.as_analysed(DDUCB())

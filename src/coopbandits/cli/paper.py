@@ -26,7 +26,7 @@ def reproduce_command(
     audit: Annotated[bool, typer.Option("--audit", help="measure the paper's errors")] = False,
     threads: Annotated[int | None, typer.Option(help="threads; all cores unless given")] = None,
 ) -> None:
-    """Play the paper's figures, judge its claims, write a report; a second start does the rest."""
+    """Play the paper's figures, judge its claims, write a report; re-run to resume."""
     try:
         found = paper.reproduce(
             out, figure or (), runs, seed, check=check, audit=audit, threads=threads
@@ -34,7 +34,7 @@ def reproduce_command(
         typer.echo(paper.screen_text(found))
         typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")
     except KeyboardInterrupt as stop:
-        said = str(stop) or f"interrupted: what was played is in {out}; run it again to do the rest"
+        said = str(stop) or f"interrupted: finished cells are in {out}; re-run to resume"
         raise typer.Exit(say(said, 130)) from None
     if not found.agrees:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""What commands share: options, and words on standard error."""
+"""What commands share: options, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10
 
 
 def say(text: str, status: int) -> int:
-    """Say something on standard error; return the exit status that goes with it."""
-    from rich.console import Console  # agents that have nothing to say do without it
+    """Print to standard error; return `status`, for ``raise typer.Exit(say(…))``."""
+    from rich.console import Console  # imported late: agents rarely need it
 
     console = Console(stderr=True)
     console.print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)

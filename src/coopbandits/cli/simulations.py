@@ -52,7 +52,7 @@ def simulate_command(
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
     engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = "auto",
     shuffle_arms: Annotated[
-        bool, typer.Option("--shuffle-arms", help="another order of the arms in every run")
+        bool, typer.Option("--shuffle-arms", help="shuffle the arms in every run")
     ] = False,
     faults: Annotated[
         str, typer.Option(help="loss=0.3, churn=200..50, …; commas between several")
@@ -101,7 +101,7 @@ def run_command(
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
     retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
 ) -> None:
-    """Play an experiment file, through crashes and interruptions; a second start does the rest."""
+    """Play an experiment file; survives crashes and interruptions, re-run to resume."""
     cells = read_experiment(experiment, override or [])
     try:
         with dask_executor(dask) if dask else nullcontext() as executor:
@@ -117,7 +117,7 @@ def run_command(
 
 
 def _deliver(result: Result, out: Path) -> str:
-    """Show and save a result; return where it went."""
+    """Print and save a result; return a line that names its files."""
     typer.echo(result.summary())
     result.save(out)
     return f"written to {out}: result.nc, meta.json, {_draw(result, out)}"

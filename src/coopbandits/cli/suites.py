@@ -47,7 +47,7 @@ def leaderboard_command(
         bool, typer.Option("--matrix", help="every aggregation × every index, not named policies")
     ] = False,
 ) -> None:
-    """Score every policy in every scenario of the suite; a second start does the rest."""
+    """Score every policy in every scenario of the suite; re-run to resume."""
     if matrix and policy:
         raise InputError(f"a matrix is of all pairs of parts; leave out --policy {policy[0]}")
     if matrix:
@@ -75,7 +75,7 @@ def bench_command(
     engine: Annotated[bool, typer.Option("--engine", help="simulations only")] = False,
     fleet: Annotated[bool, typer.Option("--fleet", help="real agents only")] = False,
 ) -> None:
-    """Print what an agent-round costs, simulated in random draws, and of real agents."""
+    """Time an agent-round: simulated, in units of one random draw, and of real agents."""
     both = engine == fleet
     parts = [
         *([_time_engine()] if engine or both else []),
@@ -119,7 +119,7 @@ def gallery_command(
     workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
     retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
 ) -> None:
-    """Play one of the further experiments, through interruptions; without a name, list them."""
+    """Play one of the further experiments, re-run to resume; without a name, list them."""
     if name is None:
         rows: list[tuple[str, ...]] = [(key, e.question) for key, e in gallery.ENTRIES.items()]
         typer.echo("\n".join(line.rstrip() for line in columns(rows, left=(0, 1))))

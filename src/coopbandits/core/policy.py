@@ -74,21 +74,6 @@ class AnyPolicy(Named, ABC):
         return None
 
     @property
-    def bonus_constant(self) -> float | None:
-        """B of a bonus sqrt(B σ² ln t / n); None where there is no such bonus."""
-        own = super().bonus_constant
-        return own if own is not None or self.parts is None else self.parts.bonus_constant
-
-
-class Policy(AnyPolicy):
-    """Settings of an algorithm that every agent runs by itself; immutable, compared by value.
-
-    A policy of one's own sets `name` and returns its `parts`; one that is no such product writes
-    `make_agent` instead. As a frozen dataclass its fields are its settings, and the spelling
-    (``name:setting=value,…``) follows from them.
-    """
-
-    @property
     def needs_common_round(self) -> bool:
         """Whether its agents only work where all count rounds together, and not on own clocks."""
         aggregation = self.parts and self.parts.aggregation
@@ -102,6 +87,21 @@ class Policy(AnyPolicy):
         "epsilon_c:closed".
         """
         return frozenset() if self.parts is None else self.parts.needs
+
+    @property
+    def bonus_constant(self) -> float | None:
+        """B of a bonus sqrt(B σ² ln t / n); None where there is no such bonus."""
+        own = super().bonus_constant
+        return own if own is not None or self.parts is None else self.parts.bonus_constant
+
+
+class Policy(AnyPolicy):
+    """Settings of an algorithm that every agent runs by itself; immutable, compared by value.
+
+    A policy of one's own sets `name` and returns its `parts`; one that is no such product writes
+    `make_agent` instead. As a frozen dataclass its fields are its settings, and the spelling
+    (``name:setting=value,…``) follows from them.
+    """
 
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent that knows `view` and nothing else."""

@@ -1,1 +1,1 @@
-"""Experiments that ship with the package: settings as data, run, score."""
+"""Experiments that ship with the package: settings as data, code to run and to score them."""

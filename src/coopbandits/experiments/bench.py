@@ -2,7 +2,7 @@
 
 Machines differ and are noisy, so no time is reported alone. The unit is what numpy needs per value
 of ``Generator(PCG64).standard_normal(out=…)`` with 100 000 values; policy and unit are timed in
-turn, in the same process and thread, and the smallest of several times of each is taken.
+turn, in the same process and thread, and the smallest of several timings of each counts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Case:
     faults: str = "none"
 
     def player(self) -> Callable[[], None]:
-        """Return what is timed; all that a user pays once per network is done before."""
+        """Return the function to time; what a user pays once per network is done beforehand."""
         network = Network.from_spec(self.graph)
         network.lambda2  # noqa: B018  computed once and kept
         others = self.num_arms - 1
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Timing:
-    """A case, its cost in draws and in nanoseconds, and the most memory used up to then."""
+    """A case, its cost in draws and in nanoseconds, and the peak memory so far."""
 
     case: Case
     draws: float
@@ -112,13 +112,13 @@ CASES = (
 
 
 def run_bench(cases: Sequence[Case] | None = None, repeats: int = REPEATS) -> Iterator[Timing]:
-    """Time every case; all of `CASES` unless given."""
+    """Time every case; by default all of `CASES`."""
     for case in CASES if cases is None else cases:
         yield time_case(case, repeats)
 
 
 def time_case(case: Case, repeats: int = REPEATS) -> Timing:
-    """Time one case against the unit, in turn; the smallest of `repeats` times of each."""
+    """Time one case and the unit in turn; the smallest of `repeats` timings of each counts."""
     play = case.player()
     play()  # compiles
     unit = make_unit()
@@ -155,7 +155,7 @@ def peak_megabytes() -> float:
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """How much faster two threads are, and two processes that do not know each other."""
+    """How much faster two threads are, and two independent processes."""
 
     threads: float
     processes: float
@@ -167,13 +167,13 @@ class SpeedUp:
 
 
 def time_threads(case: Case = CASES[0], repeats: int = REPEATS) -> SpeedUp | None:
-    """Compare one run in two threads with two runs in two processes, in turn; None on one core."""
+    """Compare one run in two threads with two runs in two processes; None on one core."""
     if numba.config.NUMBA_NUM_THREADS < 2:
         return None
     one, two = case.player(), Case(**{**asdict(case), "threads": 2}).player()
     one(), two()
     context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(2, timeout=600)  # a partner that died is not waited for
+    barrier = context.Barrier(2, timeout=600)  # do not wait for ever for a process that died
     helper = context.Process(target=_busy, args=(case, barrier, repeats))
     helper.start()
     alone, threaded, together = [], [], []

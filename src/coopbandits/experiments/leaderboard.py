@@ -2,11 +2,11 @@
 
 ::
 
-    DIR/cells/, DIR/quarantine/    the ledger of the sweep, by which a second start goes on
+    DIR/cells/, DIR/quarantine/    the ledger of the sweep, from which a re-run resumes
     DIR/meta.json                  scenarios, policies, runs, seed, versions
     DIR/leaderboard.csv            one line per scenario and policy
-    DIR/leaderboard.svg, .png      all scores as a table of colours, where all is well
-    DIR/bad-networks.svg, .png     those where there are faults
+    DIR/leaderboard.svg, .png      all scores on perfect networks, as a heat map
+    DIR/bad-networks.svg, .png     those under faults
     DIR/leaderboard.html           all tables
 """
 
@@ -55,7 +55,7 @@ def play(
     workers: int | None = None,
     retry: bool = False,
 ) -> Sweep:
-    """Play what the folder does not hold yet; all but the plan as for `sweep`.
+    """Play what the folder does not hold yet; other arguments as for `sweep`.
 
     A folder that holds a leaderboard of other settings is refused.
     """
@@ -68,7 +68,7 @@ def play(
 
 
 def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
-    """Write table, figure and page of a leaderboard that is complete; return it as text."""
+    """Write table, figure and page of a complete leaderboard; return it as text."""
     scores = score(plan, done.results)
     groups = list(group(plan, scores))
     files = {"leaderboard.csv": as_csv(scores).encode("utf-8")}
@@ -82,11 +82,11 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
 
 
 FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks"}
-"""The figures' names, by what they are relative to."""
+"""Yardstick → file name of the figure."""
 
 
 class Group(NamedTuple):
-    """Scenarios of one yardstick, their scores, and what these come to."""
+    """Scenarios that share a yardstick, with their scores and standings."""
 
     yardstick: str
     scenarios: list[Scenario]
@@ -95,7 +95,7 @@ class Group(NamedTuple):
 
 
 def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
-    """Yield scenarios where all is well, and those with faults, as far as there are any."""
+    """Yield the scenarios without faults and those with faults, if there are any."""
     for yardstick in FILES:
         scenarios = [one for one in plan.scenarios if one.yardstick == yardstick]
         names = {scenario.name for scenario in scenarios}
@@ -105,7 +105,7 @@ def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
 
 
 def meta(plan: Plan) -> dict[str, Any]:
-    """Return where a plan's scores come from."""
+    """Return the provenance of a plan's scores."""
     return {"format": FORMAT, "settings": plan.settings, **environment()}
 
 
@@ -126,7 +126,7 @@ def _lead(plan: Plan, part: Group) -> str:
 
 
 def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
-    """Return what stands above a table of scores."""
+    """Return the line above a table of scores."""
     scenarios, runs = plural(num_scenarios, "scenario"), plural(plan.runs, "run")
     return (
         f"{scenarios} {where}, {runs} each, seed {plan.seed}; scores are mean regrets relative to "
@@ -187,7 +187,7 @@ CSV_HEADER = (
 
 
 def as_csv(scores: Sequence[Score]) -> str:
-    """Return one line per scenario and policy, floats in full."""
+    """Return one line per scenario and policy, floats in full precision."""
     return csv_text(CSV_HEADER, map(csv_cells, scores))
 
 

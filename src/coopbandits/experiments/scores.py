@@ -1,4 +1,4 @@
-"""From regrets to scores: every policy relative to a yardstick on the same tapes."""
+"""Scores: the regret of every policy relative to a yardstick's on the same tapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Score:
     Attributes
     ----------
     policy, played : str
-        Its name in the suite, and as it was played: with the family that fits the rewards.
+        Its spelling in the suite, and as it was played, with the family that fits the rewards.
     decentralised : bool
         Whether agents choose for themselves.
     bonus_constant : float or None
@@ -57,9 +57,9 @@ class Score:
 class Standing:
     """One policy over all scenarios.
 
-    `score` and `quantile` are geometric means of what its runs have on average, and in the 95 %
-    quantile, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
-    `values` are plain means; `rank` goes by `score`.
+    `score` and `quantile` are geometric means over scenarios of the mean and of the 95 % quantile
+    of its runs, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
+    `values` are plain means; `rank` is by `score`.
     """
 
     policy: str
@@ -122,7 +122,7 @@ def _rank(value: float, values: Iterable[float]) -> int:
 
 
 def standings(scores: Sequence[Score], yardstick: str) -> list[Standing]:
-    """Sum up every policy over scenarios of one yardstick, the best first."""
+    """Average every policy over the scenarios of one yardstick, best first."""
     units = {row.scenario: row.mean for row in scores if row.policy == yardstick}
     groups: dict[str, list[Score]] = {}
     for row in scores:

@@ -1,7 +1,7 @@
 """The benchmark suite: scenarios and policies as data.
 
-The arms are shuffled in every scenario, since ties go to the lowest arm and a best arm that always
-stands first flatters. Bonus constants are left as they are commonly set and shown beside scores.
+Arms are shuffled in every scenario: ties go to the lowest arm, so a best arm that always comes
+first would flatter. Bonus constants keep their usual values and are shown beside the scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coopbandits.sim.record import Task
 
 @dataclass(frozen=True)
 class Scenario:
-    """A network, a problem and a horizon, in one sentence what they probe, and what goes wrong."""
+    """A network, a problem, a horizon and faults, with a sentence on what they probe."""
 
     name: str
     graph: str
@@ -37,7 +37,7 @@ class Scenario:
 
     @property
     def yardstick(self) -> str:
-        """Scores are regrets relative to this policy's on the same tapes and the same faults."""
+        """The policy that scores are relative to, on the same tapes and under the same faults."""
         return FLOODED if self.faults else YARDSTICK
 
 
@@ -110,16 +110,16 @@ SCENARIOS += tuple(
          "Some agents act in every round, some in one of ten."),
     )
 )  # fmt: skip
-"""The paper's arms where the network is not perfect."""
+"""The paper's arms on imperfect networks."""
 
 YARDSTICK, FLOODED = "central-ts", "flood-ts"
-"""What scores are relative to: all is known at once, or as soon as the faults allow."""
+"""Yardsticks: everything is known immediately, or as soon as the faults allow."""
 
 VARIANTS = {
     "dducb": ("dducb:bonus_factor=4", "dducb:own_pulls=false"),
     "coop-ucb": ("coop-ucb:gamma=2",),
 }
-"""Further settings of some policies, beside the one of `EXAMPLES`."""
+"""Further settings of some policies, besides those of `EXAMPLES`."""
 
 POLICIES = tuple(
     spelling
@@ -131,7 +131,7 @@ POLICIES = tuple(
 
 @dataclass(frozen=True)
 class Plan:
-    """Which policies meet which scenarios, how often, with which seed."""
+    """Which policies are played in which scenarios, how often, with which seed."""
 
     scenarios: tuple[Scenario, ...]
     policies: tuple[str, ...]
@@ -140,14 +140,14 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that the scores are a function of, as plain data."""
-        told = [asdict(scenario) for scenario in self.scenarios]
-        for scenario in told:
+        """Everything that the scores are a function of, as plain data."""
+        scenarios = [asdict(scenario) for scenario in self.scenarios]
+        for scenario in scenarios:
             del scenario["probes"]
-        return {**asdict(self), "scenarios": told}
+        return {**asdict(self), "scenarios": scenarios}
 
     def cells(self) -> dict[tuple[str, str], Cell]:
-        """Return the cell of every scenario and policy that meet, by their names."""
+        """Return the cells to play, by scenario and policy."""
         found = {}
         for scenario in self.scenarios:
             problem = make_problem(scenario.name, scenario.problem)
@@ -163,29 +163,29 @@ class Plan:
         return found
 
     def takes(self, cell: Cell) -> bool:
-        """Tell whether a cell is played.
+        """Return whether a cell is played.
 
-        Where there are faults, policies that only the reference engine plays are left out: with
-        these a leaderboard would take days.
+        Under faults, policies that only the reference engine plays are left out: with them a
+        leaderboard would take days.
         """
         return not cell.faults or plays_fast(cell)
 
 
 def plays_fast(cell: Cell) -> bool:
-    """Tell whether an engine other than the reference plays a cell."""
+    """Return whether an engine other than the reference plays a cell."""
     task = Task(cell.setup, cell.policy)
     modules = [module for name, module in ENGINES if name != REFERENCE]
     return any(import_module(module).ENGINE.obstacle(task) is None for module in modules)
 
 
 def matched(spelling: str, problem: Problem) -> AnyPolicy:
-    """Return a policy that takes the problem's rewards for what they are, where it can."""
+    """Return the policy with the family that matches the problem's rewards, if it has one."""
     policy: AnyPolicy = with_family(parse_policy(spelling), problem.family)
     return policy
 
 
 def with_family(settings: Any, family: str) -> Any:
-    """Set `family` in settings, and in those that are among them, where it has its default."""
+    """Set `family` wherever it has its default, in settings and in nested ones."""
     if not is_dataclass(settings):
         return settings
     changes = {}
@@ -208,11 +208,11 @@ def make_plan(
     Parameters
     ----------
     scenarios, policies : sequence of str
-        Names and spellings; all unless given. Yardsticks are always played.
+        Names and spellings; by default all. Yardsticks are always played.
     runs, seed : int
         As in `simulate`.
     horizon : int, optional
-        Instead of every scenario's own.
+        Overrides the horizons of the scenarios.
     """
     require_count("runs", runs)
     require_count("seed", seed, least=0)

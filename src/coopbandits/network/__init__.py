@@ -1,4 +1,4 @@
-"""The world between agents: graphs, gossip matrices, their spectra, faults."""
+"""The network between agents: graphs, gossip matrices, their spectra, faults."""
 
 from coopbandits.network.faults import Faults, parse_faults
 from coopbandits.network.network import Network

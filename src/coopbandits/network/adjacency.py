@@ -1,4 +1,4 @@
-"""From what a caller calls a graph to one sparse adjacency, or a sentence saying why not."""
+"""Reads anything that describes a graph into one sparse adjacency, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Labels: TypeAlias = tuple[Any, ...]
 def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
     """Return the 0/1 adjacency (canonical CSR, float64) and the node labels, both checked.
 
-    An adjacency entry is an edge where it is nonzero, whatever its value; every edge of a networkx
-    graph is an edge, whatever its attributes; an edge list may name an edge twice.
+    Weights are ignored: a nonzero adjacency entry is an edge, and so is every edge of a networkx
+    graph. An edge list may name an edge twice.
     """
     if isinstance(graph, nx.Graph):
         adjacency, labels = _from_networkx(graph)
@@ -49,8 +49,8 @@ def breadth_first_depths(adjacency: sparse.csr_array, start: int) -> NDArray[np.
     parents[start] = start
     depths = np.ones(adjacency.shape[0], dtype=np.int64)
     depths[start] = 0
-    # Pointer doubling: log2(diameter) vector passes, where a walk level by level would take as
-    # many as the diameter.
+    # Pointer doubling takes log2(diameter) vector passes; a walk level by level would take as
+    # many passes as the diameter.
     while (parents != start).any():
         depths += depths[parents]
         parents = parents[parents]
@@ -58,7 +58,7 @@ def breadth_first_depths(adjacency: sparse.csr_array, start: int) -> NDArray[np.
 
 
 def require_finite_numbers(matrix: Any, name: str) -> None:
-    """Refuse entries that are no numbers, and infinities and NaN among them."""
+    """Refuse entries that are not finite numbers."""
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{name} has entries of type {matrix.dtype}; entries must be real numbers")
     values = matrix.data if sparse.issparse(matrix) else matrix
@@ -114,7 +114,7 @@ def _from_sparse(graph: Any) -> tuple[sparse.csr_array, Labels]:
         raise InputError(f"adjacency has shape {graph.shape}; it must be square, one row per agent")
     _require_agents(graph.shape[0])
     require_finite_numbers(graph, "adjacency")
-    # The copy also keeps the caller's later changes out.
+    # The copy also shields us from later changes by the caller.
     adjacency = sparse.csr_array(graph, dtype=np.float64, copy=True)
     adjacency.sum_duplicates()
     adjacency.eliminate_zeros()
@@ -148,7 +148,7 @@ def _from_edges(edges: Iterable[Any]) -> tuple[sparse.csr_array, Labels]:
 
 
 def ordered_labels(pairs: Iterable[tuple[Any, Any]]) -> Labels:
-    """Return the distinct labels, sorted where they can be, else in the order first seen."""
+    """Return the distinct labels, sorted if they are comparable, else as first seen."""
     seen = dict.fromkeys(label for pair in pairs for label in pair)
     try:
         return tuple(sorted(seen))
@@ -179,7 +179,7 @@ def adjacency_of(
     first: NDArray[np.int64], second: NDArray[np.int64], size: int
 ) -> sparse.csr_array:
     """Return the adjacency of the edges {first_e, second_e}; an edge named twice is one edge."""
-    # scipy would keep 64-bit indices, which cost a third of the memory and of every product.
+    # scipy would keep 64-bit indices, which cost a third more memory and time per product.
     kind = np.int32 if size < 2**31 else np.int64
     rows = np.concatenate([first, second]).astype(kind)
     columns = np.concatenate([second, first]).astype(kind)

@@ -45,7 +45,7 @@ def read_graph_file(path: Path) -> Any:
 def _read_graphml(path: Path) -> Any:
     try:
         return nx.read_graphml(path)
-    # The XML parser's own error is a SyntaxError; the others come from odd but well-formed files.
+    # The XML parser raises SyntaxError; the others come from odd but well-formed files.
     except (nx.NetworkXError, SyntaxError, ValueError, KeyError) as error:
         raise InputError(
             f"graph file {str(path)!r} is no GraphML ({error}); write it with "
@@ -67,7 +67,7 @@ def _read_edges(path: Path) -> Any:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """Yield line number and columns of every line that is no comment, blank or header."""
+    """Yield line number and columns of every line with an edge."""
     commas = path.suffix.lower() == ".csv"
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file) if commas else (line.split() for line in file)

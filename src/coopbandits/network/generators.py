@@ -14,13 +14,13 @@ from coopbandits.core.errors import InputError
 from coopbandits.network.adjacency import adjacency_of
 
 MAX_EDGES = 20_000_000
-"""More edges than this are a slip of the keyboard, or need more memory than a laptop has."""
+"""More edges than this are likely a typo, and need more memory than a laptop has."""
 
 Ends = NDArray[np.int64]
 
 
 def cycle(size: int) -> sparse.csr_array:
-    """Return a cycle; of two agents it is one edge, of one agent none."""
+    """Return a cycle; two agents share one edge, one agent has none."""
     _require(size >= 1, f"a cycle needs at least 1 agent, but {size} were asked for")
     _require_edges(size)
     if size <= 2:
@@ -59,7 +59,7 @@ def complete(size: int) -> sparse.csr_array:
 
 
 def star(size: int) -> sparse.csr_array:
-    """Return a star of `size` agents in all, the centre being agent 0."""
+    """Return a star of `size` agents in all, with agent 0 at the centre."""
     _require(size >= 1, f"a star needs at least 1 agent, but {size} were asked for")
     _require_edges(size - 1)
     leaves = np.arange(1, size)
@@ -86,7 +86,7 @@ def regular(degree: int, size: int, seed: int) -> sparse.csr_array:
     )
     _require_edges(degree * size // 2)
     if 2 * degree > size - 1:
-        # Dense graphs leave few legal pairs, so the missing edges are drawn instead.
+        # In dense graphs few legal pairs are left, so the complement is drawn instead.
         absent = regular(size - 1 - degree, size, seed)
         return sparse.csr_array(complete(size) - absent)
     pairs = _paired_stubs(degree, size, default_rng(seed))
@@ -96,7 +96,7 @@ def regular(degree: int, size: int, seed: int) -> sparse.csr_array:
 
 
 def erdos_renyi(size: int, probability: float, seed: int) -> sparse.csr_array:
-    """Return a random graph in which every edge is there with the given probability."""
+    """Return a random graph in which every edge is present with the given probability."""
     _require(
         size >= 1 and 0.0 <= probability <= 1.0,
         "an Erdős–Rényi graph needs at least 1 agent and a probability from 0 to 1, but "
@@ -133,8 +133,8 @@ def _paired_stubs(degree: int, size: int, rng: Generator) -> tuple[Ends, Ends] |
         bad = _bad_pairs(first, second, size)
         if not bad.size:
             return first, second
-        # The bad pairs trade ends among each other and with a few more: each new pair may be bad in
-        # its turn, so more others would undo in dense graphs what was repaired.
+        # Bad pairs swap ends with each other and with a few good ones. Each new pair may be bad in
+        # turn, so involving more would undo repairs in dense graphs.
         others = rng.integers(first.size, size=1 + bad.size // 10)
         mixed = np.union1d(bad, others)
         second[mixed] = rng.permutation(second[mixed])

@@ -19,11 +19,11 @@ from coopbandits.network.spectrum import Spectrum, spectrum
 from coopbandits.network.weights import BUILDERS, own_matrix
 
 EXACT_DIAMETER_LIMIT = 50_000_000
-"""Up to this product of agents and entries of P the diameter is searched for from every agent."""
+"""Up to this product of agents and entries of P the exact diameter is computed."""
 
 
 class Network:
-    """A connected graph of agents with its gossip matrix P; not to be changed once made.
+    """A connected graph of agents with its gossip matrix P; immutable.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class Network:
         the i-th label of an edge list (sorted where labels can be, else as first seen). Weights are
         ignored: a nonzero adjacency entry is an edge, and so is every edge of a networkx graph.
     weights : {"max-degree", "metropolis"} or matrix
-        P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can find from
-        their neighbours' degrees alone; or a caller's own matrix, dense or sparse, which must be
+        P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can compute
+        from their neighbours' degrees; or a caller's own matrix, dense or sparse, which must be
         symmetric, doubly stochastic, zero where there is no edge, and have λ < 1.
 
     Attributes
@@ -49,7 +49,7 @@ class Network:
     weights : str
         "max-degree", "metropolis" or "own".
     description : str
-        The graph in a few words, the shorthand where it was made from one.
+        The graph in a few words, or the shorthand it was made from.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Network:
 
     @cached_property
     def lambda2(self) -> float:
-        """Largest |λ_j| over j ≥ 2, by which disagreement shrinks in a step; 0 if below 1e-9."""
+        """Largest |λ_j| over j ≥ 2: a step shrinks disagreement by it; 0 if below 1e-9."""
         value = 1.0 - min(self.spectrum)
         if value >= 1.0:
             raise InputError(
@@ -107,12 +107,12 @@ class Network:
 
     @property
     def spectral_gap(self) -> float:
-        """1 − λ, with more digits than the difference of the floats where it is tiny."""
+        """1 − λ, with more digits than subtracting `lambda2` from 1 would leave."""
         return min(self.spectrum) if self.lambda2 > 0.0 else 1.0
 
     @property
     def smallest_eigenvalue(self) -> float:
-        """The most negative eigenvalue λ_N; where it leaves λ alone, to 1 % of 1 + λ_N."""
+        """The smallest eigenvalue λ_N; accurate to 1 % of 1 + λ_N where it does not decide λ."""
         return self.spectrum.lower_gap - 1.0
 
     @cached_property
@@ -120,7 +120,7 @@ class Network:
         """Longest distance between two agents; a lower bound unless `diameter_is_exact`."""
         if self._can_search_all:
             return max(self._farthest(i)[1] for i in range(self.num_agents))
-        # Sweeps from end to end: exact on trees and complete graphs, seldom short elsewhere.
+        # Sweeps to the farthest agent: exact on trees and complete graphs, rarely low elsewhere.
         start, best = 0, 0
         for _ in range(4):
             start, distance = self._farthest(start)
@@ -166,14 +166,14 @@ class Network:
         Parameters
         ----------
         agent_id : int
-            Which agent.
+            The agent's number.
         num_arms, sigma : int, float
             K and σ of the problem.
         needs : frozenset of str
-            What the policy declares: N is handed out only with "num_agents" in it, λ only with
+            What the policy declares: N is given only with "num_agents" in it, λ only with
             "lambda_bound".
         global_knowledge : mapping, optional
-            Numbers of this agent that take the whole network to compute.
+            This agent's numbers that take the whole network to compute.
         """
         own_weight, neighbor_weights = self._row(agent_id)
         return LocalView(

@@ -1,4 +1,4 @@
-"""What a graph means for a run, before one is started."""
+"""What a graph implies for a run, before it is started."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import ArmSums
 from coopbandits.network.network import Network
 
 NEARLY_PERIODIC = 0.99
-"""An eigenvalue below minus this that decides λ deserves a warning."""
+"""Warn if λ is decided by a negative eigenvalue below minus this."""
 
 
 @dataclass(frozen=True)
 class GraphReport:
-    """The numbers of a graph that decide how a cooperative run on it goes.
+    """The numbers of a graph that decide how well agents cooperate on it.
 
     Attributes
     ----------
     description, weights : str
-        The graph and how P was made from it.
+        The graph, and how P was built from it.
     num_agents, num_edges, min_degree, max_degree, diameter : int
         Size and shape.
     diameter_is_exact : bool
@@ -62,11 +63,11 @@ def describe(
     network : Network
         The network.
     num_arms : int
-        K, which sets the length of messages.
+        K, which sets the size of messages.
     epsilon : float
         ε, how precisely a stage mixes.
     horizon : int
-        T, the number of rounds the warnings are about.
+        T, rounds of the run that the warnings are about.
     """
     for name, value in (("num_arms", num_arms), ("horizon", horizon)):
         if value < 1:
@@ -87,7 +88,7 @@ def describe(
         rounds_accelerated=rounds,
         rounds_unaccelerated=network.mixing_rounds(epsilon, accelerated=False),
         messages_per_stage=messages,
-        values_per_stage=2 * num_arms * messages,
+        values_per_stage=ArmSums().registers(num_arms).size * messages,
         warnings=(*_horizon_warnings(rounds, num_arms, horizon), *_period_warnings(network)),
     )
 

@@ -22,7 +22,7 @@ from coopbandits.network.files import SUFFIXES, read_graph_file
 
 @dataclass(frozen=True)
 class _Family:
-    """One name of the shorthand: how it is written, and what builds it."""
+    """One family of graphs: how it is written, and what builds it."""
 
     form: str
     example: str
@@ -81,9 +81,9 @@ def parse_graph(text: str) -> Any:
     text : str
         ``cycle:N``, ``path:N``, ``grid:ROWSxCOLUMNS``, ``complete:N``, ``star:N`` (N agents in
         all), ``barbell:CLIQUE,BRIDGE``, ``regular:DEGREE,N``, ``erdos-renyi:N,PROBABILITY``,
-        ``small-world:N,DEGREE,PROBABILITY``, the last three with an optional ``,seed=S`` (0 unless
-        told); or the path of an edge list or GraphML file. Several with a bar between, such as
-        ``cycle:9|grid:3x3``, stand for their union: all their edges. A function of one's own is
+        ``small-world:N,DEGREE,PROBABILITY``, the last three with an optional ``,seed=S`` (0 by
+        default); or the path of an edge list or GraphML file. Several, separated by bars as in
+        ``cycle:9|grid:3x3``, stand for the union of their edges. A user-defined function is
         written ``my_module:make_graph:10,0.5,seed=1``: it is called with the numbers, and with the
         seed if it has such a parameter, and returns whatever `Network` takes.
 
@@ -137,7 +137,7 @@ def _build(name: str, arguments: str, text: str) -> Any:
 
 
 def _call(function: Callable[..., Any], arguments: str, text: str) -> Any:
-    """Return what somebody's own function makes of the arguments."""
+    """Return what a user-defined function makes of the arguments."""
     parts = [part.strip() for part in arguments.split(",") if arguments.strip()]
     named = signature(function).parameters
     seed = {"seed": 0} if "seed" in named else {}
@@ -166,7 +166,7 @@ def _form(name: str, parameters: Collection[Parameter]) -> str:
 
 
 def _numbers(arguments: str, family: _Family) -> tuple[list[int | float], int]:
-    """Return the arguments and the seed; a ValueError says that they do not fit the form."""
+    """Return the arguments and the seed; raise ValueError if they do not fit the form."""
     parts = [part.strip() for part in arguments.split(family.separator)]
     seed = 0
     if family.random and parts[-1].startswith("seed="):

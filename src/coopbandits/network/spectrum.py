@@ -1,9 +1,10 @@
 """The two eigenvalues of a gossip matrix that matter: next to 1, and next to −1.
 
-Small matrices get a dense eigensolve. Large ones never become dense: graphs that are cut by few
-nodes (cycles, grids, trees) have tiny gaps, on which Lanczos starves, but a sparse factorisation
-that hardly fills in, so the inverse of I − P is iterated instead of P; graphs that mix well are the
-other way round, and get plain Lanczos. No random start vector, so the same graph gives the same λ.
+Small matrices get a dense eigensolve. Large ones never become dense. Graphs that few nodes cut in
+two (cycles, grids, trees) have tiny gaps, for which plain Lanczos needs too many steps; but their
+sparse factorisation hardly fills in, so the inverse of I − P is iterated instead of P. Graphs that
+mix well are the opposite, and get plain Lanczos. The start vector is fixed, so that the same graph
+always gives the same λ.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ DENSE_LIMIT = 600
 """Up to this many agents a dense eigensolve is fastest."""
 
 CUT_LIMIT = 2000
-"""Up to this many nodes in a cut, a factorisation is affordable (its largest front is dense)."""
+"""A factorisation is affordable up to this many nodes in a cut, since its front is dense."""
 
 PRECISION = 1e-8
 """The gap that decides λ is right to this fraction of itself."""
 
 ROUGH_PRECISION = 1e-2
-"""And the other one to this, since ends of dense bands of eigenvalues converge slowly."""
+"""The other gap is right to this, since the ends of dense bands converge slowly."""
 
 MAX_STEPS = 4000
 
 
 class Spectrum(NamedTuple):
-    """How far the eigenvalues other than the leading 1 stay away from 1 and from −1.
+    """Distances of the eigenvalues, other than the leading 1, from 1 and from −1.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ def spectrum(matrix: sparse.csr_array) -> Spectrum:
     if size <= DENSE_LIMIT:
         return dense_spectrum(matrix)
     cut = cut_estimate(matrix)
-    # A cut of order √N is what planar graphs have; there a factorisation costs next to nothing.
+    # Planar graphs have cuts of order √N, for which a factorisation costs next to nothing.
     if cut <= 2 * size**0.5:
         return factorised_spectrum(matrix)
     found = lanczos_spectrum(matrix)
@@ -91,7 +92,7 @@ def dense_spectrum(matrix: sparse.csr_array) -> Spectrum:
 
 
 def lanczos_spectrum(matrix: sparse.csr_array) -> Spectrum | None:
-    """Return the gaps by Lanczos on P − 11ᵀ/N, or None if that converges too slowly."""
+    """Return the gaps by Lanczos on P − 11ᵀ/N, or None if it converges too slowly."""
 
     def apply(vector: Vector) -> Vector:
         return _centred(matrix @ vector)
@@ -105,20 +106,20 @@ def lanczos_spectrum(matrix: sparse.csr_array) -> Spectrum | None:
 def factorised_spectrum(matrix: sparse.csr_array) -> Spectrum:
     """Return the gaps from sparse factorisations of I − P and I + P."""
     size = matrix.shape[0]
-    # A gap is 1/(largest eigenvalue of an inverse), so that tiny ones keep their digits.
+    # A gap is 1/(largest eigenvalue of an inverse), so tiny gaps keep their digits.
     upper_gap = _inverse_of_largest(_laplacian_inverse(matrix), size, 0.0)
     return Spectrum(upper_gap, _lower_gap(matrix, upper_gap))
 
 
 def _lower_gap(matrix: sparse.csr_array, upper_gap: float) -> float:
-    """Return 1 + λ_N, roughly where it is larger than `upper_gap`."""
+    """Return 1 + λ_N; only roughly where it exceeds `upper_gap`, and so does not decide λ."""
     size = matrix.shape[0]
 
     def harmless(ritz: Ritz) -> bool:
         gap = 1.0 + ritz.low
         return ritz.low_error <= ROUGH_PRECISION * gap and gap - ritz.low_error >= upper_gap
 
-    # Mostly the lower end stays clear of −1, which a few steps show, and no more is asked.
+    # Usually the lower end stays clear of −1, which a few steps show; then that is enough.
     ritz = lanczos(lambda vector: matrix @ vector, size, harmless, max_steps=200)
     if ritz is not None:
         return 1.0 + ritz.low
@@ -131,10 +132,10 @@ def lanczos(
 ) -> Ritz | None:
     """Return both ends of the spectrum of a symmetric operator, or None after `max_steps`.
 
-    Nothing is reorthogonalised: lost orthogonality brings copies of eigenvalues already found,
-    which do not hurt at the ends, and three vectors are all the memory used. The error bounds
-    β_m |s_m|, s the eigenvector of the tridiagonal matrix, hold all the same; squared and divided
-    by the distance to the next eigenvalue where that is less.
+    Vectors are not reorthogonalised: losing orthogonality only yields copies of eigenvalues already
+    found, which does no harm at the ends, and three vectors are all the memory it takes. The error
+    bounds β_m |s_m|, with s the eigenvector of the tridiagonal matrix, still hold; the square of
+    that over the distance to the next eigenvalue is used where it is smaller.
     """
     vector, previous = _start_vector(size), np.zeros(size)
     diagonal: list[float] = []
@@ -146,7 +147,7 @@ def lanczos(
         product -= diagonal[-1] * vector
         beside.append(float(np.linalg.norm(product)))
         scale = max(scale, abs(diagonal[-1]), beside[-1])
-        # A vanishing residual means that all eigenvalues which the start vector holds are found.
+        # A vanishing residual means that all eigenvalues in the start vector are found.
         exhausted = beside[-1] <= 1e-13 * scale
         if exhausted or step in (next_check, max_steps):
             ritz = _ends(diagonal, beside)
@@ -158,9 +159,10 @@ def lanczos(
 
 
 def cut_estimate(matrix: sparse.csr_array) -> int:
-    """Return a guess at how many nodes cut the graph in two: a breadth-first level does.
+    """Return an estimate of how many nodes cut the graph in two: the smaller of two cuts.
 
-    So does one node per independent cycle plus one, which is far fewer in trees.
+    A breadth-first level is a cut; so is one node per independent cycle plus one, which is far
+    fewer in trees.
     """
     off_diagonal: int = matrix.nnz - np.count_nonzero(matrix.diagonal())
     cycles = off_diagonal // 2 - matrix.shape[0] + 1
@@ -178,7 +180,7 @@ def _settled(ritz: Ritz) -> bool:
 
 
 def _inverse_of_largest(inverse: Apply, size: int, floor: float) -> float:
-    """Return 1/(largest eigenvalue of a positive inverse), roughly where it is above `floor`."""
+    """Return 1/(largest eigenvalue of a positive inverse); only roughly if above `floor`."""
 
     def done(ritz: Ritz) -> bool:
         rough = ritz.high_error <= ROUGH_PRECISION * ritz.high
@@ -197,7 +199,7 @@ def _inverse_of_largest(inverse: Apply, size: int, floor: float) -> float:
 def _laplacian_inverse(matrix: sparse.csr_array) -> Apply:
     """Return x -> (I − P)⁺ x, by factorising I − P without its first row and column."""
     edges = matrix - sparse.diags_array(matrix.diagonal())
-    # Sums of the edge weights instead of 1 − P_ii: the rows then vanish to the last digit.
+    # Sums of the edge weights instead of 1 − P_ii, so that rows sum to zero to the last digit.
     laplacian = sparse.csc_array(sparse.diags_array(edges.sum(axis=1)) - edges)
     solve = _factorise(laplacian[1:, 1:])
 
@@ -220,7 +222,7 @@ def _factorise(matrix: sparse.sparray) -> Apply:
 
 
 def _start_vector(size: int) -> Vector:
-    """Return a fixed unit vector without the symmetries of any graph, orthogonal to 1."""
+    """Return a fixed unit vector, orthogonal to 1 and without any symmetry of a graph."""
     numbers = np.arange(size, dtype=np.float64)
     vector = _centred(np.cos(0.7 * numbers * numbers + 1.0))
     return vector / float(np.linalg.norm(vector))

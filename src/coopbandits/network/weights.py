@@ -1,4 +1,4 @@
-"""Gossip matrices: two that are built from a graph, and a caller's own, strictly checked."""
+"""Gossip matrices: two built from the graph, or the caller's own, strictly checked."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _check_respects(weights: sparse.csr_array, adjacency: sparse.csr_array) -> N
 
 
 def _check_mixes(weights: sparse.csr_array) -> None:
-    """Refuse λ = 1, which for nonnegative weights the positions of the entries alone decide.
+    """Refuse λ = 1, which for nonnegative weights depends only on where the entries are.
 
     The eigenvalue 1 is simple exactly if the positive weights connect all agents, and −1 is an
     eigenvalue exactly if they form a bipartite graph and no agent keeps any of its own value.

@@ -1,6 +1,6 @@
 """One function per figure, from arrays; the HTML report.
 
-matplotlib is loaded when something is drawn, so that those who only simulate need not wait for it.
+matplotlib is imported only when something is drawn, since that takes a noticeable time.
 """
 
 from coopbandits.plots.files import figure_bytes, svg

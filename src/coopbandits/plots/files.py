@@ -11,7 +11,7 @@ from coopbandits.core.errors import unknown_name
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What would differ from day to day or name an address; None leaves it out.
+# Metadata that would change from day to day or contain a URL; None leaves it out.
 NO_METADATA: dict[str, dict[str, None]] = {
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": {"CreationDate": None},
@@ -33,12 +33,12 @@ def figure_bytes(figure: Figure, kind: str) -> bytes:
 
 
 def _shorten(drawing: bytes) -> bytes:
-    """Leave out comments, indentation and decimals that nobody sees: a third of the size."""
+    """Drop comments, indentation and invisible decimals, which are a third of the size."""
     lines = re.sub(rb"\s*(<!--.*?-->)?\n\s*", b"\n", drawing)
     return re.sub(rb' d="[^"]*"', lambda path: re.sub(rb"(\.\d\d)\d+", rb"\1", path[0]), lines)
 
 
 def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element to stand inside an HTML page."""
+    """Return a figure as an SVG element for an HTML page."""
     text = figure_bytes(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTHS = (7.2, 10.4)
-"""Inches of one panel, and of two side by side; there are at most two in a row."""
+"""Width in inches of one panel, and of two side by side; a row holds at most two."""
 PANEL_HEIGHT, LEGEND_LINE = 3.9, 0.22
 SHORTEST_STEP = 1 / 100
-"""Points nearer to each other than this share of the axis are not told apart, and left out."""
+"""Points closer together than this share of the axis cannot be distinguished, and are dropped."""
 
 
 class Panel(NamedTuple):
-    """One of the figures; the note stands inside it, below on the right."""
+    """One of the figures; the note goes inside it, at the bottom right."""
 
     title: str
     curves: Sequence[Curve]
@@ -30,7 +30,7 @@ class Panel(NamedTuple):
 
 
 def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "") -> Figure:
-    """Draw panels in rows of two; curves of the same name and place look the same in all."""
+    """Draw panels in rows of two; a curve with the same name and position looks the same in all."""
     from matplotlib.figure import Figure
 
     columns = min(len(WIDTHS), len(panels))
@@ -51,13 +51,13 @@ def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "
         axes.set_ylabel("")
     legend_lines = _legend(figure, columns + 1)
     figure.set_size_inches(WIDTHS[columns - 1], PANEL_HEIGHT * rows + LEGEND_LINE * legend_lines)
-    figure.draw_without_rendering()  # lays everything out, which takes as long as drawing, once
+    figure.draw_without_rendering()  # the layout takes as long as drawing, so compute it once
     figure.set_layout_engine("none")
     return figure
 
 
 def _legend(figure: Figure, columns: int) -> int:
-    """Name every line once, below all panels; return how many lines of text that takes."""
+    """Add one legend below all panels; return its number of lines of text."""
     lines = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
     figure.legend(
         list(lines.values()), list(lines), loc="outside lower center", ncols=columns,
@@ -67,7 +67,7 @@ def _legend(figure: Figure, columns: int) -> int:
 
 
 def thin(curve: Curve, *, log: bool) -> Curve:
-    """Leave out points that would fall on one another, the first and the last excepted."""
+    """Drop points that would overlap, but never the first or the last."""
     x = np.asarray(curve.x, dtype=np.float64)
     shown = np.flatnonzero(x > 0) if log else np.arange(x.size)
     if shown.size < 2:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by colour-blind readers; line styles differ as well.
+# Okabe and Ito's palette, safe for colour-blind readers; line styles differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.25", "0.5", "0.7")
 STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 INSIDE_LEGEND = 8
 BESIDE_LEGEND = 20
-"""So many lines are named inside the axes at most, and in one column beside them."""
+"""Most lines in a legend inside the axes, and in one column beside them."""
 
 
 class Curve(NamedTuple):
@@ -59,11 +59,11 @@ def draw_regret(
     xlabel: str = "round",
     log: str = "",
 ) -> None:
-    """Draw onto given axes, without a legend, so that several figures can stand side by side."""
+    """Draw onto given axes, without a legend, so that several can be combined into a figure."""
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         style = STYLES[(i % len(COLOURS) + i // len(COLOURS)) % len(STYLES)]
-        # Lines with gaps lie above whole ones, or two that coincide would look like one.
+        # Dashed lines go on top of solid ones, or two that coincide would look like one.
         above = 2.0 + STYLES.index(style) / len(STYLES)
         _line(axes, curve, color=colour, linestyle=style, linewidth=1.8, zorder=above)
         if curve.low is not None and curve.high is not None:
@@ -77,13 +77,13 @@ def draw_regret(
 
 
 def _line(axes: Axes, curve: Curve, **style: Any) -> None:
-    label = curve.label.replace("$", r"\$")  # else two of them begin and end a formula
+    label = curve.label.replace("$", r"\$")  # else two of them enclose a formula
     marker = "o" if np.size(curve.x) == 1 else ""
     axes.plot(curve.x, curve.y, label=label, marker=marker, **style)
 
 
 def _legend(axes: Axes) -> None:
-    """Name the lines where rising curves leave room, or beside them when there are many."""
+    """Put the legend where rising curves leave room, or beside the axes if it is long."""
     lines = len(axes.get_lines())
     if not lines:
         return
@@ -93,7 +93,7 @@ def _legend(axes: Axes) -> None:
 
 
 def _scale(axes: Axes, log: str) -> None:
-    """Scale both axes; one without a positive number on it stays linear."""
+    """Scale both axes; an axis without positive values stays linear."""
     lines = axes.get_lines()
     if "x" in log and any(np.any(np.asarray(line.get_xdata()) > 0) for line in lines):
         axes.set_xscale("log")
@@ -108,7 +108,7 @@ def _scale(axes: Axes, log: str) -> None:
 
 
 def _short(value: float, position: float | None = None) -> str:
-    """Write 12 000 as such, and larger round numbers with a unit."""
+    """Write numbers up to 12 000 in full, and larger round ones with a unit."""
     del position
     for size, unit in ((1e9, "G"), (1e6, "M")):
         if abs(value) >= size:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: figures as SVG inside it, nothing loaded from anywhere."""
+"""One self-contained HTML page: figures are inline SVG, nothing is loaded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem;
 
 
 class Table(NamedTuple):
-    """Rows of cells, the first of them the head; the columns in `left` hold text."""
+    """Rows of cells, the first of them the header; columns in `left` are left-aligned."""
 
     rows: Sequence[Sequence[str]]
     caption: str = ""
@@ -42,7 +42,7 @@ class Table(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the page: paragraphs, then figures (drawn or as SVG text), then tables."""
+    """A section of the page: paragraphs, then figures (drawn or as SVG text), then tables."""
 
     heading: str
     text: Sequence[str] = ()
@@ -86,7 +86,7 @@ def _table(table: Table) -> str:
 
 
 def _row(tag: str, cells: Sequence[str], left: tuple[int, ...]) -> str:
-    """Write a row; a line break in a cell is one on the page."""
+    """Write a row; line breaks in cells are kept."""
     texts = [escape(cell).replace("\n", "<br>") for cell in cells]
     starts = [f'<{tag} class="text">' if i in left else f"<{tag}>" for i in range(len(cells))]
     pairs = zip(starts, texts, strict=True)

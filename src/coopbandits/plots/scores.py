@@ -1,4 +1,4 @@
-"""Scores of policies in scenarios, as a table of colours."""
+"""Scores of policies in scenarios, as a heat map."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = "viridis_r"
-"""Dark is bad; told apart by colour-blind readers, and in grey."""
+"""Dark is bad; works for colour-blind readers, and in greyscale."""
 
 DARK = 0.5
-"""From this part of the scale on, numbers are white."""
+"""Numbers are white above this fraction of the scale."""
 
 MISSING, MISSING_COLOUR = "–", "0.93"
-"""What a field without a score shows."""
+"""The text of a cell without a score."""
 
 
 def score_figure(
@@ -35,8 +35,8 @@ def score_figure(
     """Draw overall scores (policy) and those of every scenario (policy, scenario).
 
     Scores are positive, the smaller the better, coloured on a log scale; NaN where there is none.
-    Every field shows its number, so that colours need not be read exactly. A line sets the first
-    column apart, and the first row if that is an overall one too.
+    Every cell shows its number, so that colours need not be read exactly. A line separates the
+    first column, and the first row if that is an overall one too.
     """
     from matplotlib.figure import Figure
 
@@ -66,7 +66,7 @@ def score_figure(
 
 
 def _scale(values: NDArray[np.float64]) -> LogNorm:
-    """Return a log scale over all positive values, also where they are all the same."""
+    """Return a log scale over all positive values, even if they are all the same."""
     from matplotlib.colors import LogNorm
 
     shown = values[values > 0.0]

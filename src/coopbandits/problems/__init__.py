@@ -1,4 +1,4 @@
-"""Arms and reward sources: the world beyond the agents."""
+"""Arms and reward sources: the environment of the agents."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OUTERMOST = 1e-12
-"""Quantiles are asked no nearer to 0 and 1: at 0 a discrete scipy distribution answers with a
-number one below its support."""
+"""Quantiles are never asked for closer to 0 and 1 than this: at 0 a discrete scipy distribution
+returns a number one below its support."""
 
 MEAN_TOLERANCE = 1e-6
 """Largest accepted distance, in units of high − low, between a table's mean and the stated one."""
 
 BETA_TOLERANCE = 1e-8
-"""The same between a Beta table's mean and a/(a + b)."""
+"""The same for a Beta table's mean and a/(a + b)."""
 
 
 class BetaBandit(Problem):
@@ -42,8 +42,8 @@ class BetaBandit(Problem):
     σ² is the largest 1/(4(a + b + 1)) of the arms: every Beta(a, b) is sub-Gaussian with that
     variance proxy, and for a = b it is the variance itself, so no smaller one holds (Marchal and
     Arbel, "On the sub-Gaussianity of the Beta and Dirichlet distributions", 2017). The quantile
-    function is tabulated (see `quantiles`) with the mean kept to 1e-8, in all but extreme
-    parameters to 1e-11, and the proxy kept valid.
+    function is tabulated (see `quantiles`); the mean is kept to 1e-8, and to 1e-11 for all but
+    extreme parameters, and the proxy stays valid.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class BoundedBandit(Problem):
 
     σ is (high − low)/2 (Hoeffding's lemma). Each quantile function is tabulated (see `quantiles`)
     and the table is the arm: `means` are the tables' means. They must agree with what the
-    distributions state as their means to 1e-6 of the interval's length. Where a distribution jumps
-    from one atom to the next, one cell of 4096 is a mixture of both: take `BernoulliBandit` or
-    `LoggedBandit` for arms with few values.
+    distributions report as their means to 1e-6 of the interval's length. Where a distribution jumps
+    from one atom to the next, one cell of 4096 mixes both: use `BernoulliBandit` or `LoggedBandit`
+    for arms with few values.
 
     Parameters
     ----------
@@ -130,9 +130,9 @@ def _interval(low: float, high: float) -> tuple[float, float]:
 
 
 def _tabulate_beta(arm: int, a: float, b: float) -> NDArray[np.float64]:
-    """Return the LINEAR row of Beta(a, b), or refuse parameters that numerics cannot follow."""
+    """Return the LINEAR row of Beta(a, b), or refuse parameters beyond double precision."""
     row = beta_table(a, b)
-    # Written so that NaN is refused too.
+    # Negated, so that NaN is refused too.
     if not abs(mean_of_table(row) - a / (a + b)) <= BETA_TOLERANCE:
         raise InputError(
             f"the quantiles of Beta({a}, {b}), arm {arm}, cannot be computed accurately; "
@@ -150,7 +150,7 @@ def _tabulate(arm: int, source: Distribution, low: float, high: float) -> NDArra
         )
 
     def quantile(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-        # scipy.stats.uniform(0.1, 0.2) ends an ulp above 0.3: only what exceeds rounding is wrong.
+        # scipy.stats.uniform(0.1, 0.2) ends an ulp above 0.3, so allow for rounding.
         values = np.asarray(source.ppf(chances), dtype=np.float64)
         _check_quantiles(arm, values, low, high)
         return np.clip(values, low, high)
@@ -166,7 +166,7 @@ def _tabulate(arm: int, source: Distribution, low: float, high: float) -> NDArra
 
 def _check_quantiles(arm: int, values: NDArray[np.float64], low: float, high: float) -> None:
     slack = 1e-9 * (high - low)
-    # Written so that NaN is refused too.
+    # Negated, so that NaN is refused too.
     wrong = values[~((values >= low - slack) & (values <= high + slack))]
     if wrong.size:
         raise InputError(

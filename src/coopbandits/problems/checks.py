@@ -1,4 +1,4 @@
-"""Checks on what a caller hands to a problem: a clean array, or one sentence."""
+"""Checks of a problem's arguments: they return a clean array, or raise one sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arm_values(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def float_array(name: str, values: ArrayLike, accepted: str) -> NDArray[np.float64]:
-    """Return a float64 copy, or refuse what is not numbers in a regular shape."""
+    """Return a float64 copy, or refuse anything but numbers in a regular shape."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

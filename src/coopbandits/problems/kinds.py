@@ -1,4 +1,4 @@
-"""Kinds of problems by name: as tables of an experiment file, and as one word."""
+"""Kinds of problems by name: as tables of an experiment file, and as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coopbandits.problems.problem import Problem
 
 
 class Recipe(NamedTuple):
-    """What makes a problem, the keys it needs, the keys it takes."""
+    """A maker of problems, its required keys and its optional keys."""
 
     maker: Callable[..., Any]
     needed: tuple[str, ...]
@@ -27,7 +27,7 @@ class Recipe(NamedTuple):
 
     @classmethod
     def of(cls, maker: Callable[..., Any]) -> Recipe:
-        """Return the recipe that stands in a signature."""
+        """Read the recipe off a signature."""
         keys = [
             p
             for p in signature(maker).parameters.values()
@@ -85,7 +85,7 @@ register_problem = PROBLEMS.register
 
 
 def make_problem(name: str, table: Any) -> Problem:
-    """Make a problem from a table with the key `kind`, the other keys being its settings."""
+    """Make a problem from a table: the key `kind`, and its settings."""
     if not isinstance(table, dict) or "kind" not in table:
         known = ", ".join(PROBLEMS.names())
         raise InputError(f"problem {name!r} has no kind; choose one of {known}")
@@ -102,13 +102,13 @@ def make_problem(name: str, table: Any) -> Problem:
 def parse_problem(text: str) -> Problem:
     """Read ``gaussian:means=1,0.8x16,sigma=2``, ``beta:a=2,1,b=1,3`` or ``my_module:MyProblem``.
 
-    Settings are separated by commas. A value of several numbers is written as means are, and one
-    number that has to be a list as ``0.5x1``.
+    Settings are separated by commas. Lists of numbers are written like means, and a list of one
+    number as ``0.5x1``.
     """
     found, rest = PROBLEMS.find(text)
     owner = f"problem {PROBLEMS.name_of(found)}"
     settings: dict[str, Any] = {}
-    # A comma that no `name=` follows belongs to a list.
+    # A comma not followed by `name=` belongs to a list.
     for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", rest) if rest else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value:

@@ -44,7 +44,7 @@ def _read_csv(file: Path) -> Log:
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
-            # An empty line says nothing: with one arm it is a missing reward, else a blank line.
+            # An empty line is ambiguous: with one arm it is a missing reward, else a blank line.
             lines = [(reader.line_num, row) for row in reader if row]
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputError(
@@ -126,7 +126,7 @@ def _read_parquet(file: Path) -> Log:
             "run pip install 'coopbandits[parquet]'"
         ) from None
     try:
-        # Not read_table, which takes folder names such as arm=1 for columns.
+        # Not read_table, which would turn folder names such as arm=1 into columns.
         with parquet.ParquetFile(file) as source:
             table = source.read()
     except pa.ArrowException as error:
@@ -145,7 +145,7 @@ def _read_parquet(file: Path) -> Log:
 
 
 def _read_column(file: Path, name: str, column: Any) -> NDArray[np.float64]:
-    """Return one parquet column as floats; text is refused even where it spells a number."""
+    """Return one parquet column as floats; text is refused even if it looks like numbers."""
     from pyarrow import types
 
     kind = column.type

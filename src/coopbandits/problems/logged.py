@@ -1,4 +1,4 @@
-"""Arms that pay rewards somebody has logged."""
+"""Arms that pay logged rewards."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class LoggedBandit(Problem):
     """Arm k pays one of its logged rewards, each equally likely at every pull.
 
-    The log is not replayed in its order: the model asks for rewards that are independent over
-    pulls and agents, while a replay would pay the same sequence to every agent (or hand one
-    agent's luck to another), carry over any drift of the logged period, and run out. Means are
-    thus known exactly: the averages of the columns.
+    The log is not replayed in order: the model requires rewards that are independent over pulls and
+    agents, while a replay would pay every agent the same sequence (or hand one agent's luck to
+    another), carry over any drift of the logged period, and run out. So the means are known
+    exactly: they are the averages of the columns.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def _columns(log: NDArray[np.float64], names: Sequence[str]) -> list[NDArray[np.
 
 
 def _mean(column: NDArray[np.float64]) -> float:
-    # A sum of equal numbers is rounded, and a constant arm's mean should not be.
+    # A sum of equal numbers rounds, but the mean of a constant arm should be exact.
     return float(np.clip(column.mean(), column[0], column[-1]))
 
 

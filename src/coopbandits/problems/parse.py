@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_ARMS = 1_000_000
-"""Refuse longer lists: a slip such as `x1000000000` would otherwise fill the memory."""
+"""Longer lists are refused: a typo such as `x1000000000` would otherwise fill the memory."""
 
 _ITEM = re.compile(
     r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?)\s*([x×]\s*(?P<times>\d+))?",
@@ -62,7 +62,7 @@ def _parse_item(item: str, text: str) -> tuple[float, int]:
             "write numbers separated by commas, such as 1,0.8x16 for 1 and sixteen times 0.8"
         )
     value = float(match["number"])
-    # A count too long for the limit is not worth converting: int() refuses thousands of digits.
+    # Do not convert counts with too many digits: int() refuses thousands of them.
     digits = (match["times"] or "1").lstrip("0")
     times = int(digits or "0") if len(digits) <= len(str(MOST_ARMS)) else MOST_ARMS + 1
     if not math.isfinite(value) or times == 0:

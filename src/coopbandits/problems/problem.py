@@ -1,7 +1,8 @@
 """The contract of a problem: K arms, the same for every agent.
 
-A problem owns no randomness. The driver's tape holds one variate per pull, and the pulled arm turns
-it into a reward, so that every policy meets the same luck and every engine the same rewards.
+A problem has no randomness of its own. The driver's tape holds one variate per pull, and the pulled
+arm turns it into a reward, so that every policy gets the same luck and every engine the same
+rewards.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ Variate = Literal["normal", "uniform"]
 class Problem(ABC):
     """K arms whose reward is a deterministic function of (arm, variate).
 
-    A subclass hands its means, σ and reward form to this class and says in `describe` which
-    settings identify it. Problems do not change once made; equal settings make equal problems.
+    A subclass passes its means, σ and reward form to this class and returns the settings that
+    identify it from `describe`. Problems are immutable; equal settings make equal problems.
 
     Parameters
     ----------
     means : sequence of float
-        Expected reward of each arm, exactly the one that the form yields.
+        Expected reward of each arm, exactly as the form yields it.
     sigma : float
         σ, the square root of the rewards' variance proxy: E exp(x(X − μ)) ≤ exp(x²σ²/2) for every
         arm and every real x.
@@ -47,8 +48,8 @@ class Problem(ABC):
     sigma : float
         σ as above.
     family : {"gaussian", "bernoulli"}
-        What a policy that asks for the family of rewards had best be told: "bernoulli" where all
-        rewards lie in [0, 1], else "gaussian", which goes by σ.
+        The family that suits a policy with such a setting: "bernoulli" where all rewards lie in
+        [0, 1], else "gaussian", which uses σ.
     """
 
     family: ClassVar[str] = "gaussian"

@@ -1,14 +1,14 @@
-"""Costly quantile functions as tables, which then *are* the arm's distribution.
+"""Tables for costly quantile functions; the table then *is* the arm's distribution.
 
-A table cuts the quantile function Q into `CELLS` pieces of equal probability and replaces each
-by a straight line that has the piece's exact mean and stays between the piece's ends. Inside a
-piece that bends one way only, such a line is never more spread out than the piece (it crosses
-once), so that the mean is kept and every convex expectation, the moment generating function
-included, can only shrink: a variance proxy of the original holds for the table.
+A table splits the quantile function Q into `CELLS` pieces of equal probability and replaces each
+by a straight line that has the piece's exact mean and stays between the piece's ends. In a piece
+that bends only one way, such a line is never more spread out than the piece (it crosses once). So
+the mean is kept, and every convex expectation, the moment generating function included, can only
+shrink: a variance proxy of the original holds for the table.
 
-Interpolating Q between its own values would do neither. Quantiles of bounded arms run up steeply to
-the last point (Beta(2, 20) from 0.41 to 1 in the last of 4096 pieces): the mean would be off by
-6.5e-5 and the tail far too heavy. Here Beta(2, 20) keeps its mean to 1e-15 and its variance to 4e-5
+Interpolating Q between its own values would do neither. Quantiles of bounded arms rise steeply at
+the end (Beta(2, 20) from 0.41 to 1 in the last of 4096 pieces): the mean would be off by 6.5e-5 and
+the tail far too heavy. Here Beta(2, 20) keeps its mean to 1e-15 and its variance to 4e-5
 of itself; the least probable 1/4096 at either end is cut short of the true extremes.
 """
 
@@ -44,7 +44,7 @@ def cell_table(edges: Floats, means: Floats) -> Floats:
 
     The line through a cell runs from m − w to m + w with w = min(m − left, right − m).
     """
-    # Computed quantiles may step back by a rounding error; so may m ± w step over an edge.
+    # Rounding may make computed quantiles decrease, or m ± w step over an edge.
     edges = np.maximum.accumulate(edges)
     left, right = edges[:-1], edges[1:]
     means = np.clip(means, left, right)
@@ -81,8 +81,8 @@ def cell_means(quantile: Callable[[Floats], Floats], grid: Floats, values: Float
     -------
     array of shape (cells,)
         Mean of the quantile function over each cell, by Simpson's rule on pieces where it differs
-        from the trapezoid rule by less than TOLERANCE of the range in the integral; a jump is
-        cornered by halving.
+        from the trapezoid rule by less than TOLERANCE of the range in the integral; halving
+        closes in on jumps.
     """
     total = np.zeros(grid.size - 1)
     cell = np.arange(grid.size - 1)

@@ -1,7 +1,7 @@
-"""How one variate of the tape becomes one reward: the formula of every problem.
+"""How a variate of the tape becomes a reward: the formulas of all problems.
 
-Each formula stands here twice, side by side: `reward_from_variate` for one pull, in plain Python
-that numba compiles from this very source, and `rewards_from_variates` for arrays. Both do the same
+Each formula is here twice, side by side: `reward_from_variate` for one pull, in plain Python that
+numba compiles from this very source, and `rewards_from_variates` for arrays. Both do the same
 floating-point operations in the same order, so they agree bit for bit.
 """
 
@@ -64,7 +64,7 @@ def reward_from_variate(form_kind: int, table: Floats, arm: int, variate: float)
     if form_kind == LINEAR:
         cells = table.shape[1] // 2
         position = variate * cells
-        # The minimum keeps a variate that was rounded up to 1 inside the row.
+        # The minimum keeps the index in the row if the variate was rounded up to 1.
         cell = min(int(position), cells - 1)
         start = table[arm, 2 * cell]
         return float(start + (position - cell) * (table[arm, 2 * cell + 1] - start))

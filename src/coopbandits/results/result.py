@@ -1,4 +1,4 @@
-"""`Result`: labelled numbers of some runs, and what can be done with them."""
+"""`Result`: labelled numbers of some runs, with tables, figures and storage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Result:
 
     @property
     def realized_regret(self) -> xr.DataArray:
-        """Best mean times pulls, minus the rewards that really came (policy, run, round)."""
+        """Best mean times pulls, minus the rewards actually paid (policy, run, round)."""
         return self.dataset["realized_regret"]
 
     @property
@@ -99,11 +99,14 @@ class Result:
     def deliveries(self) -> xr.Dataset:
         """What became of the messages: sent, delivered, late, lost, under_way (policy, run).
 
-        `late` are those of the delivered that came a round or more after they were sent, and
-        `under_way` those that had not come at the end.
+        `late` messages are among the delivered, a round or more after they were sent; those
+        `under_way` had not arrived by the end.
         """
         if "messages_lost" not in self.dataset:
-            raise InputError("every message was delivered at once: there were no faults, no clocks")
+            raise InputError(
+                "every message was delivered in its round: there were no faults and no clocks; "
+                "deliveries are only recorded where there are"
+            )
         names = ("sent", "delivered", "late", "lost")
         found = xr.Dataset({name: self.dataset[f"messages_{name}"] for name in names})
         return found.assign(under_way=found["sent"] - found["delivered"] - found["lost"])
@@ -148,7 +151,7 @@ class Result:
         log : {"", "x", "y", "xy"}
             Which axes are logarithmic.
         path : path, optional
-            Where to save it too; the ending tells the format.
+            Where to save it as well; the suffix sets the format.
         """
         if against not in AXES:
             raise unknown_name("horizontal axis", against, AXES)

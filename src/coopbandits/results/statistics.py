@@ -1,4 +1,4 @@
-"""What some runs say about a mean, and about the difference of two.
+"""Statistics of runs: means, and differences of paired means.
 
 Policies of one call share their reward tapes, so differences are taken run by run: they vary far
 less than the regrets themselves.
@@ -20,7 +20,7 @@ from coopbandits.core.draws import uniforms, words
 LEVEL = 0.95
 RESAMPLES = 2000
 BOOTSTRAP_DRAWS = 1_000_000
-"""So many resampled numbers are held at once; the interval does not depend on it."""
+"""Most resampled numbers held in memory; the interval does not depend on it."""
 QUANTILES = (0.05, 0.5, 0.95)
 WANTED_PRECISION = 0.05
 """An interval of ± 5 % of the mean is called precise enough."""
@@ -28,7 +28,7 @@ WANTED_PRECISION = 0.05
 
 @dataclass(frozen=True)
 class MeanSummary:
-    """The mean of one policy's runs and how sure it is."""
+    """The mean of one policy's runs, and how certain it is."""
 
     policy: str
     mean: float
@@ -51,7 +51,7 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of one policy's messages, means over runs; the rest is still under way."""
+    """What became of one policy's messages, as means over runs; the rest is still in transit."""
 
     policy: str
     sent: float
@@ -62,7 +62,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means, paired differences, whether more runs are needed; with faults, what was delivered."""
+    """Means, paired differences, whether more runs are needed, and deliveries under faults."""
 
     runs: int
     horizon: int
@@ -109,7 +109,7 @@ def delivery_row(row: Delivery) -> tuple[str, ...]:
 
 
 def number(value: float) -> str:
-    """Write a regret: whole from a thousand on, one decimal from one on, else three digits."""
+    """Write a regret: no decimals from 1000 on, one from 1 on, else three digits."""
     value += 0.0  # no minus before zero
     if abs(value) >= 1000:
         return f"{value:.0f}"
@@ -125,7 +125,7 @@ def count(value: float) -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """Write an amount of something."""
+    """Write a count with its noun, such as ``2 runs``."""
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
@@ -184,8 +184,8 @@ def t_interval(sample: Vector) -> tuple[float, float]:
 def ratio_interval(sample: Vector, reference: Vector) -> tuple[float, float]:
     """Return Student's interval of the ratio of two paired means, by the delta method.
 
-    To first order the ratio R of the means of x and y errs as the mean of x − R y does, over that
-    of y; where y is x itself there is no error.
+    To first order the error of the ratio R of the means of x and y is that of the mean of x − R y,
+    divided by the mean of y; it is zero where y is x itself.
     """
     scale = float(reference.mean())
     ratio = float(sample.mean()) / scale
@@ -199,7 +199,7 @@ def standard_error(sample: Vector) -> float:
 
 
 def bootstrap_interval(sample: Vector) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean; always the same resamples."""
+    """Return the percentile bootstrap interval of the mean; the resamples are fixed."""
     if sample.size < 2:
         return (math.nan, math.nan)
     size = sample.size
@@ -283,7 +283,7 @@ def _runs_needed(width: float, runs: int) -> int:
     quantile = (1 + LEVEL) / 2
     spread = width * math.sqrt(runs) / float(stdtrit(runs - 1, quantile))
     needed = runs
-    for _ in range(3):  # Student's quantile depends on the answer; this settles at once
+    for _ in range(3):  # Student's quantile depends on the answer; it converges fast
         factor = float(stdtrit(max(needed, runs, 2) - 1, quantile))
         needed = math.ceil((factor * spread / WANTED_PRECISION) ** 2)
     return max(needed, runs + 1)

@@ -1,8 +1,8 @@
 """Results on disk: NetCDF-4 for the numbers, `meta.json` for where they come from.
 
-Files are made in memory, written to temporary names and renamed, so a full disk changes nothing.
-`result.nc` carries a copy of the meta data and a digest of everything in it: a file that was
-damaged is noticed, and numbers are never shown with the settings of other ones.
+Files are made in memory, written under temporary names and renamed, so a full disk changes nothing.
+`result.nc` carries a copy of the metadata and a digest of everything in it, so that damage is
+noticed and numbers are never shown with settings that are not theirs.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ LIBRARIES = ("coopbandits", "numpy", "scipy", "networkx", "numba", "xarray", "h5
 
 
 def environment() -> dict[str, Any]:
-    """Return versions and platform, to be kept with every result."""
+    """Return versions and platform, stored with every result."""
     return {"versions": {name: _version(name) for name in LIBRARIES}, "platform": _platform()}
 
 
 def save(folder: Path, dataset: xr.Dataset, meta: Mapping[str, Any]) -> None:
-    """Write a result into a folder, unless the folder holds a result of other settings."""
+    """Write a result into a folder, unless that holds a result of other settings."""
     meta = {"format": FORMAT, "settings": {}, **meta}
     check_folder(folder, meta["settings"])
     text = json.dumps(meta, indent=2) + "\n"
@@ -54,7 +54,7 @@ def check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
     """Refuse a folder that holds a result of other settings, or one that cannot be read."""
     if (folder / META_FILE).exists():
         held = read_meta(folder)["settings"]
-    elif (folder / DATA_FILE).exists():  # a stop between the two renames, or another's file
+    elif (folder / DATA_FILE).exists():  # interrupted between the two renames, or not our file
         held = _from_netcdf(folder / DATA_FILE)[1]["settings"]
     else:
         return
@@ -89,12 +89,12 @@ def read_meta(folder: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole."""
+    """Write a text file atomically."""
     write_files({path: text.encode("utf-8")})
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write some files whole: first all under temporary names, then the renames."""
+    """Write some files atomically: all under temporary names first, then the renames."""
     parts = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in contents}
     path = next(iter(contents))
     try:
@@ -139,13 +139,13 @@ def _from_netcdf(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
         raise _damaged(path) from error
     try:
         with h5py.File(BytesIO(content), "r") as file:
-            marks = dict(file.attrs)  # h5netcdf complains aloud where these cannot be read
+            marks = dict(file.attrs)  # first: h5netcdf only warns where they are unreadable
             with h5netcdf.File(file, "r") as netcdf:
                 dataset = xr.open_dataset(H5NetCDFStore(netcdf)).load()
         meta = str(marks[META_ATTRIBUTE])
         whole = marks[DIGEST_ATTRIBUTE] == _digest(dataset, meta)
         del dataset.attrs[META_ATTRIBUTE], dataset.attrs[DIGEST_ATTRIBUTE]
-    except Exception as error:  # a damaged file makes h5py raise whatever it stumbles over
+    except Exception as error:  # on a damaged file h5py may raise anything
         raise _damaged(path) from error
     if not whole:
         raise _damaged(path)
@@ -153,7 +153,7 @@ def _from_netcdf(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
 
 
 def _digest(dataset: xr.Dataset, meta: str) -> str:
-    """Return a digest of all names, shapes and numbers, and of the meta data."""
+    """Return a digest of all names, shapes and numbers, and of the metadata."""
     digest = hashlib.sha256(meta.encode("utf-8"))
     for name in sorted(map(str, dataset.variables)):
         variable = dataset.variables[name]

@@ -1,4 +1,4 @@
-"""Drives many agents at once: engines, tapes, sweeps."""
+"""Drives many agents: engines, tapes, sweeps."""
 
 from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.compare import compare, merge

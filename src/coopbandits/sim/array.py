@@ -1,27 +1,28 @@
-"""The array engine: aggregations of one's own that are given in array form as well.
+"""The array engine: plays user-defined aggregations that also have an array form.
 
-Choices and pulls are compiled, for all agents of a run at once; between them the array form
-(`core.aggregate.rows`) spreads what was pulled. Runs are played one after another.
+The choices and pulls of all agents in a round are one compiled call; between rounds the array form
+(`core.aggregate.rows`) exchanges what was pulled. Runs are played one after another.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager
+from typing import cast
 
 import numpy as np
 
 from coopbandits.core.aggregate import Aggregation, MessageSize
 from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.policy import Parts
 from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu import parts_of, threads
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
+from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages
 from coopbandits.sim.cpu.one_round import play_round
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, count_messages
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick, join
 from coopbandits.sim.reference import local_views
@@ -31,14 +32,14 @@ SPAN_PULLS = 100_000
 
 
 class ArrayEngine:
-    """Plays what has an array form, where nothing goes wrong."""
+    """Plays aggregations that have an array form, on networks without faults."""
 
     name = "array"
 
     def obstacle(self, task: Task) -> str | None:
-        """Tell what has no array form."""
-        policy, parts = task.policy, task.policy.parts
-        if parts is None or not isinstance(policy, Policy):
+        """Return why a task cannot be played in array form, or None."""
+        parts = task.policy.parts
+        if parts is None or task.policy.central:
             return "has no array form"
         if task.clocks is not None:
             return "has no array form on own clocks"
@@ -51,10 +52,10 @@ class ArrayEngine:
         return _uncounted(task) or _uncompiled(parts)
 
     def run_bytes(self, task: Task) -> None:
-        """Ask for single runs: nothing is won by more at once, and Ctrl-C loses one alone."""
+        """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
-        """Tell when something is compiled; of the threads one is used."""
+        """Announce compilations; only one thread is used."""
         return threads(threads_wanted)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
@@ -67,14 +68,12 @@ ENGINE: Engine = ArrayEngine()
 
 def make_rows(task: Task, run: int) -> AgentRows | None:
     """Return the array form of the agents of one run, if there is one."""
-    policy, (aggregation, registers) = task.policy, _parts(task)
-    assert isinstance(policy, Policy)  # noqa: S101  it has an aggregation
-    views = local_views(task, policy, run)
-    return aggregation.make_rows(views, task.network.matrix, registers)
+    aggregation, registers = _parts(task)
+    return aggregation.make_rows(local_views(task, run), task.network.matrix, registers)
 
 
 def _uncounted(task: Task) -> str | None:
-    """Say where values cannot be counted without sending them."""
+    """Refuse messages of varying size: values are counted without sending anything."""
     usual, most, _ = _message_size(task)
     return f"has no array form for messages of {usual} to {most} values" if usual < most else None
 
@@ -93,10 +92,10 @@ def _uncompiled(parts: Parts) -> str | None:
 
 
 def _parts(task: Task) -> tuple[Aggregation, Registers]:
-    """Return the aggregation, and what is added up."""
+    """Return the aggregation and the registers that it carries."""
     parts = parts_of(task)
-    assert isinstance(parts.aggregation, Aggregation)  # noqa: S101  `obstacle` says so
-    return parts.aggregation, parts.statistic.registers(task.problem.num_arms)
+    aggregation = cast("Aggregation", parts.aggregation)  # `obstacle` refuses central policies
+    return aggregation, parts.statistic.registers(task.problem.num_arms)
 
 
 def _all_finite(values: Rows) -> bool:
@@ -105,7 +104,7 @@ def _all_finite(values: Rows) -> bool:
 
 
 class Play:
-    """One run under way."""
+    """One run in progress."""
 
     def __init__(self, task: Task, run: int, tick: Tick) -> None:
         self.task = task
@@ -121,10 +120,10 @@ class Play:
         self.fresh = self.state.fresh if task.keep else np.empty((1, 0, self.shape[1]))
 
     def whole(self) -> Record:
-        """Play it to the end, and return its record."""
+        """Play all rounds and return the record."""
         state, task, size = self.state, self.task, _message_size(self.task).usual
         most = max(1, SPAN_PULLS // task.network.num_agents)
-        nothing_fails = Forecast(task, range(1)).read(0)
+        nothing_fails = FaultReader(task, range(1)).read(0)
         while (done := state.done) < task.horizon:
             rounds = min(most, task.horizon - done)
             self.play(rounds)
@@ -148,11 +147,11 @@ class Play:
             slot += done + 1 == recorded[slot]
 
     def read(self, estimates: RowEstimates, done: int) -> Rows:
-        """Take over what agents see after some rounds, and return the totals; or refuse it."""
+        """Check and take over what the array form returned; return its totals."""
         totals = np.ascontiguousarray(estimates.totals, dtype=np.float64)
         if totals.shape != self.shape:
             raise self._refusal(
-                f"totals of shape {totals.shape}; tell {self.shape}: one row of registers per agent"
+                f"totals of shape {totals.shape}; return {self.shape}, a row of registers per agent"
             )
         try:
             self.contexts[:, TIME] = estimates.time
@@ -167,5 +166,5 @@ class Play:
             raise self._refusal(f"values that are not finite after {done} rounds; repair it")
         return totals
 
-    def _refusal(self, told: str) -> InputError:
-        return InputError(f"the array form of {self.task.policy.spelling} told {told}")
+    def _refusal(self, returned: str) -> InputError:
+        return InputError(f"the array form of {self.task.policy.spelling} returned {returned}")

@@ -2,8 +2,8 @@
 
 At an event of its pull clock an agent pulls. At an event of its gossip clock it hands a message to
 every neighbour, which arrives after a latency, and then receives the latest message of every
-neighbour that has arrived since its last gossip event. Events at the same time come in the order of
-the constants below, then of the agents, then of their making.
+neighbour that has arrived since its last gossip event. Simultaneous events are ordered by the
+constants below, then by agent, then by when they were scheduled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coopbandits.sim.reference import Agents, ReferenceEngine, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 CLOCKS = 5
-"""The stream of random words for clocks, in so many parts:"""
+"""The stream of random words for clocks; these are its parts:"""
 RATES, PULLS, GOSSIPS, LATENCIES, LOSSES = range(5)
 
 WHOLE, ARRIVAL, PULL, GOSSIP = range(4)
@@ -38,7 +38,7 @@ class AsynchronousEngine(ReferenceEngine):
     """Plays agents with clocks of their own."""
 
     def obstacle(self, task: Task) -> str | None:
-        """Leave common rounds to the engine that plays in rounds."""
+        """Leave tasks with common rounds to the engine that plays in rounds."""
         return None if task.clocks else "has common rounds"
 
     def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
@@ -52,7 +52,7 @@ ENGINE: Engine = AsynchronousEngine()
 
 
 class Tape:
-    """Numbers by row, read one after another and made by the chunk."""
+    """A sequence of numbers per row, read one at a time and generated in chunks."""
 
     def __init__(self, keys: Words, read: Callable[[Words], Words | Vector]) -> None:
         self.keys, self.read = keys, read
@@ -70,7 +70,7 @@ class Tape:
 
 
 class Letter(NamedTuple):
-    """A message under way."""
+    """A message in transit."""
 
     sender: int
     sent: float
@@ -78,7 +78,7 @@ class Letter(NamedTuple):
 
 
 class Run:
-    """One run: the queue of events, and who takes part."""
+    """One run: the agents, or the controller, and the queue of events."""
 
     def __init__(self, task: Task, clocks: Clocks, run: int) -> None:
         self.task, self.clocks = task, clocks
@@ -138,7 +138,7 @@ class Run:
             time, kind, who, number = heapq.heappop(self.queue)
             if kind == WHOLE:
                 if not self.agents:
-                    self.players.end_round([])  # a controller knows what it saw in this time
+                    self.players.end_round([])  # delays of a controller count units of time
                 if round(time) == task.rounds[kept]:
                     self._record(record, row, kept)
                     kept += 1
@@ -173,7 +173,7 @@ class Run:
         self.pulls[agent, arm] += 1
 
     def _gossip(self, time: float, agent: int) -> None:
-        """Send to every neighbour, then receive what has come."""
+        """Send to every neighbour, then receive what has arrived."""
         me = self.agents[agent]
         start = int(self.task.network.adjacency.indptr[agent])
         for link, neighbor in enumerate(self.task.network.neighbors(agent), start):
@@ -196,7 +196,7 @@ class Run:
             self.letters[self._push(time + delay, ARRIVAL, receiver)] = letter
 
     def _arrive(self, receiver: int, letter: Letter) -> None:
-        """Keep the letter unless a newer one of its sender is there; either way one is left."""
+        """Keep only the newest letter of each sender; the older one counts as lost."""
         there = self.inboxes[receiver].get(letter.sender)
         self.counts.lost += there is not None
         if there is None or there.sent < letter.sent:

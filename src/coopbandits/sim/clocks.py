@@ -43,7 +43,7 @@ class Clocks(Named, ABC):
     latency: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse settings that are out of range, and rates beside a ratio."""
         low = math.nextafter(1.0, 0.0)
         require_number("ratio", self.ratio, "a finite number, at least 1", low, math.inf)
         require_positive("gossip", self.gossip)
@@ -70,7 +70,7 @@ class Clocks(Named, ABC):
 
     @abstractmethod
     def gap(self, drawn: float, *, first: bool) -> float:
-        """Turn a uniform into the time between events of a clock of rate 1, or before the first."""
+        """Turn a uniform into a gap between events at rate 1, or into the time before the first."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,18 @@ class PoissonClocks(Clocks):
 
     def gap(self, drawn: float, *, first: bool) -> float:
         """Return an exponential gap."""
-        del first  # a Poisson process looks the same at any time
+        del first  # a Poisson process is memoryless
         return exponential(drawn)
 
 
 @dataclass(frozen=True)
 class RegularClocks(Clocks):
-    """Every clock ticks evenly, from a random moment on."""
+    """Every clock ticks evenly, with a random phase."""
 
     name: ClassVar[str] = "regular"
 
     def gap(self, drawn: float, *, first: bool) -> float:
-        """Return equal gaps, and a part of one before the first event."""
+        """Return 1, and a random part of it before the first event."""
         return drawn if first else 1.0
 
 

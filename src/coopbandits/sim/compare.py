@@ -13,7 +13,7 @@ from coopbandits.sim.ledger import Cell
 
 
 def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
-    """Join cells that differ in the policy alone; return the joined results by a readable name."""
+    """Group cells that differ only in the policy; return one result per group, by name."""
     groups: dict[str, list[tuple[Cell, Result]]] = {}
     for cell, result in results:
         groups.setdefault(_key(cell), []).append((cell, result))
@@ -25,7 +25,7 @@ def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
 
 
 def merge(results: Sequence[Result]) -> Result:
-    """Put results of several policies on the same tapes side by side."""
+    """Merge results of several policies on the same tapes into one."""
     if not results:
         raise InputError("there are no results to put side by side; give at least one")
     settings = [_without_policies(result.meta["settings"]) for result in results]
@@ -56,7 +56,7 @@ def _key(cell: Cell) -> str:
 
 
 def _names(cells: list[Cell]) -> list[str]:
-    """Name groups by graph, with problem, seed, faults where they tell groups apart."""
+    """Name groups by graph, and by problem, seed and faults where groups differ in them."""
     parts = [
         [
             cell.network.description, str(cell.problem), f"seed {cell.seed}",

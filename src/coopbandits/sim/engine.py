@@ -22,7 +22,7 @@ ENGINES = (
     (REFERENCE, "coopbandits.sim.reference"),
 )
 """Name and module of every engine, fastest first. A module is imported when it may be needed and
-holds its engine as `ENGINE`. Engines of one name share the tasks among them."""
+holds its engine as `ENGINE`. Of engines with the same name, the first that can plays a task."""
 
 NAMES = (AUTO, *dict.fromkeys(name for name, _ in ENGINES))
 """What users may ask for."""
@@ -40,13 +40,13 @@ class Engine(Protocol):
     name: str
 
     def obstacle(self, task: Task) -> str | None:
-        """Return why it cannot play a task, to be read after the policy's name; None if it can."""
+        """Return why it cannot play a task, as words to follow the policy's name, or None."""
 
     def run_bytes(self, task: Task) -> int | None:
-        """Return the memory of one run among those played at once; None to get single runs."""
+        """Return the bytes that each run of a batch takes; None to get runs one at a time."""
 
     def session(self, threads: int | None) -> AbstractContextManager[None]:
-        """Get ready to play with so many threads, None for all; refuse a number it cannot have."""
+        """Prepare to play with this many threads, None for all; refuse impossible numbers."""
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
         """Play some runs, inside a session; arms are recorded by their place in `arm_order`."""
@@ -55,7 +55,7 @@ class Engine(Protocol):
 def choose(wanted: str, task: Task) -> Engine:
     """Return the wanted engine, or the fastest for "auto"; the reference engine if none can.
 
-    A note tells that the reference engine plays where it was not asked for.
+    A note on standard error says so if the reference engine steps in unasked.
     """
     if wanted not in NAMES:
         raise unknown_name("engine", str(wanted), NAMES)
@@ -76,7 +76,7 @@ def choose(wanted: str, task: Task) -> Engine:
 
 @contextmanager
 def one_thread(threads: int | None) -> Iterator[None]:
-    """Hold the session of an engine that plays in one thread, however many it might use."""
+    """Be the session of an engine that plays in one thread, whatever it is allowed."""
     if threads is not None:
         require_count("threads", threads)
     yield

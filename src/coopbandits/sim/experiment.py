@@ -50,7 +50,7 @@ DEFAULTS: dict[str, Any] = {
     "clocks": "none",
     "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
 }
-"""Every key there is; None marks those that must be given."""
+"""Every key with its default; None marks those that must be given."""
 
 
 def read_experiment(path: str | Path, overrides: Sequence[str] = ()) -> list[Cell]:
@@ -95,7 +95,7 @@ def _override(settings: dict[str, Any], text: str) -> None:
         below = table.get(name)
         if not isinstance(below, dict):
             raise InputError(f"--set {text}: there is no table {name!r}")
-        table[name] = table = dict(below)  # the defaults stay as they are
+        table[name] = table = dict(below)  # a copy: the defaults are shared
     table[last] = _toml_value(value.strip())
 
 

@@ -1,4 +1,4 @@
-"""What only somebody who sees the whole network can compute, handed to agents that need it."""
+"""Global knowledge: numbers that take the whole network to compute, for agents that need them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
 """Name → one number per agent."""
 
 _found: WeakKeyDictionary[Network, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
-"""What has been computed already: once per network is enough."""
+"""What has been computed already, once per network."""
 
 LOCAL = frozenset({"num_agents", "lambda_bound", "random_word"})
-"""What takes no view of the whole network: its driver tells it."""
+"""Needs that take no global knowledge: the driver fills them in."""
 
 
 def global_knowledge(network: Network, needs: Iterable[str]) -> list[dict[str, float]]:
-    """Return for every agent what it needs beyond its LocalView, by name."""
+    """Return the global knowledge of every agent, by name."""
     known: list[dict[str, float]] = [{} for _ in range(network.num_agents)]
     for need in sorted(set(needs) - LOCAL):
         if need not in SOURCES:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def label(
     tasks: list[Task], batches: list[list[Record]], engines: list[str], seconds: float
 ) -> Result:
-    """Label records given by batch of runs and task."""
+    """Join and label records, which are given by batch of runs, then by task."""
     records = [join([batch[i] for batch in batches]) for i in range(len(tasks))]
     setup, policies = tasks[0].setup, [task.policy for task in tasks]
     data = {
@@ -62,9 +62,9 @@ def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
 
 
 def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
-    """Return what tells apart both results and cells, as plain data.
+    """Return the settings that identify both results and cells, as plain data.
 
-    Settings that are off are left out, as in results older than them.
+    Settings that are off are left out, so that ids match results older than the setting.
     """
     return {
         "problem": setup.problem.describe(),
@@ -79,7 +79,7 @@ def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
 
 
 def network_settings(network: Network) -> dict[str, Any]:
-    """Return a description of a network that tells different matrices apart."""
+    """Return a description of a network that identifies its matrix."""
     digest = hashlib.sha256()
     for part in (network.matrix.indptr, network.matrix.indices, network.matrix.data):
         digest.update(np.ascontiguousarray(part).tobytes())

@@ -5,7 +5,7 @@
     DIR/cells/<id>/result.nc, meta.json     a finished cell, an ordinary saved result
     DIR/quarantine/<id>.json                a cell that failed, with its error
 
-The id is a hash of the cell's settings, so a second run finds what is there and does the rest.
+The id is a hash of the cell's settings, so a re-run finds what is there and resumes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from coopbandits.sim.simulate import play
 class Cell:
     """One policy on one problem and network with one seed: the unit of a sweep.
 
-    Settings are checked when it is played, so that a bad cell fails alone and not the whole sweep.
+    Settings are checked when the cell is played, so that a bad one does not fail the whole sweep.
     """
 
     problem: Problem
@@ -63,7 +63,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """A short name that follows from the settings."""
+        """A short hash of the settings."""
         text = json.dumps(self.settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -86,7 +86,7 @@ class Ledger:
         self.folder = folder
 
     def path(self, cell: Cell) -> Path:
-        """Where a finished cell lies."""
+        """Return the folder of a finished cell."""
         return self.folder / "cells" / cell.id
 
     def load(self, cell: Cell) -> Result | None:
@@ -102,7 +102,7 @@ class Ledger:
         part = target.with_name(f".{os.getpid()}.{target.name}")
         try:
             result.save(part)
-            _remove(target)  # one that could not be read
+            _remove(target)  # `load` could not read it
             part.rename(target)
         except OSError as error:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Messages under way between the agents of one run, and what became of them."""
+"""Messages in transit between the agents of one run, and what became of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from coopbandits.sim.record import Record
 class Counts:
     """What was sent, in values and messages, and what became of it.
 
-    What was sent was delivered, or lost, or is still under way. A message is `late` that was
-    delivered one round or more after it was sent; two that arrive together are the newer one,
-    delivered, and the older one, lost.
+    A message that was sent is delivered, lost, or still in transit. It is `late` if it is delivered
+    one round or more after it was sent. Of two that arrive together over one link, the newer is
+    delivered and the older counts as lost.
     """
 
     values: int = 0
@@ -27,7 +27,7 @@ class Counts:
     lost: int = 0
 
     def write(self, record: Record, row: int) -> None:
-        """Put the numbers of messages down as those of one run."""
+        """Write the numbers of messages into one row of the record."""
         record.messages[row] = self.sent
         record.delivered[row] = self.delivered
         record.late[row] = self.late
@@ -45,7 +45,7 @@ class Mail:
         self.counts = Counts()
 
     def exchange(self, agents: Sequence[Agent], fates: Sequence[int]) -> None:
-        """Ask for this round's messages, send each to its fate, and deliver what arrives now."""
+        """Collect this round's messages, apply their fates, and deliver what arrives now."""
         for (receiver, sender), fate in zip(self.links, fates, strict=True):
             if fate == DOWN:
                 continue
@@ -62,11 +62,11 @@ class Mail:
             self.counts.lost += 1
             return
         due = self.due.setdefault(self.rounds + fate, {})
-        self.counts.lost += (receiver, sender) in due  # one sent before, overtaken by this one
+        self.counts.lost += (receiver, sender) in due  # sent earlier, overtaken by this one
         due[receiver, sender] = message, fate
 
     def _deliver(self, agents: Sequence[Agent]) -> None:
-        """End the round of everybody; who does not act has an empty inbox."""
+        """End the round for all agents; the inbox of one that does not act is empty."""
         inboxes: list[dict[int, Vector]] = [{} for _ in agents]
         for (receiver, sender), (message, fate) in sorted(
             self.due.pop(self.rounds, {}).items(), key=lambda item: item[0]

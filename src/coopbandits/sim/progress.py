@@ -1,4 +1,4 @@
-"""A progress bar that appears only when somebody waits."""
+"""A progress bar that appears only when there is something to wait for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 1.0
 
 
 def note(text: str) -> None:
-    """Tell whoever waits something, on standard error."""
+    """Print a note to standard error."""
     console = Console(stderr=True)
     console.print(f"note: {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
@@ -27,9 +27,9 @@ class Progress:
     total : int
         How much work there is.
     show : bool or None
-        Always, never, or (None) on a terminal when it takes longer than a second.
+        Always, never, or (None) on a terminal once it has taken longer than a second.
     label : str
-        What stands before the bar.
+        Text before the bar.
     """
 
     def __init__(self, total: int, show: bool | None, label: str = "simulating") -> None:

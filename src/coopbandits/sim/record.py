@@ -14,20 +14,20 @@ from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import arm_order
 
 Tick = Callable[[int], None]
-"""Told the number of agent-rounds just played; may raise to stop."""
+"""Called with the number of agent-rounds just played; may raise to stop."""
 
 
 class Task:
-    """One policy in one setup; with a run number it is a pure function.
+    """One policy in one setup; its arms are a pure function of this and the run number.
 
     Attributes
     ----------
     setup : Setup
         All but the policy; its settings are attributes of the task as well.
     policy : AnyPolicy
-        Whose arms are played.
+        The policy to play.
     num_runs : int
-        All runs that are asked for, whether they are played at once or not.
+        The number of runs asked for, in all batches.
     """
 
     def __init__(self, setup: Setup, policy: AnyPolicy) -> None:
@@ -39,7 +39,7 @@ class Task:
         self.faults, self.clocks = setup.faults, setup.clocks
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
-        """Return the problem's arm that policies meet at each place in one run."""
+        """Return the problem's arm behind each place in one run."""
         num_arms = self.problem.num_arms
         return arm_order(self.seed, run, num_arms) if self.shuffle_arms else np.arange(num_arms)
 
@@ -57,8 +57,8 @@ class Record:
     values : (run, round)
         Values sent up to each recorded round.
     messages, delivered, late, lost : (run,)
-        Messages sent, and what became of them (see `sim.mail.Counts`); an engine on which all are
-        delivered at once leaves the last three at 0.
+        Messages sent, and what became of them (see `sim.mail.Counts`); an engine that delivers
+        every message in its round leaves the last three at 0.
     agent_pulls : (run, agent, arm), or (run, 0, arm) when not kept
         Pulls of each arm by each agent.
     arms : (run, agent, pull), or (run, agent, 0) when not kept
@@ -93,7 +93,7 @@ class Record:
 
 
 def restore_order(record: Record, task: Task, runs: range) -> Record:
-    """Turn places, by which engines record arms, into the problem's arms."""
+    """Turn the places that engines record into the problem's arms."""
     for row, run in enumerate(runs if task.shuffle_arms else ()):
         order = task.arm_order(run)
         record.arm_counts[row][:, order] = record.arm_counts[row].copy()
@@ -103,7 +103,7 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
 
 
 def join(records: list[Record]) -> Record:
-    """Put the runs of several records after one another."""
+    """Concatenate the runs of several records."""
     return Record(
         **{
             field.name: np.concatenate([getattr(record, field.name) for record in records])

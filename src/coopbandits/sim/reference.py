@@ -1,4 +1,4 @@
-"""The reference engine, the specification: one agent per node, messages really delivered."""
+"""The reference engine, which is the specification: one agent per node, every message delivered."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -26,11 +27,11 @@ from coopbandits.sim.tapes import (
 )
 
 CHUNK = 256
-"""Pulls per agent for which the tapes are made at once."""
+"""Pulls per agent for which tapes are generated in one go."""
 
 
 class ReferenceEngine:
-    """Plays whatever has common rounds, one run after another."""
+    """Plays any policy in common rounds, one run after another."""
 
     name = REFERENCE
 
@@ -39,7 +40,7 @@ class ReferenceEngine:
         return "has clocks of its own" if task.clocks else None
 
     def run_bytes(self, task: Task) -> None:
-        """Ask for single runs: nothing is won by more at once, and Ctrl-C loses one alone."""
+        """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
 
     def session(self, threads: int | None) -> AbstractContextManager[None]:
         """Play in one thread."""
@@ -61,7 +62,7 @@ ENGINE: Engine = ReferenceEngine()
 
 
 class Players(ABC):
-    """Whoever makes the pulls of a round: agents that exchange messages, or one controller."""
+    """What makes the pulls of a round: agents that exchange messages, or one controller."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -74,18 +75,18 @@ class Players(ABC):
 
     @abstractmethod
     def end_round(self, fates: list[int]) -> None:
-        """End the round of everybody; `fates` is what becomes of the messages of every link."""
+        """End the round for all; `fates` holds the fate of the message over every link."""
 
     @abstractmethod
     def renew(self, agent: int, rounds: int) -> None:
-        """Replace an agent by a fresh one after so many rounds."""
+        """Replace an agent by a fresh one, after `rounds` rounds of the run."""
 
 
 class Agents(Players):
-    """One agent object per node, each told its LocalView alone."""
+    """One agent object per node, each given only its LocalView."""
 
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
-        self.policy, self.views = policy, local_views(task, policy, run)
+        self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.mail = Mail(task.network)
         self.counts = self.mail.counts
@@ -93,7 +94,7 @@ class Agents(Players):
     def pull(
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
     ) -> list[int]:
-        """Let all choose before any is paid."""
+        """Let all agents choose before any sees a reward, so that their order does not matter."""
         arms = [self.agents[i].choose(word) for i, word in zip(acting, words, strict=True)]
         for i, arm in zip(acting, arms, strict=True):
             self.agents[i].observe(arm, reward(i, arm))
@@ -104,7 +105,7 @@ class Agents(Players):
         self.mail.exchange(self.agents, fates)
 
     def renew(self, agent: int, rounds: int) -> None:
-        """Make a fresh agent whose clock has gone on: it was away in all rounds so far."""
+        """Make a fresh agent and let it sit out all rounds so far: its round count must agree."""
         self.agents[agent] = self.policy.make_agent(self.views[agent])
         for _ in range(rounds):
             self.agents[agent].receive({})
@@ -120,7 +121,7 @@ class Central(Players):
     def pull(
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
     ) -> list[int]:
-        """Let the controller choose and see, agent by agent."""
+        """Let the controller choose and observe, agent by agent."""
         arms = []
         for i, word in zip(acting, words, strict=True):
             arms.append(self.controller.choose(word))
@@ -133,15 +134,15 @@ class Central(Players):
         self.controller.end_round()
 
     def renew(self, agent: int, rounds: int) -> None:
-        """Do nothing: the controller remembers."""
+        """Do nothing: the controller keeps its state."""
 
 
-def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
+def local_views(task: Task, run: int) -> list[LocalView]:
     """Return what each agent may know in one run."""
-    network, common_round = task.network, task.clocks is None
-    known = global_knowledge(network, policy.needs)
+    network, needs, common_round = task.network, task.policy.needs, task.clocks is None
+    known = global_knowledge(network, needs)
     words = [0] * network.num_agents
-    if "random_word" in policy.needs:
+    if "random_word" in needs:
         words = identity_words(task.seed, run, network.num_agents)
     return [
         replace(
@@ -149,7 +150,7 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
                 i,
                 num_arms=task.problem.num_arms,
                 sigma=task.problem.sigma,
-                needs=policy.needs,
+                needs=needs,
                 global_knowledge=known[i],
             ),
             random_word=words[i],
@@ -160,12 +161,10 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
 
 
 def make_players(task: Task, run: int) -> Players:
-    """Return whoever plays a task's policy in one run."""
-    policy = task.policy
-    if isinstance(policy, CentralPolicy):
-        return Central(task, policy)
-    assert isinstance(policy, Policy)  # noqa: S101  there is no third kind
-    return Agents(task, policy, run)
+    """Return the agents, or the controller, of one run."""
+    if task.policy.central:
+        return Central(task, cast("CentralPolicy", task.policy))
+    return Agents(task, cast("Policy", task.policy), run)
 
 
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
@@ -189,16 +188,16 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
             chunk = min(CHUNK, task.horizon - t)
             tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
             decisions = tape_words(keys[DECISIONS], t, chunk)
-            weather = schedule.read(chunk)
-        for agent in np.flatnonzero(weather.fresh[at]).tolist():
+            faults = schedule.read(chunk)
+        for agent in np.flatnonzero(faults.fresh[at]).tolist():
             players.renew(agent, t)
-        acting = np.flatnonzero(weather.acts[at])
+        acting = np.flatnonzero(faults.acts[at])
         paid[:] = 0.0
         played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
         reward_total += float(paid.sum())
-        players.end_round(weather.fate[at].tolist())
+        players.end_round(faults.fate[at].tolist())
         if task.keep == "arms":
             record.arms[row, :, t] = -1
             record.arms[row, acting, t] = arms

@@ -1,4 +1,4 @@
-"""What policies are compared in, as one value: the world, how often, and what is recorded."""
+"""The setup that policies are compared in, as one value: world, runs, and what is recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import AnyPolicy, Policy
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem
@@ -23,7 +23,7 @@ KEPT = ("agents", "arms")
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """All that a simulation is a function of, except the policy; bad settings are refused.
+    """Everything that a simulation is a function of, except the policy; bad settings are refused.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Setup:
     keep : {"", "agents", "arms"}
         Whether to keep pulls per agent, or every single arm as well.
     shuffle_arms : bool
-        Whether policies meet the arms in another order in every run.
+        Whether the arms are shuffled in every run.
     faults : Faults
         What goes wrong between agents.
     clocks : Clocks or None
@@ -57,7 +57,7 @@ class Setup:
     clocks: Clocks | None = None
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
+        """Refuse settings of the wrong type or out of range."""
         if not isinstance(self.problem, Problem):
             raise InputError(
                 f"problem is {self.problem!r}; give one such as cb.GaussianBandit([1, 0])"
@@ -66,7 +66,7 @@ class Setup:
             raise InputError(f"network is {self.network!r}; wrap a graph as cb.Network(graph)")
         for name, least in (("horizon", 1), ("runs", 1), ("seed", 0)):
             require_count(name, getattr(self, name), least)
-            # Settings are stored as plain data, which numpy's integers are not.
+            # Settings are stored as JSON, which numpy's integers cannot be.
             object.__setattr__(self, name, int(getattr(self, name)))
         if self.keep not in ("", *KEPT):
             raise unknown_name("value of keep", str(self.keep), KEPT)
@@ -78,7 +78,7 @@ class Setup:
         self._check_conditions()
 
     def _check_conditions(self) -> None:
-        """Refuse faults and clocks that do not go with the rest."""
+        """Refuse faults and clocks that contradict the other settings."""
         if self.faults:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
         if self.clocks is None:
@@ -86,7 +86,7 @@ class Setup:
         others = [kind for kind in self.faults.kinds if kind.loss_without_rounds is None]
         if others:
             raise InputError(
-                f"fault {others[0].full_name()} is told in rounds, and with clocks there are none; "
+                f"fault {others[0].full_name()} is defined in rounds, and with clocks there are none; "
                 "of faults only loss goes with clocks"
             )
         if self.keep == "arms":
@@ -97,7 +97,7 @@ class Setup:
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
-        if self.clocks and isinstance(policy, Policy) and policy.needs_common_round:
+        if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "
                 "clocks there are none; leave clocks out, or take a policy without such a need"
@@ -109,7 +109,7 @@ def recorded_rounds(
 ) -> NDArray[np.int64]:
     """Return the rounds to record, ascending, the horizon included.
 
-    They are given one by one, or as a number of log-spaced ones.
+    `rounds` lists them, or is a number of log-spaced ones.
     """
     require_count("horizon", horizon)
     if rounds is None or not isinstance(rounds, Iterable):
@@ -127,7 +127,7 @@ def recorded_rounds(
 
 
 def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
-    """Return faults and clocks that were given as such or as texts, or refuse them."""
+    """Return faults and clocks, which may be given as text, or refuse them."""
     if isinstance(faults, str):
         faults = parse_faults(faults)
     if isinstance(clocks, str):

@@ -1,4 +1,4 @@
-"""`simulate`: policies on a problem and a network, on the same tapes, as one labelled result."""
+"""`simulate`: play policies on the same tapes, and return one labelled result."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Policies = AnyPolicy | Sequence[AnyPolicy]
 
 BATCH_PULLS = 200_000_000
 BATCH_BYTES = 500_000_000
-"""Runs are played together up to this much work and memory; a batch is what Ctrl-C can lose."""
+"""Most work and memory of a batch of runs; Ctrl-C loses at most the current batch."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `simulate`; `result` holds the runs that every policy finished, or None."""
+    """Ctrl-C during `simulate`; `result` holds the runs that all policies finished, or None."""
 
     def __init__(self, result: Result | None, kept: int, runs: int) -> None:
         super().__init__(f"interrupted: kept {kept} of {runs} runs")
@@ -66,26 +66,25 @@ def simulate(
     runs, seed : int
         Independent repetitions, and the seed they all follow from.
     engine : str
-        How to compute: "auto" for the fastest that can, or the name of one; the result is the
-        same. What the named one cannot play is played by "reference", and a note says so.
+        "auto" for the fastest that can play the policy, or the name of one; the result is the
+        same. What the named engine cannot play falls back to "reference", with a note.
     rounds : int, sequence of int or None
-        After which rounds to record: so many log-spaced ones (200 unless told), or these. The last
+        The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
     keep : {"", "agents", "arms"}
         Keep pulls per agent, or every single arm as well: N × T numbers per run.
     shuffle_arms : bool
-        Let policies meet the arms in another order in every run, the same for all of them. Ties go
-        to the lowest arm, so a best arm that always stands first flatters. What is recorded is
-        told by the problem's own arms.
+        Shuffle the arms in every run, in the same way for all policies. Ties go to the lowest arm,
+        so a best arm that always comes first flatters. Results use the problem's own order.
     faults : Faults, str or None
         What goes wrong between agents, such as ``"loss=0.3,sleep=0.1"``.
     clocks : Clocks, str or None
         When agents pull and gossip, such as ``"poisson:ratio=10"``; in common rounds unless given.
-        Of faults only loss goes with it.
+        The only fault that can be combined with clocks is loss.
     threads : int or None
         How many threads an engine may use; None for all. The result is the same.
     progress : bool or None
-        Show a progress bar; None shows one on a terminal when it takes longer than a second.
+        Show a progress bar; None shows one on a terminal once it has taken over a second.
 
     Returns
     -------
@@ -111,7 +110,7 @@ def play(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
-    """Play every policy in one setup; otherwise as `simulate`."""
+    """Play every policy in one setup; other arguments as for `simulate`."""
     tasks = _tasks(setup, policies)
     _warn_if_short(setup)
     engines = [choose(engine, task) for task in tasks]
@@ -124,7 +123,7 @@ def play(
                 pairs = zip(engines, tasks, strict=True)
                 finished.append([_play(one, task, runs, bar.advance) for one, task in pairs])
         except KeyboardInterrupt:
-            pass  # what was finished is returned below, with the interruption
+            pass  # finished batches are handed over below, with the interruption
     seconds = time.perf_counter() - started
     names = [engine.name for engine in engines]
     kept = sum(batch[0].messages.size for batch in finished)
@@ -144,7 +143,7 @@ def _warn_if_short(setup: Setup) -> None:
         warnings.warn(
             f"horizon {setup.horizon} is below the number of arms {setup.problem.num_arms}: agents "
             "that first pull every arm once stop inside those initial pulls",
-            stacklevel=4,  # whoever called `simulate`
+            stacklevel=4,  # point at the caller of `simulate`
         )
 
 
@@ -161,7 +160,7 @@ def _sessions(engines: list[Engine], threads: int | None) -> Iterator[None]:
 
 
 def _batches(tasks: list[Task], engines: list[Engine]) -> list[range]:
-    """Cut the runs into batches that are played at once; no result depends on how."""
+    """Split the runs into batches that are played together; results do not depend on how."""
     setup = tasks[0].setup
     size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
     for engine, task in zip(engines, tasks, strict=True):

@@ -1,8 +1,8 @@
 """Sweeps: many cells through any executor, into a ledger, once each.
 
-The driver alone writes, so executors need no shared disk. A dead worker fails every future of a
-local pool; then the pool is rebuilt, and the cells that were under way are run again one at a time,
-so that the one that kills is known and set aside while the rest goes on.
+Only the driver writes, so executors need no shared disk. A worker that dies fails every future of a
+local pool. The pool is then rebuilt and the cells in progress are re-run one at a time, so that the
+one that kills its worker is found and set aside while the rest of the sweep continues.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note
 
 WINDOW = 32
-"""Cells handed to a foreign executor at once."""
+"""Cells that a caller's own executor holds at a time."""
 
 
 @dataclass
 class Sweep:
-    """What a sweep came to.
+    """The outcome of a sweep.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Sweep:
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a sweep; what was finished is in the ledger."""
+    """Ctrl-C during a sweep; finished cells are in the ledger."""
 
 
 def sweep(
@@ -68,15 +68,15 @@ def sweep(
     Parameters
     ----------
     cells : sequence of Cell
-        What to play; each once, even if it is given twice.
+        What to play; duplicates are played once.
     folder : path
-        Where the ledger lies.
+        Folder of the ledger.
     executor : concurrent.futures.Executor, optional
-        Where to play; a local pool of processes unless given. It is not shut down.
+        Where to play; by default a local pool of processes. It is not shut down.
     workers : int, optional
-        Processes of the local pool; as many as there are cores unless given.
+        Processes of the local pool; by default one per core.
     retry : bool
-        Play cells again that were set aside earlier.
+        Retry cells that were set aside earlier.
     progress : bool or None
         As in `simulate`.
     """
@@ -103,8 +103,7 @@ def sweep(
         except KeyboardInterrupt:
             finished = sum(ledger.path(cell).is_dir() for cell in unique)
             raise SweepInterrupted(
-                f"interrupted: {finished} of {len(unique)} cells are in {folder}; "
-                "run it again to do the rest"
+                f"interrupted: {finished} of {len(unique)} cells are in {folder}; re-run to resume"
             ) from None
     return Sweep(
         results=[(cell, results[cell.id]) for cell in unique if cell.id in results],
@@ -128,7 +127,7 @@ Outcomes = Iterator[tuple[Cell, Result | BaseException]]
 
 
 class _BrokenError(Exception):
-    """An executor broke; the suspects are the cells that were under way."""
+    """An executor broke; the suspects are the cells in progress."""
 
     def __init__(self, suspects: list[Cell], error: BaseException) -> None:
         super().__init__(str(error))
@@ -159,7 +158,7 @@ def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> 
 
 
 def _alone(cell: Cell) -> tuple[Cell, Result | BaseException]:
-    """Play a suspect in a process of its own, whose death is then its own doing."""
+    """Play a suspect in a process of its own: if that dies, this cell killed it."""
     try:
         with _pool(1) as pool:
             return next(_through(pool, deque([cell]), 1))
@@ -168,7 +167,7 @@ def _alone(cell: Cell) -> tuple[Cell, Result | BaseException]:
 
 
 def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
-    """Yield outcomes as they come, or raise `_BrokenError`; `waiting` keeps what is to be done."""
+    """Yield outcomes as they come, or raise `_BrokenError`; `waiting` keeps the rest."""
     running: dict[Future[Result], Cell] = {}
     while waiting or running:
         while waiting and len(running) < window:
@@ -187,7 +186,7 @@ def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
 
 @contextmanager
 def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    """Start worker processes that leave Ctrl-C to the driver; end them at once on any error."""
+    """Start worker processes that leave Ctrl-C to the driver; kill them on any error."""
     context = _Workers()
     pool = ProcessPoolExecutor(size, mp_context=context, initializer=_ignore_interrupts)
     try:
@@ -200,7 +199,7 @@ def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Workers(SpawnContext):
-    """Remembers the processes that a pool starts: a pool itself lets them finish their cells."""
+    """Remembers the processes that a pool starts, since a pool cannot kill them."""
 
     def __init__(self) -> None:
         self.processes: list[SpawnProcess] = []
@@ -212,7 +211,7 @@ class _Workers(SpawnContext):
         return process
 
     def kill(self) -> None:
-        """End all processes that still run."""
+        """Kill all processes that still run."""
         for process in self.processes:
             if process.is_alive():
                 process.kill()

@@ -1,10 +1,10 @@
-"""The two tapes: all the chance in a run, as a pure function of (seed, run, agent, pull number).
+"""The two tapes: all randomness of a run, as a pure function of (seed, run, agent, pull number).
 
-Rewards: one word per pull, turned into a variate and by the pulled arm into a reward; all policies
-of one call see the same tape, so comparisons are paired. Decisions: one word per pull, handed to
-`choose`. A word depends on its place alone, so chunks, threads and horizons change nothing.
-Where arms are shuffled, their order is a function of (seed, run) in the same way, and so is the one
-word of its own that an agent may be given when it is made.
+Rewards: one word per pull becomes a variate, which the pulled arm turns into a reward; all policies
+of one call see the same tape, so comparisons are paired. Decisions: one word per pull, passed to
+`choose`. A word depends only on its place, so chunks, threads and horizons change nothing. In the
+same way the order of shuffled arms is a function of (seed, run), and the identity word that an
+agent may be given one of (seed, run, agent).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
 
 
 def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:
-    """Return the arm that stands at each place in one run: all orders are equally likely."""
-    return np.argsort(agent_keys(seed, ARM_ORDER, run, num_arms))  # keys are never equal
+    """Return the arm at each place in one run; all orders are equally likely."""
+    return np.argsort(agent_keys(seed, ARM_ORDER, run, num_arms))  # keys are distinct
 
 
 def identity_words(seed: int, run: int, num_agents: int) -> list[int]:

@@ -161,8 +161,8 @@ def local_views(
     ]
     if "random_word" not in needs:
         return views
-    words_at_birth = identity_words(seed, 0, len(views))
-    return [replace(view, random_word=words_at_birth[view.agent_id]) for view in views]
+    identities = identity_words(seed, 0, len(views))
+    return [replace(view, random_word=identities[view.agent_id]) for view in views]
 
 
 def reread(state: State) -> State:

@@ -1,4 +1,4 @@
-"""For which settings of DDUCB the theorem speaks, and a sentence for every other."""
+"""Which settings of DDUCB the theorem covers, and a sentence on every other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coopbandits.network import Network
 from coopbandits.problems import Problem
 
 LAMBDA_TOLERANCE = 1e-8
-"""λ of a network is known to this fraction of its gap, so a bound on it may miss by as much."""
+"""λ of a network is computed to this fraction of its gap, so bounds on it may be off by that."""
 
 
 def as_analysed(policy: DDUCB) -> DDUCB:
@@ -33,7 +33,8 @@ def stage_rounds(problem: Problem, network: Network, policy: DDUCB) -> int:
     steps = policy.mixing_steps(network.num_agents, network.lambda2)
     if policy.values_per_message is None:
         return steps
-    return max(steps, -(-2 * problem.num_arms * steps // policy.values_per_message))
+    size = policy.parts.statistic.registers(problem.num_arms).size
+    return max(steps, -(-size * steps // policy.values_per_message))
 
 
 def require_plain(what: str, policy: Named, network: Network) -> DDUCB:

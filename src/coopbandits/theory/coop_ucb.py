@@ -64,9 +64,10 @@ def coop_ucb_bound(
 ) -> Rounds:
     """Return coop-UCB's bound A + B ΣΔ_k.
 
-    It is proven for an index that nobody runs: with a bonus proportional to sqrt(6 ln(tN)) in
-    place of sqrt(2 ln t). For coop-UCB as published the original proof has a gap (it takes the
-    number of pulls for fixed), so read this as a comparison of sizes, not as a guarantee.
+    It is proven for an index that is not used in practice: its bonus is proportional to
+    sqrt(6 ln(tN)) instead of sqrt(2 ln t). For coop-UCB as published the original proof has a gap
+    (it treats the number of pulls as fixed), so read this as an order of magnitude, not as a
+    guarantee.
     Parameters are those of `coop_ucb_a`.
     """
     growing = coop_ucb_a(problem, network, gamma, horizon, epsilons)
@@ -74,7 +75,7 @@ def coop_ucb_bound(
 
 
 def require_gamma(gamma: float) -> None:
-    """Refuse all but finite numbers above 1."""
+    """Refuse anything but a finite number above 1."""
     require_number("gamma", gamma, "a finite number larger than 1", 1.0, math.inf)
 
 

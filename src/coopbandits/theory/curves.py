@@ -14,13 +14,13 @@ from coopbandits.problems import Problem
 
 Values: TypeAlias = NDArray[np.float64]
 
-# One round gives a float, an array of rounds an array. Rounds are whole numbers all the same; the
-# signature says float because the result is one.
+# One round gives a float, an array of rounds an array. Rounds are whole numbers; the type is float
+# because the result is.
 Rounds = TypeVar("Rounds", float, NDArray[Any])
 
 
 def over_rounds(formula: Callable[[Values], Values], horizon: Rounds) -> Rounds:
-    """Return the formula at T, or at every T of an array; refuse what is no number of rounds."""
+    """Return the formula at T, or at every T of an array; refuse impossible numbers of rounds."""
     rounds = np.asarray(horizon)
     if rounds.dtype.kind not in "iu":
         raise InputError(

@@ -1,11 +1,11 @@
-"""The regret bounds of DDUCB: Theorem 1 in its general form, and its instance-independent twin.
+"""The regret bounds of DDUCB: Theorem 1 in its general form, and the instance-independent one.
 
 All finite-time bounds are proven for the bonus sqrt(4ησ² ln s / (N a)), that is
-``bonus_factor=4``, η > 1, 0 < ε < (η − 1)/(7(η + 1)) (which `DDUCB` itself insists on), independent
+``bonus_factor=4``, η > 1, 0 < ε < (η − 1)/(7(η + 1)) (which `DDUCB` itself requires), independent
 sub-Gaussian rewards with variance proxy σ², and stages of E rounds in which every value is mixed at
-least C times, so that its weights lie within (1 ± ε)/N. They speak of the algorithm without
-modification: ``own_pulls``, ``neighbor_pulls`` and ``remix`` off. Of the first two the paper says
-that the same *asymptotic* bound can be computed, so the shapes accept them.
+least C times, so that its weights lie within (1 ± ε)/N. They cover the algorithm without
+modification: ``own_pulls``, ``neighbor_pulls`` and ``remix`` off. For the first two the paper says
+that the same *asymptotic* bound holds, so the shapes accept them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def instance_independent_shape(
 
 
 def _leading(problem: Problem, policy: DDUCB) -> float:
-    """Return 16η(1 + 2ε) Σ σ²/Δ_k, what stands before ln(TN)."""
+    """Return 16η(1 + 2ε) Σ σ²/Δ_k, the factor of ln(TN)."""
     return 16 * policy.eta * (1 + 2 * policy.epsilon) * inverse_gaps(problem)
 
 

@@ -1,6 +1,6 @@
 """ε_c of coop-UCB: how much worse an agent's running consensus is than the central average.
 
-Both forms need every eigenvalue and eigenvector of P, which no agent could find by itself.
+Both forms need all eigenvalues and eigenvectors of P, which no agent could find by itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def epsilon_c(network: Network, form: str = "closed") -> Values:
 
     with orthonormal eigenvectors u_j. It does not depend on their choice where eigenvalues repeat,
     and its mean over agents is Σ_{j≥2} λ_j²/(1 − λ_j²). Landgren, Srivastava and Leonard (2016)
-    themselves have
+    define
 
     .. math::
         ε_c^i = N \sum_p \sum_{j≥2} \frac{\lvertλ_pλ_j\rvert}{1-\lvertλ_pλ_j\rvert} a_{pj}(i)
@@ -111,7 +111,7 @@ def _landgren(pairs: Eigenpairs) -> Values:
 
 
 def _repeats(values: Values) -> bool:
-    """Whether eigenvalues other than 0 repeat; those of 0 take no part in the sum."""
+    """Whether nonzero eigenvalues repeat; zeros do not enter the sum."""
     counted = values[np.abs(values) > LAMBDA_ZERO]
     return bool((np.diff(counted) < REPEATED).any())
 

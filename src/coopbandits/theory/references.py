@@ -1,4 +1,4 @@
-"""What a bound is held against: lower bounds from below, the worst possible play from above."""
+"""What bounds are compared with: lower bounds, and the worst possible play."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lai_robbins(problem: Problem, network: Network, horizon: Rounds) -> Rounds:
     .. math:: \sum_{k:Δ_k>0} \frac{2σ^2}{Δ_k} \ln(NT)
 
     Asymptotic: for every consistent policy R(T)/ln T is in the limit at least the factor of the
-    logarithm, while at a finite T good policies can lie below the curve. The constant is that of
+    logarithm; at finite T good policies can be below the curve. The constant is that of
     normal rewards with variance σ²; other problems are refused, since theirs is smaller.
     """
     if problem.variate != "normal":
@@ -67,7 +67,7 @@ def is_vacuous(
 ) -> bool | NDArray[np.bool_]:
     """Return whether an upper bound exceeds the regret of always playing the worst arm.
 
-    Such a bound is true and says nothing. Parameters are the bound's value, or its curve with the
+    Such a bound is true but useless. Parameters are the bound's value, or its curve with the
     rounds it belongs to.
     """
     if np.shape(bound) != np.shape(horizon):

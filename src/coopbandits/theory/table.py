@@ -42,7 +42,7 @@ class BoundRow:
     assumptions : str
         What it is proven for.
     vacuous : bool or None
-        Whether always playing the worst arm does no worse; None for all but upper bounds.
+        Whether even always playing the worst arm stays below it; None unless an upper bound.
     refusal : str or None
         Why there is no value.
     """
@@ -97,7 +97,7 @@ _REFERENCES = (
 def table(
     problem: Problem, network: Network, policy: Named, horizon: int, *, gamma: float = 2.0
 ) -> list[BoundRow]:
-    """Return every bound at horizon T; one that does not cover the setting says why.
+    """Return every bound at horizon T; those that do not cover the setting say why.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ def table(
     horizon : int
         T.
     gamma : float
-        γ of coop-UCB, whose bound stands there for comparison (closed form of ε_c).
+        γ of coop-UCB, whose bound is listed for comparison (closed form of ε_c).
     """
-    # Before any row, so that a wrong argument is an error and not a row without a value.
+    # Checked up front, so that a bad argument is an error and not a row without a value.
     require_gamma(gamma)
     worst_arm_regret(problem, network, horizon)
     entries = (*_ENTRIES, _coop_ucb(gamma), *_REFERENCES)

@@ -65,9 +65,7 @@ def test_interrupted_and_resumed(
     monkeypatch.setattr(module, "simulate", stopped)
     with pytest.raises(SweepInterrupted) as stop:
         reproduce(tmp_path, ["cycle-100"], **SMALL)
-    assert str(stop.value) == (
-        f"interrupted: 3 of 12 cells are in {tmp_path}; run it again to do the rest"
-    )
+    assert str(stop.value) == (f"interrupted: 3 of 12 cells are in {tmp_path}; re-run to resume")
     found = reproduce(tmp_path, ["cycle-100"], **SMALL)
     assert len(calls) == 4 + 9  # the fourth once more, those before it not again
     assert np.array_equal(regrets(found)["cycle-100"], regrets(small)["cycle-100"])

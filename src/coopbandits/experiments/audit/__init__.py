@@ -1,6 +1,6 @@
 """The audit: where paper, pseudocode and the authors' published code disagree, and what it costs.
 
-Deviations live here and nowhere else; the package itself implements what they are resolved as.
+Deviations live only here; the package itself implements the resolved version.
 """
 
 from coopbandits.experiments.audit.finding import Finding, Interval, Measurement, audit_table

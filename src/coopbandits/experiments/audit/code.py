@@ -8,7 +8,6 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import mixing_rounds
-from coopbandits.experiments.audit.arena import Arena, Claim, Measure
 from coopbandits.experiments.audit.coop_ucb import play_coop_ucb, play_coop_ucb_in_turns
 from coopbandits.experiments.audit.dducb import Deviations
 from coopbandits.experiments.audit.finding import Finding, Measurement
@@ -17,6 +16,7 @@ from coopbandits.experiments.audit.matrices import (
     inverse_degree_matrix,
     second_eigenvalue,
 )
+from coopbandits.experiments.audit.setup import AuditSetup, Claim, Measure
 from coopbandits.network import Network
 from coopbandits.theory import epsilon_c
 
@@ -26,70 +26,70 @@ COOP_UCB = f"coop-ucb:gamma={GAMMA}"
 
 
 def regrets(deviations: Deviations) -> Measure:
-    """Return how to measure deviations by their regret on both graphs."""
-    return lambda arena: tuple(arena.deviating(graph, deviations) for graph in arena.graphs)
+    """Return a measure of what deviations cost in regret, on both graphs."""
+    return lambda setup: tuple(setup.deviating(graph, deviations) for graph in setup.graphs)
 
 
-def whole_mix(arena: Arena) -> tuple[Measurement, ...]:
-    """Mix C steps in every round; once more with the outcome read in the same round."""
-    rounds = arena.setting(arena.cycle).network.mixing_rounds()
-    at_once = arena.deviating(arena.cycle, Deviations(one_round_stages=True))
-    in_stages = regrets(Deviations(whole_mix_every_round=True))(arena)
+def whole_mix(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Mix C steps in every round, and measure again with the outcome read in the same round."""
+    rounds = setup.setting(setup.cycle).network.mixing_rounds()
+    at_once = setup.deviating(setup.cycle, Deviations(one_round_stages=True))
+    in_stages = regrets(Deviations(whole_mix_every_round=True))(setup)
     return (
-        Measurement.exact(f"messages per link and round on {arena.cycle}", rounds, 1),
+        Measurement.exact(f"messages per link and round on {setup.cycle}", rounds, 1),
         *in_stages,
         replace(at_once, quantity=f"{at_once.quantity} if read in the same round too"),
     )
 
 
-def grid_matrix(arena: Arena) -> tuple[Measurement, ...]:
-    """Look at the matrix with D^{-1/2}, and play with it."""
-    network = Network.from_spec(arena.grid)
+def grid_matrix(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Inspect the matrix with D^{-1/2}, and play with it."""
+    network = Network.from_spec(setup.grid)
     matrix = inverse_degree_matrix(network)
     sums, size = matrix.sum(axis=1), network.num_agents
     rounds = mixing_rounds(size, second_eigenvalue(matrix), 1 / 22)
     return (
-        Measurement.exact(f"smallest row sum on {arena.grid}", sums.min(), 1),
-        Measurement.exact(f"largest row sum on {arena.grid}", sums.max(), 1),
-        Measurement.exact(f"C on {arena.grid}", rounds, network.mixing_rounds()),
-        arena.deviating(arena.grid, Deviations(inverse_degrees=True)),
+        Measurement.exact(f"smallest row sum on {setup.grid}", sums.min(), 1),
+        Measurement.exact(f"largest row sum on {setup.grid}", sums.max(), 1),
+        Measurement.exact(f"C on {setup.grid}", rounds, network.mixing_rounds()),
+        setup.deviating(setup.grid, Deviations(inverse_degrees=True)),
     )
 
 
-def turns(arena: Arena) -> tuple[Measurement, ...]:
+def turns(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Play coop-UCB agent after agent."""
-    setting = arena.setting(arena.cycle)
+    setting = setup.setting(setup.cycle)
     arms = play_coop_ucb_in_turns(setting, GAMMA, epsilon_c(setting.network))
-    agents, resolved = setting.network.num_agents, arena.regret(arena.cycle, COOP_UCB)
+    agents, resolved = setting.network.num_agents, setup.regret(setup.cycle, COOP_UCB)
     return (
-        Measurement.exact(f"messages per link and round on {arena.cycle}", agents, 1),
-        Measurement.paired(f"{COOP_UCB}: regret on {arena.cycle}", setting.regret(arms), resolved),
+        Measurement.exact(f"messages per link and round on {setup.cycle}", agents, 1),
+        Measurement.paired(f"{COOP_UCB}: regret on {setup.cycle}", setting.regret(arms), resolved),
     )
 
 
-def epsilon_rows(arena: Arena) -> tuple[Measurement, ...]:
-    """Take rows for eigenvectors, and play coop-UCB with what comes out."""
+def epsilon_rows(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Use rows as eigenvectors, and play coop-UCB with the resulting ε_c."""
     measured = []
-    for graph in arena.graphs:
-        setting = arena.setting(graph)
+    for graph in setup.graphs:
+        setting = setup.setting(graph)
         wrong, right = epsilon_c_from_rows(setting.network), epsilon_c(setting.network)
         regret = setting.regret(play_coop_ucb(setting, GAMMA, wrong))
         measured += [
             Measurement.exact(f"smallest ε_c on {graph}", wrong.min(), right.min()),
             Measurement.exact(f"largest ε_c on {graph}", wrong.max(), right.max()),
             Measurement.paired(
-                f"{COOP_UCB}: regret on {graph}", regret, arena.regret(graph, COOP_UCB)
+                f"{COOP_UCB}: regret on {graph}", regret, setup.regret(graph, COOP_UCB)
             ),
         ]
     return tuple(measured)
 
 
-def realised_regret(arena: Arena) -> tuple[Measurement, ...]:
+def realised_regret(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Score the same runs both ways."""
-    arms = arena.setting(arena.cycle).problem.num_arms
+    arms = setup.setting(setup.cycle).problem.num_arms
     measured = []
-    for graph in arena.graphs:
-        result = arena.simulate(graph, "dducb", arena.horizon, [min(arms, arena.horizon)])
+    for graph in setup.graphs:
+        result = setup.simulate(graph, "dducb", setup.horizon, [min(arms, setup.horizon)])
         realised = result.realized_regret.values[0]
         regret: Vector = result.regret.values[0, :, -1]
         measured += [
@@ -102,15 +102,15 @@ def realised_regret(arena: Arena) -> tuple[Measurement, ...]:
     return tuple(measured)
 
 
-def together(arena: Arena) -> tuple[Measurement, ...]:
+def together(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Play DDUCB with all deviations, on the grid with its matrix too."""
     all_of_them = {
         "start_over_arms": True, "time_by_agents": True, "shared_totals": True,
         "whole_mix_every_round": True,
     }  # fmt: skip
     return (
-        arena.deviating(arena.cycle, Deviations(**all_of_them)),
-        arena.deviating(arena.grid, Deviations(**all_of_them, inverse_degrees=True)),
+        setup.deviating(setup.cycle, Deviations(**all_of_them)),
+        setup.deviating(setup.grid, Deviations(**all_of_them, inverse_degrees=True)),
     )
 
 

@@ -1,8 +1,7 @@
-"""coop-UCB over whole arrays, with what the authors' published code does otherwise.
+"""coop-UCB over whole arrays, with the deviations of the authors' published code.
 
-Nothing of that code was used: deviations are written from descriptions of what it does. Without
-any of them the arms are those of `coopbandits.CoopUCB`, on the same tapes; a test holds them
-together.
+None of that code was used: deviations are written from descriptions of what it does. Without them
+it plays the same arms as `coopbandits.CoopUCB` on the same tapes, which a test checks.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ def play_coop_ucb(setting: Setting, gamma: float, epsilon_c: Vector) -> Played:
 def play_coop_ucb_in_turns(setting: Setting, gamma: float, epsilon_c: Vector) -> Played:
     """Play coop-UCB agent after agent, with a mixing step of the whole network after each.
 
-    So there are N steps in a round, and an agent sees what those before it did in the same round.
-    Between two rounds x becomes P^N x + Σ_j P^{N−j} y_j, y_j the pull of agent j = 0 … N−1; agent
-    i reads its own entry of P^i x + Σ_{j<i} P^{i−j} y_j. These maps are computed once.
+    So a round has N steps, and an agent sees what the agents before it did in the same round.
+    From round to round x becomes P^N x + Σ_j P^{N−j} y_j, with y_j the pull of agent j = 0 … N−1;
+    agent i reads its entry of P^i x + Σ_{j<i} P^{i−j} y_j. These maps are computed once.
     """
     agents, arms, runs = setting.network.num_agents, setting.problem.num_arms, setting.runs
     read_old, read_new, keep_old, keep_new = _turn_maps(setting.network.matrix.toarray())
@@ -70,7 +69,7 @@ def _index(mixed: Vector, scale: float, epsilon_c: Vector) -> Vector:
 
 
 def _turn_maps(matrix: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return what agents read of old and of new values, and what a round makes of both."""
+    """Return the maps from old and new values to what agents read, and to what a round leaves."""
     agents = matrix.shape[0]
     powers = [np.eye(agents)]
     for _ in range(agents):

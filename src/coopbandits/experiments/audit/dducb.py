@@ -1,8 +1,7 @@
-"""DDUCB over whole arrays, with what the authors' published code does otherwise as data.
+"""DDUCB over whole arrays, with the deviations of the authors' published code as data.
 
-Nothing of that code was used: deviations are written from descriptions of what it does. Without
-any of them the arms are those of `coopbandits.DDUCB`, on the same tapes; a test holds them
-together.
+None of that code was used: deviations are written from descriptions of what it does. Without them
+it plays the same arms as `coopbandits.DDUCB` on the same tapes, which a test checks.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ POLICY = DDUCB()
 
 @dataclass(frozen=True)
 class Deviations:
-    """What is done otherwise; all of them off is DDUCB.
+    """What the published code does differently; with all of them off it is DDUCB.
 
     Attributes
     ----------
     start_over_arms : bool
-        α, a start at ζ/K, z/K instead of ζ/N, z/N.
+        α and a start at ζ/K and z/K instead of ζ/N and z/N.
     time_by_agents : bool
         s grows by N with every own pull instead of 1.
     shared_totals : bool
-        After the first stage α, a are δ, d themselves and not copies, so that own pulls stay in
-        them for ever and come a second time with the mixed ones.
+        After the first stage α and a are δ and d themselves, not copies, so that own pulls stay in
+        them for ever and are counted again when the mixed ones arrive.
     whole_mix_every_round : bool
         All C mixing steps are made in every round of a stage instead of one.
     one_round_stages : bool
@@ -89,7 +88,7 @@ def _choose(settled: Vector, agents: int, pulls_behind: int, sigma: float) -> Ar
 
 
 def stage(network: Network, deviations: Deviations) -> tuple[Vector, int]:
-    """Return the linear map that a stage applies to what is in flight, and the stage's rounds."""
+    """Return the linear map that a stage applies to values in flight, and its length in rounds."""
     matrix, lambda2 = network.matrix.toarray(), network.lambda2
     if deviations.inverse_degrees:
         matrix = inverse_degree_matrix(network)

@@ -1,4 +1,4 @@
-"""What an audit finds: data, and the rows of a table."""
+"""Findings of the audit, as data and as rows of a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coopbandits.results.statistics import number, t_interval
 
 
 class Interval(NamedTuple):
-    """A mean and half the width of its 95 % interval: 0 if it is exact, not-a-number at one run."""
+    """A mean and half the width of its 95 % interval: 0 if exact, NaN for a single run."""
 
     mean: float
     half: float = 0.0
@@ -76,13 +76,13 @@ class Finding:
     key : str
         A short name.
     where : str
-        Where it stands.
+        The section, algorithm or file.
     printed, resolved : str
-        What stands there, and what this package does instead.
+        What it says there, and what this package does instead.
     consequence : str
         What follows from it, in one sentence.
     measured : tuple of Measurement
-        How much, as printed against as resolved.
+        The size of the effect, as printed against as resolved.
     """
 
     key: str

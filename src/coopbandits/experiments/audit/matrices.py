@@ -1,4 +1,4 @@
-"""The matrix and the ε_c that come out of slips in linear algebra."""
+"""The matrix and the ε_c that result from two slips in linear algebra."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def inverse_degree_matrix(network: Network) -> Vector:
     """Return I − D^{-1/2} L D^{-1/2}/(δ_max + 1), L = I − D^{-1/2} A D^{-1/2}.
 
     The paper's formula for irregular graphs with D^{-1/2} in place of D^{1/2}. Its eigenvalue 1
-    belongs to the vector of degrees and not to that of ones, so that it averages nothing.
+    belongs to the vector of degrees and not to that of ones, so it does not average.
     """
     inverse = np.diag(1.0 / network.degrees)
     adjacency = network.adjacency.toarray()

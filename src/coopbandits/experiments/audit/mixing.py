@@ -9,7 +9,7 @@ from coopbandits.core.mixing import LAMBDA_ZERO, chebyshev_step, next_rho
 
 
 def chebyshev_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> Vector:
-    """Return q_C(P) times some values of all agents; times the identity it is the map itself."""
+    """Return q_C(P) times values of all agents; applied to the identity, the map itself."""
     if lambda2 < LAMBDA_ZERO:
         return np.asarray(np.linalg.matrix_power(matrix, steps) @ start)
     values, before, rho = start, np.zeros_like(start), np.zeros(1)
@@ -23,8 +23,8 @@ def chebyshev_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> 
 def printed_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> Vector:
     """Return y_C of Algorithm 2 with its start as printed: both w_0 and y_0 are halved.
 
-    With w_0 = 1/2 the first step is y_1 = P y_0 as it should be; with y_0 halved, too, it is half
-    of that. Whether neighbours alone are summed up is a matter of `matrix`.
+    With w_0 = 1/2 the first step is y_1 = P y_0, as it should be; with y_0 halved as well, it is
+    half of that. Whether the sum is over neighbours only depends on `matrix`.
     """
     weight, weight_before = 0.5, 0.0
     values, values_before = start / 2, np.zeros_like(start)
@@ -40,7 +40,7 @@ def printed_mix(start: Vector, matrix: Vector, lambda2: float, steps: int) -> Ve
 
 
 def without_own(matrix: Vector) -> Vector:
-    """Return the matrix of a sum over neighbours only."""
+    """Return the matrix without its diagonal: a sum over neighbours only."""
     return matrix - np.diag(np.diag(matrix))
 
 

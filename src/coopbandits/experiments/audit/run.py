@@ -1,4 +1,4 @@
-"""The audit as a whole."""
+"""Runs the whole audit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.audit import code, text
-from coopbandits.experiments.audit.arena import Arena
 from coopbandits.experiments.audit.finding import Finding
+from coopbandits.experiments.audit.setup import AuditSetup
 from coopbandits.sim.progress import Progress
 
 CLAIMS = (*text.CLAIMS, *code.CLAIMS)
@@ -27,19 +27,19 @@ def run_audit(
     Parameters
     ----------
     runs, seed, horizon : int
-        Repetitions, their seed, and rounds T of everything that is played.
+        Repetitions, their seed, and rounds T of every simulation.
     progress : bool or None
         As in `simulate`.
     cycle, grid : str
-        The graphs that are played on.
+        The graphs to play on.
     """
     require_count("runs", runs)
     require_count("seed", seed, least=0)
     require_count("horizon", horizon)
-    arena = Arena(cycle, grid, horizon, runs, seed)
+    setup = AuditSetup(cycle, grid, horizon, runs, seed)
     findings = []
     with Progress(len(CLAIMS), progress, "audit") as bar:
         for finding, measure in CLAIMS:
-            findings.append(replace(finding, measured=measure(arena)))
+            findings.append(replace(finding, measured=measure(setup)))
             bar.advance(1)
     return findings

@@ -1,6 +1,6 @@
-"""What the audit's simulators share: the package's tapes and its rule for ties, over whole arrays.
+"""What the audit's simulators share: the package's tapes and tie rule, for whole arrays.
 
-Arrays are (arm, run, agent), so that everything along arms is one fast operation.
+Arrays are (arm, run, agent), which makes reductions over arms fast.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Played = NDArray[np.int16]
 """Every arm of every round, (round, run, agent), in a quarter of the space."""
 
 CHUNK = 128
-"""Pulls per agent for which the tape is made at once."""
+"""Pulls per agent for which the tape is generated in one go."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is played, and on which tapes."""
+    """What to play, and the seed of its tapes."""
 
     problem: Problem
     network: Network
@@ -41,11 +41,11 @@ class Setting:
         return _tape(kind, self.seed, self.runs, agents, self.horizon)
 
     def rewards(self, arms: Arms, drawn: Vector) -> Vector:
-        """Return what pulled arms pay."""
+        """Return the rewards of pulled arms."""
         return rewards_from_variates(self.problem.kernel_form(), arms, drawn)
 
     def regret(self, played: Played) -> Vector:
-        """Return the pseudo-regret of every run from all that was played."""
+        """Return the pseudo-regret of every run, from all arms played."""
         size = self.problem.num_arms
         by_run = np.moveaxis(played, 1, 0).reshape(self.runs, -1)
         counts = np.stack([np.bincount(run, minlength=size) for run in by_run])
@@ -54,7 +54,7 @@ class Setting:
 
 @lru_cache(maxsize=1)
 def _tape(kind: str, seed: int, runs: int, agents: int, horizon: int) -> Vector:
-    """Return the package's reward tape, which all simulators of an audit read in turn."""
+    """Return the package's reward tape, cached because all simulators of an audit read it."""
     keys = np.concatenate([agent_keys(seed, REWARDS, run, agents) for run in range(runs)])
     tape = np.empty((horizon, runs, agents))
     for first in range(0, horizon, CHUNK):
@@ -65,7 +65,7 @@ def _tape(kind: str, seed: int, runs: int, agents: int, horizon: int) -> Vector:
 
 
 def best_arms(index: Vector) -> Arms:
-    """Return the lowest arm within rounding of the largest index: `core.agent.best_arm`."""
+    """Return the lowest arm within rounding of the largest index: `core.choice.best_arm`."""
     largest = index.max(axis=0)
     return np.asarray((index >= largest - 1e-9 * np.maximum(1.0, np.abs(largest))).argmax(axis=0))
 

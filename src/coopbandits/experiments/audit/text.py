@@ -8,7 +8,6 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import mixing_rounds
-from coopbandits.experiments.audit.arena import Arena, Claim
 from coopbandits.experiments.audit.finding import Finding, Measurement
 from coopbandits.experiments.audit.matrices import second_eigenvalue
 from coopbandits.experiments.audit.mixing import (
@@ -17,15 +16,16 @@ from coopbandits.experiments.audit.mixing import (
     printed_mix,
     without_own,
 )
+from coopbandits.experiments.audit.setup import AuditSetup, Claim
 from coopbandits.network import Network
 
 CYCLE = "cycle:100"
-"""Numbers without chance are those of this graph."""
+"""Numbers that involve no randomness are computed on this graph."""
 
 
-def mixing_start(arena: Arena) -> tuple[Measurement, ...]:
-    """Mix one agent's 1 for C steps and add up what all agents hold then."""
-    del arena
+def mixing_start(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Mix one agent's 1 for C steps, then add up what all agents hold."""
+    del setup
     matrix, lambda2, steps, one = _cycle()
     halved = printed_mix(one, matrix, lambda2, steps)
     right = chebyshev_mix(one, matrix, lambda2, steps)
@@ -33,9 +33,9 @@ def mixing_start(arena: Arena) -> tuple[Measurement, ...]:
     return (Measurement.exact(name, halved.sum(), right.sum()),)
 
 
-def neighbours_only(arena: Arena) -> tuple[Measurement, ...]:
-    """The same with the own value left out, in Algorithm 2 and in Algorithm 3."""
-    del arena
+def neighbours_only(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Do the same without the own value, in Algorithm 2 and in Algorithm 3."""
+    del setup
     matrix, lambda2, steps, one = _cycle()
     alone = without_own(matrix)
     right = chebyshev_mix(one, matrix, lambda2, steps)
@@ -52,26 +52,26 @@ def neighbours_only(arena: Arena) -> tuple[Measurement, ...]:
     )
 
 
-def bonus_constant(arena: Arena) -> tuple[Measurement, ...]:
+def bonus_constant(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Play DDUCB with 4η and with 2η."""
     return tuple(
         Measurement.paired(
-            f"regret on {graph}", arena.regret(graph, "dducb:bonus_factor=4"), arena.regret(graph)
+            f"regret on {graph}", setup.regret(graph, "dducb:bonus_factor=4"), setup.regret(graph)
         )
-        for graph in arena.graphs
+        for graph in setup.graphs
     )
 
 
-def one_round_too_many(arena: Arena) -> tuple[Measurement, ...]:
-    """Count the pulls of the loop as printed, and play one round more."""
-    setting = arena.setting(arena.cycle)
+def one_round_too_many(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Count the pulls of the loop as printed, and play the extra round."""
+    setting = setup.setting(setup.cycle)
     stage = setting.network.mixing_rounds()
-    pulls = pulls_of_printed_loop(setting.problem.num_arms, arena.horizon, stage)
-    result = arena.simulate(arena.cycle, "dducb", pulls, [arena.horizon])
+    pulls = pulls_of_printed_loop(setting.problem.num_arms, setup.horizon, stage)
+    result = setup.simulate(setup.cycle, "dducb", pulls, [setup.horizon])
     regret = result.regret.values[0]
     return (
-        Measurement.exact(f"pulls per agent at T = {arena.horizon}", pulls, arena.horizon),
-        Measurement.paired(f"regret on {arena.cycle}", regret[:, -1], regret[:, 0]),
+        Measurement.exact(f"pulls per agent at T = {setup.horizon}", pulls, setup.horizon),
+        Measurement.paired(f"regret on {setup.cycle}", regret[:, -1], regret[:, 0]),
     )
 
 
@@ -87,8 +87,8 @@ def pulls_of_printed_loop(num_arms: int, horizon: int, stage_rounds: int) -> int
     return pulls
 
 
-def spectral_gap(arena: Arena) -> tuple[Measurement, ...]:
-    """Take the gap ln(1/λ) too large, which an upper bound on it may be, and too small."""
+def spectral_gap(setup: AuditSetup) -> tuple[Measurement, ...]:
+    """Overestimate the gap ln(1/λ), as an upper bound may, and underestimate it."""
     matrix, lambda2, _, one = _cycle()
 
     def error(factor: float) -> float:
@@ -97,21 +97,21 @@ def spectral_gap(arena: Arena) -> tuple[Measurement, ...]:
         return mixing_error(chebyshev_mix(one, matrix, bound, steps))
 
     def regret(factor: float) -> Vector:
-        bound = arena.setting(arena.cycle).network.lambda2 ** factor
-        return arena.regret(arena.cycle, f"dducb:lambda_bound={bound!r}")
+        bound = setup.setting(setup.cycle).network.lambda2 ** factor
+        return setup.regret(setup.cycle, f"dducb:lambda_bound={bound!r}")
 
     name = f"largest relative error of a weight after C steps on {CYCLE} (ε = 0.0455)"
     twice, tenfold = (f"gap {n} times too large against {n} times too small" for n in (2, 10))
     return (
         Measurement.exact(f"{name}, {twice}", error(2), error(1 / 2)),
         Measurement.exact(f"{name}, {tenfold}", error(10), error(1 / 10)),
-        Measurement.paired(f"regret on {arena.cycle}, {twice}", regret(2), regret(1 / 2)),
+        Measurement.paired(f"regret on {setup.cycle}, {twice}", regret(2), regret(1 / 2)),
     )
 
 
-def size_estimate(arena: Arena) -> tuple[Measurement, ...]:
+def size_estimate(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Count plain mixing steps until every agent knows N, at the same λ for all N."""
-    del arena
+    del setup
     few, many, lambda2 = 50, 800, 0.9
     name = f"steps until all agents know N = {many} to 10 %, λ = {lambda2}, if as for N = {few}"
     return (Measurement.exact(name, steps_to_know(few, lambda2), steps_to_know(many, lambda2)),)
@@ -128,9 +128,9 @@ def steps_to_know(agents: int, lambda2: float, precision: float = 0.1) -> int:
     return steps
 
 
-def cycle_example(arena: Arena) -> tuple[Measurement, ...]:
+def cycle_example(setup: AuditSetup) -> tuple[Measurement, ...]:
     """Compare the λ that the appendix names for an odd cycle with the largest there is."""
-    del arena
+    del setup
     agents = 101
     matrix = Network.from_spec(f"cycle:{agents}").adjacency.toarray() / 2
     printed, true = math.cos(2 * math.pi / agents), second_eigenvalue(matrix)

@@ -1,7 +1,7 @@
-"""Measures fleets of real agents: what a round costs, how fast they answer, how soon they are back.
+"""Measures fleets of real agents: cost of a round, latency of answers, time to restart.
 
-Agents are processes of their own, with links over mutual TLS and a journal on disk, as they are
-started by ``coopbandits agent``. Their computing time and memory are those that the system counts.
+Agents are separate processes with links over mutual TLS and a journal on disk, as started by
+``coopbandits agent``. CPU time and memory are those that the system reports.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Latency(NamedTuple):
-    """Milliseconds from a call to its answer: the median, and 99 of 100 are at most `p99`."""
+    """Milliseconds from a call to its answer: median and 99th percentile."""
 
     p50: float
     p99: float
@@ -43,7 +43,7 @@ class Latency(NamedTuple):
 
 @asynccontextmanager
 async def standing(settings: Settings, *, pulling: bool) -> AsyncIterator[Stage]:
-    """Start a fleet, with applications if they are to pull; stop all of it at the end."""
+    """Start a fleet, with applications if they are to pull; stop everything at the end."""
     with TemporaryDirectory(prefix="coopbandits-") as folder:
         async with opened(settings, Path(folder)) as stage:
             players = stage.players if pulling else []
@@ -58,7 +58,7 @@ async def standing(settings: Settings, *, pulling: bool) -> AsyncIterator[Stage]
 
 
 async def watch(members: Sequence[Member], seconds: float) -> Window:
-    """Return what some agents do for a while."""
+    """Measure some agents for a while."""
     rounds, cpu, began = await _rounds(members), _cpu(members), time.perf_counter()
     await asyncio.sleep(seconds)
     ended = await _rounds(members)
@@ -79,15 +79,15 @@ async def _round(member: Member) -> int:
 
 
 def megabytes(members: Sequence[Member]) -> float:
-    """Return the memory of the largest of some agents."""
+    """Return the largest memory of any agent."""
     return max(resident_megabytes(member.pid) for member in members)
 
 
 async def time_choices(member: Member, calls: int) -> Latency:
     """Time `choose`, one call after another, a reward handed in after each.
 
-    The caller is as bare as can be, so that it is the agent that is timed: one connection, and
-    bytes that are always the same.
+    The caller does as little as possible, so that the agent is what is timed: one connection, and
+    always the same bytes.
     """
     taken = []
     reader, writer = await _connected(member)
@@ -115,7 +115,7 @@ async def _connected(member: Member) -> tuple[asyncio.StreamReader, asyncio.Stre
 
 
 async def time_restart(stage: Stage, member: Member) -> float:
-    """Kill an agent; return the seconds from its new start to its first round with all links up."""
+    """Kill an agent; return the seconds from its restart to its first round with all links up."""
     await member.kill()
     began = time.perf_counter()
     await stage.members.restart(member)

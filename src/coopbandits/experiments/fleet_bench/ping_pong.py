@@ -1,7 +1,7 @@
-"""A bare ping-pong: what the transport alone costs, for comparison.
+"""A bare ping-pong: the cost of the transport alone, for comparison.
 
-A ring of processes with the links that agents have. Each sends both neighbours as many bytes as a
-round's message has, waits for as many from each, and begins anew. There is no protocol, no journal
+A ring of processes with the same links as agents. Each sends both neighbours as many bytes as a
+round's message has, waits for as many from each, and starts over. There is no protocol, no journal
 and nothing to compute.
 """
 
@@ -25,11 +25,11 @@ from coopbandits.fleet.protocol.frames import HEADER
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 PATIENCE = 120.0
-"""Seconds after which a process that nobody answers gives up."""
+"""Seconds after which a process without answers gives up."""
 
 
 class Seat(NamedTuple):
-    """What one process is told."""
+    """The settings of one process."""
 
     node: str
     listen: Address
@@ -42,7 +42,7 @@ class Seat(NamedTuple):
 
 
 class Paddle:
-    """Sends to all neighbours, and again once all have answered.
+    """Sends to all neighbours, again and again once all have answered.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ class Paddle:
 
     def __init__(self, transport: TcpTransport, size: int) -> None:
         self.transport, self.message = transport, bytes(size)
-        self.heard = dict.fromkeys(transport.neighbors, 0)  # bytes of rounds that have not ended
+        self.heard = dict.fromkeys(transport.neighbors, 0)  # bytes received in the current round
         self.missing = set(transport.neighbors)
         self.rounds = 0
 
     def link_up(self, peer: str) -> None:
-        """Begin when all are there."""
+        """Start once all links are up."""
         self.missing.discard(peer)
         if not self.missing:
             self._send()
             self.received(peer, b"")
 
     def received(self, peer: str, data: bytes) -> None:
-        """End the round if this was the last message of it."""
+        """End the round if this was its last message."""
         self.heard[peer] += len(data)
         while not self.missing and min(self.heard.values()) >= len(self.message):
             for each in self.heard:
@@ -79,16 +79,16 @@ class Paddle:
             self.transport.send(peer, self.message)
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Wait: at the end one after the other leaves."""
+        """Do nothing: at the end the processes leave one by one."""
         del reason
         self.missing.add(peer)
 
     def refused(self, who: str, reason: str) -> None:
-        """Do nothing: who is refused has no link, and nobody gets to the first round."""
+        """Do nothing: without that link no process gets to the first round."""
 
 
 def ping_pong(seats: Sequence[Seat]) -> list[Window]:
-    """Return what all processes together did in each window."""
+    """Return the totals of all processes in each window."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(len(seats), timeout=PATIENCE)
     with ExitStack() as stack:
@@ -131,7 +131,7 @@ async def _play(seat: Seat, barrier: Barrier) -> list[Window]:
         while not paddle.rounds:
             await asyncio.sleep(0.05)
     windows = [await _window(paddle, seat.seconds) for _ in range(seat.windows)]
-    await asyncio.to_thread(barrier.wait)  # nobody leaves while others are measured
+    await asyncio.to_thread(barrier.wait)  # do not leave while others are still being measured
     await transport.stop()
     return windows
 

@@ -1,4 +1,4 @@
-"""What a process has used so far, as Linux tells."""
+"""CPU time and memory of a process, as reported by Linux."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Window(NamedTuple):
-    """What some processes did for a while, all of them together.
+    """What some processes did in a stretch of time, in total.
 
     Attributes
     ----------
     rounds : float
-        Rounds that they ended.
+        Rounds completed.
     cpu : float
-        Seconds of computing that they used.
+        Seconds of CPU time used.
     seconds : float
-        How long that took.
+        Wall-clock time.
     agents : int
-        How many they are.
+        Number of processes.
     """
 
     rounds: float
@@ -34,17 +34,17 @@ class Window(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Microseconds of computing per agent-round."""
+        """Microseconds of CPU time per agent-round."""
         return 1e6 * self.cpu / max(1.0, self.rounds)
 
     @property
     def pace(self) -> float:
-        """Rounds per second of one of them."""
+        """Rounds per second of one process."""
         return self.rounds / self.seconds / self.agents
 
 
 def require_proc() -> None:
-    """Refuse a system that does not tell what processes use."""
+    """Refuse a system without /proc."""
     if not Path("/proc/self/stat").exists():
         raise InputError(
             "this system has no /proc, by which agents are measured; run the benchmark of agents "
@@ -53,7 +53,7 @@ def require_proc() -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the computing time of a process, its system calls included."""
+    """Return the CPU time of a process, system calls included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 

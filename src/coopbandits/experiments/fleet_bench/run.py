@@ -1,9 +1,9 @@
-"""The benchmark of agents: its settings, its rows, and what they should be.
+"""The benchmark of agents: its settings, its rows, and their targets.
 
 A ring of agents on one machine, beside a bare ping-pong over the same transport (`ping_pong`). The
-cost of a round is computing time, not time by the clock, since processes share the machine's
-cores; of several windows the cheapest counts, since others may use it too. Of several times for
-the same the smallest counts for the same reason, but for restarts their median.
+cost of a round is CPU time, not wall-clock time, since processes share the machine's cores. Of
+several windows the cheapest counts, and of several timings the smallest, since other programs may
+run too; of restarts the median counts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from coopbandits.problems import BernoulliBandit
 from coopbandits.results.statistics import columns
 
 FREE = 1e6
-"""A pace that no agent can keep: rounds follow each other at once."""
+"""A pace that no agent can keep, so that rounds follow each other without a pause."""
 
 COST = {False: 250.0, True: 150.0}
-"""Microseconds per agent-round that are aimed at, without and with uvloop."""
+"""Target microseconds per agent-round, without and with uvloop."""
 
 LOOPS = {False: "asyncio", True: "uvloop"}
 
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def words(self) -> str:
-        """Return what stands in the table."""
+        """The case as the table shows it."""
         free = self.rounds_per_second >= FREE
         pace = "free" if free else f"{self.rounds_per_second:g}/s"
         pulls = f", {self.pulls_per_second:g} pulls/s" if self.pulls_per_second else ""
@@ -61,13 +61,13 @@ class Plan:
     num_agents, num_arms : int
         N, on a ring, and K.
     windows, seconds : int and float
-        How often what a round costs is measured, and for how long.
+        Number of measurements of the cost of a round, and the length of each.
     calls : int
         Choices per timing of `choose`.
     repeats : int
         Timings of `choose`, and of restarts.
     cases : tuple of Case
-        Agents whose rounds are measured; the first must be one that does not wait for neighbours.
+        What to measure; the first policy must not wait for neighbours.
     loops : tuple of bool
         Without uvloop, and with it.
     """
@@ -110,16 +110,16 @@ PLAN = Plan()
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, and what it should be.
+    """One measured number and its target.
 
     Attributes
     ----------
     what, loop : str
         What was measured, on which event loop.
     value, unit : float and str
-        How much it is.
+        The measurement.
     target : float or None
-        What it should be at most; at least, if `rising`.
+        The most it should be; the least, if `rising`.
     ratio : float or None
         Cost over that of the bare ping-pong on the same loop.
     """
@@ -134,14 +134,14 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether it is as it should be; None where nothing is asked."""
+        """Whether the target is met; None without a target."""
         if self.target is None:
             return None
         return self.value >= self.target if self.rising else self.value <= self.target
 
 
 def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
-    """Yield the rows of one part after the other."""
+    """Yield the rows, part by part."""
     require_proc()
     bare = {}
     for uvloop in plan.loops:
@@ -175,7 +175,7 @@ def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
 
 
 def cost_rows(what: str, uvloop: bool, windows: list[Window], bare: float) -> list[Row]:
-    """Return what a round costs, and how many there are."""
+    """Return the rows for the cost of a round and for the pace."""
     cost, loop = min(window.cost for window in windows), LOOPS[uvloop]
     target = None if what.startswith("bare") else COST[uvloop]
     return [
@@ -185,7 +185,7 @@ def cost_rows(what: str, uvloop: bool, windows: list[Window], bare: float) -> li
 
 
 async def time_rounds(plan: Plan, case: Case, *, uvloop: bool, bare: float) -> list[Row]:
-    """Measure rounds; in the first case, where nobody waits, also while one agent is dead."""
+    """Measure rounds; in the first case, where no agent waits, also with one agent dead."""
     settings, pulling = plan.settings(case, uvloop=uvloop), case.pulls_per_second > 0.0
     async with fleets.standing(settings, pulling=pulling) as stage:
         members = stage.members.all
@@ -204,7 +204,7 @@ async def time_rounds(plan: Plan, case: Case, *, uvloop: bool, bare: float) -> l
 
 
 async def time_service(plan: Plan) -> list[Row]:
-    """Measure how soon an agent answers, and how soon it is back after a kill; 20 rounds/s."""
+    """Measure the latency of answers and the time to restart after a kill, at 20 rounds/s."""
     case, loop = Case("flood-ts", 20.0), LOOPS[False]
     async with fleets.standing(plan.settings(case, uvloop=False), pulling=False) as stage:
         first, *others = stage.members.all

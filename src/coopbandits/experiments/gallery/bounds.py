@@ -13,7 +13,7 @@ from coopbandits.theory import as_analysed, coop_ucb_a, coop_ucb_b, finite_time_
 NUM_AGENTS = (11, 21, 51, 101, 201, 401)
 GAMMA = 2.0
 ONE_GAP = GaussianBandit([1.0, 0.0])
-"""σ²/Δ and Δ are both 1 here, so the factors before them can be read off a bound."""
+"""σ²/Δ and Δ are both 1 here, so their factors can be read off a bound."""
 
 
 SERIES = (
@@ -29,7 +29,7 @@ def bound_factors(agents: int) -> tuple[float, float, float, float]:
     graph = cycle(agents)
     network = Network(graph, weights=graph / 2)
     policy = as_analysed(DDUCB())
-    # A bound is a ln(TN) + b: two horizons tell a and b.
+    # A bound is a ln(TN) + b, so two horizons determine a and b.
     early, late = (finite_time_bound(ONE_GAP, network, policy, T) for T in (1, agents))
     growing = (late - early) / math.log(agents)
     growing_coop = coop_ucb_a(ONE_GAP, network, GAMMA, 1) / math.log(agents)

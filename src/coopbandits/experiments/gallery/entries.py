@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 PAPER_MEANS = "1,0.8x16"
 CLEAR_MEANS = "1,0.5x3"
-"""Arms that one pull by everybody tells apart, once it is known: what regret there is comes from
-waiting for the news."""
+"""Arms that are distinguished once everyone has pulled once and the pulls are known: all regret
+comes from communication delay."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One thing to play, and where its regret stands in the figure."""
+    """One cell to play, and where its regret goes in the figure."""
 
     series: str
     x: float
@@ -30,11 +30,11 @@ class Entry:
     Attributes
     ----------
     question : str
-        What is asked, in one sentence.
+        The question, in one sentence.
     xlabel : str
         What the points differ in.
     points : tuple of Point
-        What is played; series by series, x ascending.
+        What to play, series by series, with x ascending.
     ylabel : str
         What is measured; PER_AGENT divides regret by the number of agents.
     """
@@ -87,7 +87,7 @@ def _rounds(series: str, more: str) -> tuple[Point, ...]:
 
 
 def _eta(graph: str) -> tuple[Point, ...]:
-    # One ε that is small enough for the smallest η, so that stages are equally long.
+    # One ε, small enough for the smallest η, so that all stages are equally long.
     return tuple(Point(graph, eta, graph, f"dducb:eta={eta},epsilon=0.005") for eta in ETAS)
 
 

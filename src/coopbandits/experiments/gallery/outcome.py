@@ -1,4 +1,4 @@
-"""What an experiment of the gallery came to: table, sentences, figure, CSV."""
+"""The outcome of a gallery experiment: table, sentences, figure, CSV."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Outcome:
 
 
 def seen(series: Series) -> str:
-    """Say in a sentence what the numbers of a series show."""
+    """Return a sentence on what the numbers of a series show."""
     means = series.values.mean(axis=1)
     last, least = means.size - 1, int(means.argmin())
     if last == 0:
@@ -95,7 +95,7 @@ def slopes(series: Series) -> Vector:
 
 
 def plus_minus(sample: Vector, digits: int | None = None) -> str:
-    """Write a mean with half the width of its interval where there are several runs."""
+    """Write a mean, with half the width of its interval if there are several runs."""
     low, high = t_interval(sample)
     numbers = (
         [float(sample.mean())] if sample.size < 2 else [float(sample.mean()), (high - low) / 2]

@@ -1,4 +1,4 @@
-"""Playing an experiment of the gallery: a sweep into a ledger, then table, CSV and figure."""
+"""Plays a gallery experiment: a sweep into a ledger, then table, CSV and figure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_gallery(
     retry: bool = False,
     progress: bool | None = None,
 ) -> Outcome:
-    """Play an experiment, or what is missing of it, and write its files.
+    """Play what is missing of an experiment, and write its files.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def write(outcome: Outcome, folder: Path) -> None:
 
 
 def cell_of(point: Point, runs: int, seed: int) -> Cell:
-    """Return what a sweep plays for a point."""
+    """Return the cell of a point."""
     problem, network = GaussianBandit(parse_means(point.means)), Network.from_spec(point.graph)
     return Cell(problem, network, parse_policy(point.policy), point.horizon, runs, seed)
 
@@ -99,7 +99,7 @@ def _series(label: str, members: list[tuple[Point, Vector]]) -> Series:
 
 
 def _computed() -> tuple[Series, ...]:
-    """Return the comparison of bounds, which nothing is played for."""
+    """Return the comparison of bounds, which needs no simulation."""
     x = np.array(bounds.NUM_AGENTS, dtype=np.float64)
     rows = np.array([bounds.bound_factors(agents) for agents in bounds.NUM_AGENTS]).T
     return tuple(

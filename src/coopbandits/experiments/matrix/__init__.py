@@ -1,4 +1,4 @@
-"""The matrix: every aggregation × every index on the suite, and which of the two matters."""
+"""The matrix: every aggregation × every index on the suite, and which part matters more."""
 
 from coopbandits.experiments.matrix.deliver import deliver
 from coopbandits.experiments.matrix.plan import Matrix, make_matrix

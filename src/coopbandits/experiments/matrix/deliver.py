@@ -3,7 +3,7 @@
 ::
 
     DIR/matrix.csv                    one line per scenario, aggregation and index
-    DIR/matrix.svg, .png              normal rewards where all is well, as a table of colours
+    DIR/matrix.svg, .png              normal rewards on perfect networks, as a heat map
     DIR/matrix-bernoulli.svg, .png    rewards of 0 and 1
     DIR/matrix-faults.svg, .png       networks with faults
     DIR/matrix.html                   all tables, and which part matters
@@ -43,11 +43,11 @@ KINDS = {
     "bernoulli": ("matrix-bernoulli", "with rewards of 0 and 1"),
     FAULTS: ("matrix-faults", "with faults"),
 }
-"""Figure and words of every kind of scenario. An index that is for one family of rewards could not
-be compared in a mean over both."""
+"""File name and title of every kind of scenario. Kinds are kept apart because an index for one
+family of rewards could not be compared in a mean over both."""
 
 ALL = "all"
-"""Among all aggregations; central totals are none."""
+"""Key of the effects among all aggregations, central totals excluded."""
 
 WORST = "the largest score of one scenario"
 
@@ -59,7 +59,7 @@ noise of few runs."""
 
 
 class Part(NamedTuple):
-    """Scenarios of one kind, their scores, and the table these come to."""
+    """Scenarios of one kind, their scores, and the resulting table."""
 
     kind: str
     scenarios: list[Scenario]
@@ -68,17 +68,17 @@ class Part(NamedTuple):
 
     @property
     def yardstick(self) -> str:
-        """What scores are relative to."""
+        """The policy that scores are relative to."""
         return self.scenarios[0].yardstick
 
     @property
     def title(self) -> str:
-        """How many scenarios of which kind."""
+        """The number and kind of scenarios."""
         return f"{plural(len(self.scenarios), 'scenario')} {KINDS[self.kind][1]}"
 
     @property
     def effects(self) -> dict[str, Effects | None]:
-        """What matters, among which aggregations."""
+        """Effects of the parts, by set of aggregations."""
         decentralised = ~self.grid.central
         return {
             ALL: find_effects(self.grid, decentralised),
@@ -87,7 +87,7 @@ class Part(NamedTuple):
 
 
 def deliver(plan: Matrix, done: Sweep, folder: Path) -> str:
-    """Write table, figures and page of a matrix that is complete; return it as text."""
+    """Write table, figures and page of a complete matrix; return it as text."""
     scores = score(plan, done.results)
     parts = list(split(plan, scores))
     figures = [draw(part) for part in parts]
@@ -101,7 +101,7 @@ def deliver(plan: Matrix, done: Sweep, folder: Path) -> str:
 
 
 def split(plan: Matrix, scores: Sequence[Score]) -> Iterator[Part]:
-    """Yield the scenarios of every kind that there are."""
+    """Yield the scenarios by kind; kinds without scenarios are left out."""
     shown = rows_played(plan, scores)
     for kind in KINDS:
         scenarios = [one for one in plan.scenarios if _kind(one) == kind]
@@ -132,7 +132,7 @@ def _lead(plan: Matrix, part: Part) -> str:
 
 
 def grid_rows(grid: Grid) -> list[tuple[str, ...]]:
-    """Return the table with its margins, head first."""
+    """Return the table with its margins, header first."""
     rows: list[tuple[str, ...]] = [("aggregation", *grid.indices, "overall")]
     for name, scores, mean in zip(grid.aggregations, grid.scores, grid.by_aggregation, strict=True):
         rows.append((name, *map(short, scores), short(mean)))
@@ -153,7 +153,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def share_rows(part: Part) -> list[tuple[str, ...]]:
-    """Return what the aggregation, the index and both together explain."""
+    """Return the share that the aggregation, the index and their interaction explain."""
     rows: list[tuple[str, ...]] = [
         ("which part matters, among", "aggregation", "index", "both", "spread")
     ]
@@ -167,7 +167,7 @@ def share_rows(part: Part) -> list[tuple[str, ...]]:
 
 
 def effect_rows(effects: Effects) -> list[tuple[str, ...]]:
-    """Return by how much each part multiplies scores, the best first."""
+    """Return the factor of each part on scores, best first."""
     sides = (
         [(name, f"×{factor:.2f}") for name, factor in side.items()]
         for side in (effects.aggregations, effects.indices)
@@ -177,7 +177,7 @@ def effect_rows(effects: Effects) -> list[tuple[str, ...]]:
 
 
 def as_csv(plan: Matrix, scores: Sequence[Score]) -> str:
-    """Return one line per scenario, aggregation and index, floats in full."""
+    """Return one line per scenario, aggregation and index, floats in full precision."""
     rows = []
     for row in scores:
         if row.policy in plan.pairs:

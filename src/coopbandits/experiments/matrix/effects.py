@@ -1,10 +1,10 @@
-r"""Which part matters: log scores as aggregation + index + what only the pair explains.
+r"""Which part matters: log scores as aggregation + index + interaction.
 
 .. math:: \ln S_{ai} = μ + α_a + β_i + γ_{ai}
 
-α and β are the means of rows and columns, less μ. With sums of squares over all pairs, the shares
-of Σα², Σβ² and Σγ² in the whole tell how much of the difference between policies comes from either
-part, and how much from what goes together. γ holds the noise of few runs as well.
+α and β are the means of rows and columns, minus μ. The shares of Σα², Σβ² and Σγ², summed over all
+pairs, in the total sum of squares say how much of the difference between policies comes from either
+part, and how much from their interaction. γ also contains the noise of few runs.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Effects:
     Attributes
     ----------
     aggregations, indices : dict
-        By how much a part multiplies scores, relative to the average part; the best first.
+        The factor of a part on scores, relative to the average part; best first.
     shares : tuple of float
-        Of the aggregation, of the index, and of both together, in the variance of log scores.
+        Of the aggregation, the index and their interaction, in the variance of log scores.
     spread : float
         Standard deviation of log scores, as a factor.
     """
@@ -38,7 +38,7 @@ class Effects:
 
 
 def find_effects(grid: Grid, wanted: NDArray[np.bool_]) -> Effects | None:
-    """Decompose the wanted rows; None where there are not two rows and two columns that differ.
+    """Decompose the wanted rows; None unless two rows and two columns differ.
 
     Rows with a hole are left out.
     """

@@ -28,7 +28,7 @@ class Grid:
     worst : array of shape (rows, columns)
         The largest score of one scenario.
     central, talks : array of bool
-        Of every row: whether all is known in one place, and whether messages are sent.
+        For every row: whether it is central, and whether it sends messages.
     """
 
     aggregations: list[str]
@@ -45,23 +45,23 @@ class Grid:
 
     @property
     def by_index(self) -> Numbers:
-        """Geometric mean of every column; central rows do not count, nor those without scores."""
+        """Geometric mean of every column, over rows that are not central and have scores."""
         return means(self.scores[self.counts], axis=0)
 
     @property
     def overall(self) -> float:
-        """Geometric mean of all, without central rows."""
+        """Geometric mean of all scores, without central rows."""
         return float(means(self.scores[self.counts], axis=None))
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """Of every row, whether it is one that means are over."""
+        """Which rows enter the means."""
         empty = np.isnan(self.scores).all(axis=1)
         return np.asarray(~self.central & ~empty)
 
 
 def make_grid(plan: Matrix, scores: Sequence[Score], rows: Sequence[str]) -> Grid:
-    """Sum up the scores of some scenarios; `rows` are the aggregations to show."""
+    """Average the scores of some scenarios; `rows` are the aggregations to show."""
     found: dict[tuple[str, str], list[Score]] = defaultdict(list)
     for row in scores:
         if row.policy in plan.pairs:
@@ -110,6 +110,6 @@ def _in_order(grid: Grid) -> Grid:
 
 
 def means(values: Numbers, axis: int | None) -> Numbers:
-    """Return geometric means: NaN where one is missing, or where there is none."""
+    """Return geometric means: NaN where a value is missing, or all are."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.exp(np.sum(np.log(values), axis) / np.size(values, axis)))

@@ -1,4 +1,4 @@
-"""Which pairs of parts meet which scenarios."""
+"""Which pairs of parts are played in which scenarios."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coopbandits.experiments.suite import Plan, make_plan, plays_fast
 from coopbandits.sim import Cell
 
 EVERY_AGGREGATION = tuple(part().spelling for part in (*AGGREGATIONS, CentralTotals))
-"""Central totals are there as a yardstick: what an index is worth where all is known."""
+"""Central totals are included as a yardstick: what an index is worth with full information."""
 
 EVERY_INDEX = tuple(part().spelling for part in INDICES)
 
@@ -21,7 +21,7 @@ RUNS = 5
 
 @dataclass(frozen=True)
 class Matrix(Plan):
-    """A plan whose policies are all pairs of these parts, and the yardsticks."""
+    """A plan whose policies are all pairs of these parts, plus the yardsticks."""
 
     aggregations: tuple[str, ...]
     indices: tuple[str, ...]
@@ -32,7 +32,7 @@ class Matrix(Plan):
         return {f"{a}*{i}": (a, i) for a in self.aggregations for i in self.indices}
 
     def takes(self, cell: Cell) -> bool:
-        """Tell whether a cell is played: a fast engine does, and the rewards suit the index."""
+        """Return whether a fast engine plays a cell, and its rewards suit the index."""
         family = getattr(cell.policy.parts and cell.policy.parts.index, "family", None)
         return family in (None, cell.problem.family) and plays_fast(cell)
 

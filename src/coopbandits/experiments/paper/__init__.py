@@ -1,4 +1,4 @@
-"""The paper in one command: its figures, what it left out, and what becomes of its claims."""
+"""The paper in one command: its figures, what it left out, and whether its claims hold."""
 
 from coopbandits.experiments.paper.report import Reproduction, write_report
 from coopbandits.experiments.paper.reproduce import reproduce

@@ -1,7 +1,7 @@
-"""The paper's claims about its experiments, each with the rule by which the runs are read.
+"""The paper's claims about its experiments, each with the rule that judges it by the runs.
 
-Thresholds stand here and nowhere else, and the evidence gives the numbers, so that a reader who
-prefers others can apply them.
+All thresholds are here, and the evidence shows the numbers, so that readers can apply thresholds
+of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COOP_UCB = ("coop-ucb 2", "coop-ucb 1.01", "coop-ucb 1.001")
 HORIZONTAL = 0.01
 """A curve is almost horizontal if at most this share of the later half's pulls is wasted."""
 NOT_LEARNED = 0.05
-"""Who wastes more than this share of the later half's pulls has not learned the best arm."""
+"""A policy that wastes more than this share of the later half has not learned the best arm."""
 SIMILAR = 0.05
 """Regrets that differ by at most this share are very similar."""
 SETTLED = 0.05
@@ -44,7 +44,7 @@ Rule = Callable[[Sequence[Played]], tuple[Outcome, ...]]
 
 
 def judge(played: Sequence[Played]) -> list[Claim]:
-    """Read the runs by every rule; claims that need other figures are left out."""
+    """Apply every rule to the runs; claims that need other figures are left out."""
     claims = [Claim(text, where, rule(played)) for text, where, rule in RULES]
     return [claim for claim in claims if claim.outcomes]
 
@@ -54,7 +54,7 @@ def _lower(*pairs: tuple[str, str], measure: Measure = Played.regret) -> Rule:
 
 
 def _each(look: Callable[[Played], tuple[bool | None, str]]) -> Rule:
-    """Make a rule that looks at every figure by itself."""
+    """Make a rule that judges every figure separately."""
     return lambda played: tuple(Outcome(one.figure.name, *look(one)) for one in played)
 
 
@@ -78,7 +78,7 @@ def _not_learned(one: Played) -> tuple[bool | None, str]:
 
 
 def _wasted_text(one: Played, shares: dict[str, Vector], worst: Callable[..., str]) -> str:
-    """Show the line that wastes most or least, whichever speaks against the claim."""
+    """Describe the line that wastes most or least, whichever is evidence against the claim."""
     key = worst(shares, key=lambda key: float(shares[key].mean()))
     label = next(line.label for line in one.lines if line.key == key)
     return f"{label} wastes {plus_minus(100 * shares[key])} % of pulls after round {one.middle}"
@@ -136,7 +136,7 @@ def _chebyshev_error(network: Network, steps: int) -> float:
 
 
 def _same_factor(played: Sequence[Played]) -> tuple[Outcome, ...]:
-    """Compare graphs of equally many agents, whose tapes are the same."""
+    """Compare graphs with the same number of agents, which share their tapes."""
     found = {one.figure.name: one for one in played}
     if not {"cycle-100", "grid-100"} <= found.keys():
         return ()

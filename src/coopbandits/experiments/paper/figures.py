@@ -1,4 +1,4 @@
-"""The drawings: the paper's figures, the same with what it left out, and regret against values."""
+"""The figures: the paper's own, an extended version, and regret against values sent."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ BOUNDS = {
     "Theorem 1 sharpened": theory.sharper_finite_time_bound,
     "Theorem 1": theory.finite_time_bound,
 }
-"""The lower one first, so that it keeps its grey where the other is vacuous."""
+"""The lower bound first, so that it keeps its grey where the other is vacuous."""
 FIRST_ROUND = PROBLEM.num_arms
-"""Logarithmic axes begin when everybody has tried every arm."""
+"""Logarithmic axes start once every agent has tried every arm."""
 
 
 def draw_all(played: Sequence[Played]) -> dict[str, Figure]:
@@ -44,7 +44,7 @@ def extended_figure(played: Sequence[Played]) -> Figure:
 
 
 def communication_figure(played: Sequence[Played]) -> Figure:
-    """Draw the curves of those who send anything against the values sent."""
+    """Draw the curves of policies that communicate against the values sent."""
     panels = []
     for one in played:
         lines = [line for line in one.lines if line.uses_graph]

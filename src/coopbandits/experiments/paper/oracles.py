@@ -1,4 +1,4 @@
-"""Final regrets that an independent simulation found, and the comparison with them."""
+"""Final regrets from an independent simulation, and the comparison with them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coopbandits.experiments.paper.settings import LINES, Line
 from coopbandits.results.statistics import columns, number, standard_error
 
 MOST_ERRORS = 4.0
-"""So many combined standard errors apart, two means still agree."""
+"""Two means agree up to this many combined standard errors."""
 
 ORACLE_LINES = (*LINES, Line("bonus 4η", "DDUCB, bonus 4η", "dducb:bonus_factor=4", 2))
 
@@ -57,22 +57,22 @@ class Agreement(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """How far the means are apart, in combined standard errors."""
+        """Distance between the means, in combined standard errors."""
         return (self.ours[0] - self.oracle[0]) / math.hypot(self.ours[1], self.oracle[1])
 
     @property
     def agrees(self) -> bool:
-        """Whether that is within four."""
+        """Whether the distance is within tolerance."""
         return abs(self.distance) <= MOST_ERRORS
 
 
 def oracle_lines(figure: str, oracle: Oracle) -> tuple[Line, ...]:
-    """Return the lines that the oracle has for a figure."""
+    """Return the lines of a figure that the oracle covers."""
     return tuple(line for line in ORACLE_LINES if line.key in oracle.get(figure, {}))
 
 
 def require_oracle(figures: Sequence[str], runs: int, oracle: Oracle) -> None:
-    """Refuse a check that cannot say anything."""
+    """Refuse a check that would be empty."""
     if not any(name in oracle for name in figures):
         raise InputError(
             f"there is nothing to check {', '.join(figures)} against; "
@@ -83,7 +83,7 @@ def require_oracle(figures: Sequence[str], runs: int, oracle: Oracle) -> None:
 
 
 def compare_with_oracle(played: Sequence[Played], oracle: Oracle) -> list[Agreement]:
-    """Compare everything the oracle has with what was played."""
+    """Compare everything the oracle covers with what was played."""
     return [
         Agreement(one.figure.name, line.label, _mean_and_error(one, line), known[line.key])
         for one in played

@@ -1,7 +1,7 @@
-"""Play all lines of all figures into a ledger, so that a second start goes on from there.
+"""Plays all lines of all figures into a ledger, from which a re-run resumes.
 
-All is played in this process, whose threads share the runs of a cell. The processes of a sweep
-would each load the compiled engine anew, which takes longer than most cells.
+Everything is played in this process, whose threads share the runs of a cell. The processes of a
+sweep would each load the compiled engine, which takes longer than most cells.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coopbandits.sim.progress import Progress
 
 
 class Part(NamedTuple):
-    """One line of one figure, and the cell that gives its numbers."""
+    """One line of one figure, and the cell with its numbers."""
 
     figure: PaperFigure
     line: Line
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def make_part(figure: PaperFigure, line: Line, horizon: int, runs: int, seed: int) -> Part:
-    """Say what to play for a line: on the first graph of that many agents where any will do."""
+    """Return what to play for a line; where only N matters, on the first graph of that size."""
     network = figure.network
     if not line.uses_graph:
         networks = [other.network for other in FIGURES.values()]
@@ -53,13 +53,13 @@ class Played:
         return self._curves(key)[:, -1]
 
     def curve(self, line: Line, against: str = "rounds", start: int = 1) -> Curve:
-        """Return a line's mean with its band from a round on, under the name that readers see."""
+        """Return a line's mean and band from round `start` on, under its displayed name."""
         spelling = self.result.policies[self.lines.index(line)]
         late = Result(self.result.dataset.sel(round=slice(start, None)), self.result.meta)
         return late.curve(spelling, against)._replace(label=line.label)
 
     def growth(self, key: str) -> Vector:
-        """Return the regret that a line gained after the round `middle`, run by run."""
+        """Return the regret that a line gained after round `middle`, run by run."""
         return self._curves(key)[:, -1] - self._curves(key)[:, self._middle]
 
     @property
@@ -84,7 +84,7 @@ class Played:
 
 
 def gather(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Played]:
-    """Put the lines of each figure side by side, in the order of the parts."""
+    """Collect the lines of each figure, in the order of the parts."""
     played = []
     for figure in {part.figure.name: part.figure for part in parts}.values():
         mine = [part for part in parts if part.figure is figure]
@@ -94,7 +94,7 @@ def gather(parts: Sequence[Part], results: Mapping[str, Result]) -> list[Played]
 
 
 def _on(figure: PaperFigure, result: Result) -> Result:
-    """Label a result with the figure's network, whose numbers it has."""
+    """Relabel a result with the figure's network, which gives the same numbers."""
     network = network_settings(figure.network)
     settings = {**result.meta["settings"], "network": network}
     return Result(result.dataset, {**result.meta, "settings": settings})
@@ -116,7 +116,7 @@ def play(
             except KeyboardInterrupt:
                 raise SweepInterrupted(
                     f"interrupted: {len(results)} of {len(cells)} cells are in {folder}; "
-                    "run it again to do the rest"
+                    "re-run to resume"
                 ) from None
             bar.advance(costs[key])
     return results

@@ -40,20 +40,20 @@ BONUSES = (
 
 @dataclass(frozen=True)
 class Reproduction:
-    """All that was played, and what it comes to.
+    """Everything that was played, and the conclusions.
 
     Attributes
     ----------
     settings : mapping
-        All that the numbers are a function of.
+        Everything that the numbers are a function of.
     played : sequence of Played
         Results, one per figure.
     claims : sequence of Claim
         The paper's claims with their verdicts.
     agreements : sequence of Agreement
-        The comparison with known numbers; empty if it was not asked for.
+        The comparison with known numbers; empty unless requested.
     audit : sequence of Finding
-        What the audit found; empty if it was not asked for.
+        The audit's findings; empty unless requested.
     """
 
     settings: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Reproduction:
 
     @property
     def headline(self) -> str:
-        """What the numbers are."""
+        """The settings, in one line."""
         rounds = plural(self.settings["horizon"], "round")
         runs = plural(self.settings["runs"], "run")
         return f"regret of the network after {rounds}, {runs}, 95 % intervals"
@@ -90,7 +90,7 @@ def write_report(found: Reproduction, folder: Path) -> list[str]:
 
 
 def make_page(found: Reproduction, drawings: Mapping[str, bytes]) -> str:
-    """Return the page; it has neither a date nor a time, so the same numbers give the same page."""
+    """Return the page; it has no timestamps, so the same numbers give the same page."""
     shown = {name: _element(drawing) for name, drawing in drawings.items()}
     sections = [
         Section("The paper's figures", figures=[(CAPTIONS["paper"], shown["paper"])]),

@@ -39,18 +39,18 @@ def reproduce(
     oracle: Oracle = ORACLE,
     progress: bool | None = None,
 ) -> Reproduction:
-    """Play the paper's figures, or what is missing of them in a folder, and judge its claims.
+    """Play what a folder does not hold yet of the paper's figures, and judge its claims.
 
     Parameters
     ----------
     out : path
-        Where finished cells are kept; refused if it holds those of other settings.
+        Folder of finished cells; refused if it holds cells of other settings.
     figures : sequence of str
-        Names of figures; all unless given.
+        Names of figures; by default all.
     runs, seed, horizon : int
         Repetitions, their seed, and rounds T; the paper's are 10 and 10 000.
     check : bool
-        Play all that the oracle has, and compare.
+        Play everything that the oracle covers, and compare.
     audit : bool
         Also measure where paper, pseudocode and published code disagree.
     threads, progress
@@ -61,7 +61,7 @@ def reproduce(
     Raises
     ------
     SweepInterrupted
-        On Ctrl-C while cells are played; a second call goes on from there.
+        On Ctrl-C while cells are played; call again to resume.
     """
     chosen = choose_figures(figures)
     for name, value, least in (("runs", runs, 1), ("seed", seed, 0), ("horizon", horizon, 1)):
@@ -69,7 +69,7 @@ def reproduce(
     if check:
         require_oracle([figure.name for figure in chosen], runs, oracle)
     with cpu.threads(threads):
-        pass  # refused before anything is written, if there are not that many
+        pass  # refuses a bad number of threads before anything is written
     settings = _open_folder(Path(out), horizon, runs, seed)
     scale = (horizon, runs, seed)
     parts = [make_part(figure, line, *scale) for figure in chosen for line in LINES]
@@ -90,7 +90,7 @@ def reproduce(
 
 
 def _open_folder(folder: Path, horizon: int, runs: int, seed: int) -> dict[str, Any]:
-    """Note the settings in a folder, unless it holds something of other settings."""
+    """Write the settings into a folder, unless it holds other ones."""
     settings = {
         "experiment": "paper",
         "problem": PROBLEM.describe(),

@@ -1,4 +1,4 @@
-"""What a reproduction says on the screen, in a hundred columns."""
+"""A reproduction as text for the terminal, in a hundred columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WIDTH = 100
 
 
 def screen_text(found: Reproduction) -> str:
-    """Return final regrets, claims, and the check and the audit where they were asked for."""
+    """Return final regrets and claims, and the check and the audit if requested."""
     parts = [
         [found.headline, "", *columns(tables.regret_rows(found.played))],
         ["what becomes of the paper's claims", "", *map(_claim, found.claims)],

@@ -17,7 +17,7 @@ from coopbandits.theory import as_analysed
 HORIZON = 10_000
 PROBLEM = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
 ANALYSED = as_analysed(DDUCB())
-"""What Theorem 1 speaks of."""
+"""The variant of DDUCB that Theorem 1 covers."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Line:
     Attributes
     ----------
     key, label : str
-        How rules name it, and how readers see it.
+        Its name in rules, and in figures and tables.
     spelling : str
         The policy; {C} stands for the C of accelerated mixing on the graph at hand.
     cost : int
-        About what an agent-round costs, in random draws; only the time left hangs on it.
+        Rough cost of an agent-round in random draws; used only to estimate the time left.
     uses_graph : bool
-        Whether anything is sent; if not, graphs of equally many agents give the same numbers.
+        Whether it communicates; if not, graphs with equally many agents give the same numbers.
     """
 
     key: str
@@ -98,7 +98,7 @@ LINES = PAPER_LINES + LEFT_OUT
 
 
 def choose_figures(names: Sequence[str]) -> list[PaperFigure]:
-    """Return the figures of these names, in the paper's order; all when none is named."""
+    """Return the named figures in the paper's order; all if none is named."""
     for name in names:
         if name not in FIGURES:
             raise unknown_name("figure", name, FIGURES)

@@ -1,4 +1,4 @@
-"""What was played as rows of text: final regrets, differences, graphs with their bounds, claims."""
+"""Results as rows of text: final regrets, differences, graphs with their bounds, claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWERS = {True: "yes", False: "no", None: "open"}
 
 
 def regret_rows(played: Sequence[Played]) -> Rows:
-    """Return mean and half width of the final regret, lines down and figures across."""
+    """Return mean and half width of the final regret, one row per line, one column per figure."""
     rows: Rows = [("policy", *(one.figure.name for one in played))]
     for line in played[0].lines:
         rows.append((line.label, *(plus_minus(one.regret(line.key)) for one in played)))
@@ -23,7 +23,7 @@ def regret_rows(played: Sequence[Played]) -> Rows:
 
 
 def difference_rows(played: Sequence[Played]) -> Rows:
-    """Return what every line has more than DDUCB, run by run, with corrected p-values."""
+    """Return every line's excess over DDUCB, paired by run, with corrected p-values."""
     first, *others = played[0].lines
     compared = differences(played, [(line.key, first.key) for line in others])
     cells = {(pair.figure, pair.first): str(pair) for pair in compared}
@@ -49,7 +49,7 @@ GRAPH_HEADER = (
 
 
 def graph_rows(played: Sequence[Played]) -> Rows:
-    """Return what is known of every graph before anything is played; a star marks the vacuous."""
+    """Return the numbers and bounds of every graph; a star marks vacuous bounds."""
     return [GRAPH_HEADER, *map(_graph, played)]
 
 
@@ -73,7 +73,7 @@ CLAIM_HEADER = ("claim", "verdict", "evidence")
 
 
 def claim_rows(claims: Sequence[Claim]) -> Rows:
-    """Return every claim with its verdict and, figure by figure, the numbers behind it."""
+    """Return every claim with its verdict and the evidence by figure."""
     return [CLAIM_HEADER, *map(_claim, claims)]
 
 

@@ -1,8 +1,8 @@
 """From numbers to *holds*, *does not hold* or *depends*.
 
-A claim is looked at on every figure by itself. There it is confirmed (True), contradicted (False)
-or open (None). A difference counts if its paired test leaves less than 5 % to chance, after Holm's
-correction over all differences of the claim.
+A claim is judged on every figure separately: confirmed (True), contradicted (False) or open (None).
+A difference counts if its paired test is significant at 5 %, after Holm's correction over all
+differences of the claim.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from coopbandits.results.statistics import LEVEL, holm, number, p_value, t_inter
 
 HOLDS, FAILS, DEPENDS = "holds", "does not hold", "depends"
 SMALLEST_P = 0.001
-"""Smaller p-values are written as smaller than this."""
+"""Smaller p-values are written as ``p < …``."""
 
 
 class Outcome(NamedTuple):
-    """What one figure says about a claim, and the numbers behind it."""
+    """The verdict of one figure on a claim, and the numbers behind it."""
 
     figure: str
     confirmed: bool | None
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper and what the runs say about it."""
+    """A claim of the paper, and its outcome on every figure."""
 
     text: str
     where: str
@@ -44,7 +44,7 @@ class Claim:
 
 
 def verdict(confirmed: Iterable[bool | None]) -> str:
-    """Confirmed everywhere is *holds*, contradicted everywhere *does not hold*, else *depends*."""
+    """Return *holds* if confirmed everywhere, *does not hold* if nowhere, else *depends*."""
     found = set(confirmed)
     if found == {True}:
         return HOLDS
@@ -52,7 +52,7 @@ def verdict(confirmed: Iterable[bool | None]) -> str:
 
 
 def all_of(confirmed: Iterable[bool | None]) -> bool | None:
-    """Tell whether all are confirmed: no if one is contradicted, open if one is."""
+    """Return whether all are confirmed: False if any is contradicted, else None if any is open."""
     found = set(confirmed)
     if False in found:
         return False
@@ -70,7 +70,7 @@ class Difference(NamedTuple):
 
     @property
     def lower(self) -> bool | None:
-        """Whether the first is lower; None where the test does not tell."""
+        """Whether the first is lower; None if the difference is not significant."""
         return float(self.sample.mean()) < 0 if self.p_value < 1 - LEVEL else None
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def _chance(p: float) -> str:
 
 
 def plus_minus(sample: Vector) -> str:
-    """Write a mean with the half width of its interval, if there are runs enough for one."""
+    """Write a mean, with the half width of its interval if there are enough runs."""
     low, high = t_interval(sample)
     half = "" if math.isnan(low) else f" ± {number((high - low) / 2)}"
     return number(float(sample.mean())) + half
@@ -110,7 +110,7 @@ def lower_everywhere(
     pairs: Sequence[tuple[str, str]],
     measure: Callable[[Played, str], Vector] = Played.regret,
 ) -> tuple[Outcome, ...]:
-    """Find on every figure whether the first of each pair is lower; show the worst pair."""
+    """Judge on every figure whether the first of each pair is lower; show the worst pair."""
     compared = differences(played, pairs, measure)
     return tuple(
         _worst(one, [pair for pair in compared if pair.figure == one.figure.name]) for one in played
@@ -126,7 +126,7 @@ def _worst(one: Played, compared: Sequence[Difference]) -> Outcome:
 
 
 def at_most(sample: Vector, limit: float) -> bool | None:
-    """Tell whether a mean is at most so much: by its interval, which may leave it open."""
+    """Return whether a mean is at most `limit`; None if its interval contains the limit."""
     low, high = t_interval(sample)
     if math.isnan(low) or low <= limit < high:
         return None

@@ -1,4 +1,4 @@
-"""Faults of agents: who does not act in a round neither pulls nor sends nor receives."""
+"""Faults of agents: an agent that does not act in a round neither pulls, sends nor receives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sleep(Kind):
     touches: ClassVar[str] = "agents"
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse a probability outside 0 to 1."""
         require_share(self, "probability")
 
     def begin(self, links: Links, key: int) -> Effect:
@@ -48,7 +48,7 @@ class Sleep(Kind):
 
 @dataclass(frozen=True)
 class Speeds(Kind):
-    """Agents act in some rounds only, evenly spread: the fastest up to `ratio` times the slowest.
+    """Agents act only in some rounds, evenly spaced: the fastest up to `ratio` times the slowest.
 
     Speeds lie between 1/ratio and 1 acts per round, their logarithms uniformly distributed.
     """
@@ -59,7 +59,7 @@ class Speeds(Kind):
     touches: ClassVar[str] = "agents"
 
     def __post_init__(self) -> None:
-        """Refuse what is no ratio."""
+        """Refuse a ratio below 1."""
         low, high = float(np.nextafter(1.0, 0.0)), float("inf")
         require_number("ratio of speeds", self.ratio, "a finite number, at least 1", low, high)
 
@@ -77,9 +77,9 @@ class Speeds(Kind):
 
 @dataclass(frozen=True)
 class Crash(Kind):
-    """A share of the agents is away from round `start` on, and back in round `stop`, if ever.
+    """A share of the agents is away from round `start` until round `stop`, or for good.
 
-    Their state is "kept", as if they had merely been away, or "lost": then fresh agents return.
+    Their state is "kept", as if they had merely paused, or "lost": then fresh agents return.
     """
 
     share: float
@@ -91,7 +91,7 @@ class Crash(Kind):
     touches: ClassVar[str] = "agents"
 
     def __post_init__(self) -> None:
-        """Refuse what is no share, no span of rounds and no state."""
+        """Refuse an impossible share, span of rounds or state."""
         require_share(self, "share")
         require_window(self, self.start, self.stop)
         if self.state not in ("kept", "lost"):
@@ -117,7 +117,7 @@ class Crash(Kind):
 
 @dataclass(frozen=True)
 class Join(Kind):
-    """A share of the agents begins in round `start`; before, they are away."""
+    """A share of the agents joins in round `start`; before that they are away."""
 
     share: float
     start: int
@@ -126,16 +126,16 @@ class Join(Kind):
     touches: ClassVar[str] = "agents"
 
     def __post_init__(self) -> None:
-        """Refuse what is no share and no round."""
+        """Refuse an impossible share or round."""
         require_share(self, "share")
         require_window(self, self.start, None)
 
     def begin(self, links: Links, key: int) -> Effect:
-        """Return who is not yet there in one run."""
+        """Return who has not joined yet in one run."""
         late = chosen(place_keys(key, links.network.num_agents), self.share)
         return lambda rounds: away_where(within(rounds, 1, self.start)[:, None] & late)
 
 
 def away_where(mask: Mask) -> Bits:
-    """Return the bits of agents that are away where the mask says so."""
+    """Return the bits of agents that are away where the mask is set."""
     return np.where(mask, AWAY, 0).astype(np.uint8)

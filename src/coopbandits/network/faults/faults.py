@@ -1,4 +1,4 @@
-"""`Faults`: kinds of faults put together, and their spelling ``loss=0.3,sleep=0.1``."""
+"""`Faults`: several kinds of faults together, spelt ``loss=0.3,sleep=0.1``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS: dict[str, type[Kind]] = {
         Loss, Bursts, Delay, Churn, OneWay, Partition, Redraw, Graphs, Sleep, Speeds, Crash, Join
     )
 }  # fmt: skip
-"""Name → kind. Places in this order are part of what chance is drawn from: add new ones last."""
+"""Name → kind. A kind's place here keys its random words, so add new ones last."""
 
 
 def _finished(thing: Any) -> bool:
@@ -52,7 +52,7 @@ _PLACES = {kind: place for place, kind in enumerate(KINDS.values())}
 
 
 def _place(kind: Kind) -> int:
-    """Return what a kind's chance is drawn from; one of somebody's own has a place by its name."""
+    """Return the key of a kind's random words; for user-defined kinds a hash of the name."""
     if type(kind) in _PLACES:
         return _PLACES[type(kind)]
     digest = hashlib.sha256(kind.full_name().encode()).digest()
@@ -61,10 +61,10 @@ def _place(kind: Kind) -> int:
 
 @dataclass(frozen=True, init=False)
 class Faults:
-    """What goes wrong between agents, as data; a schedule follows from it, the network and a seed.
+    """What goes wrong between agents, as data; with a network and a seed it yields a schedule.
 
-    Kinds do not disturb each other: what each draws is the same whatever it is combined with. The
-    order in which they are given does not matter.
+    Kinds are independent: what each draws does not depend on the others, nor on the order in which
+    they are given.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Faults:
         object.__setattr__(self, "kinds", tuple(sorted(kinds, key=_place)))
 
     def __bool__(self) -> bool:
-        """Tell whether anything goes wrong."""
+        """Return whether anything goes wrong."""
         return bool(self.kinds)
 
     @property
@@ -97,7 +97,7 @@ class Faults:
         return ",".join(kind.spelling for kind in self.kinds) or "none"
 
     def schedule(self, network: Network, seed: int, run: int) -> Schedule:
-        """Return the faults of one run, a pure function of all this and no horizon."""
+        """Return the faults of one run, a pure function of the arguments: no horizon enters."""
         links = directed_links(network)
         effects = []
         for i, kind in enumerate(self.kinds):
@@ -127,11 +127,11 @@ def _require_kind(kind: Kind) -> None:
 def parse_faults(text: str) -> Faults:
     """Read a spelling such as ``loss=0.3``, ``churn=200..50,crash=0.5@1000..1500`` or ``none``.
 
-    Kinds of one's own are written ``my_module:MyKind=0.3``.
+    User-defined kinds are written ``my_module:MyKind=0.3``.
     """
     if text.strip() == "none":
         return PERFECT
-    # A graph's own commas do not part kinds, nor does its seed.
+    # Commas inside a graph's spelling do not separate kinds, nor does its ``seed=``.
     parts = re.split(r",(?!\s*seed=)(?=\s*[\w.:-]+\s*=|\s*$)", text)
     return Faults(*(_kind(part) for part in parts))
 

@@ -1,4 +1,4 @@
-"""What a kind of fault is: settings with a spelling, and what they do round by round."""
+"""What a kind of fault is: settings with a spelling, and their effect round by round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coopbandits.core.spelling import Named, make, parse_value, settings_of, spe
 from coopbandits.network.faults.links import Links, Rounds
 
 Effect = Callable[[Rounds], NDArray[Any]]
-"""Rounds, asked for in order, to one row per round; see `Kind.touches`."""
+"""A function of rounds, asked for in order, that returns one row per round; see `Kind.touches`."""
 
 TOUCHED = ("agents", "links", "messages", "delay")
 
@@ -26,19 +26,19 @@ NUMBER = r"-?\d*\.?\d+(?:[eE][+-]?\d+)?(?:/\d+)?"
 class Kind(Named, ABC):
     """One kind of fault; as a frozen dataclass its fields are its settings.
 
-    A kind of one's own sets all that stands here, writes `begin`, and `longest_delay` if it makes
-    messages late.
+    A user-defined kind sets the attributes below and writes `begin`, and `longest_delay` if it
+    makes messages late.
 
     Attributes
     ----------
     name : str
-        How it is called in a spelling.
+        Its name in a spelling.
     form : str
-        How its settings are spelt, such as ``{share}@{start}[..{stop}]``: fields in braces, what
-        may be left out in brackets.
+        How its settings are spelt, such as ``{share}@{start}[..{stop}]``: fields in braces,
+        optional parts in brackets.
     touches : {"agents", "links", "messages", "delay"}
-        What its effect tells: for every agent the bits `AWAY` and `FRESH`; for every directed link
-        whether it is down; whether its message is lost; or by how many rounds it is late.
+        What its effect returns: for every agent the bits `AWAY` and `FRESH`; for every directed
+        link whether it is down; whether its message is lost; or by how many rounds it is late.
     """
 
     form: ClassVar[str]
@@ -46,24 +46,24 @@ class Kind(Named, ABC):
 
     @property
     def longest_delay(self) -> int:
-        """By how many rounds it makes a message late at most."""
+        """The most rounds by which it delays a message."""
         return 0
 
     @property
     def loss_without_rounds(self) -> float | None:
-        """The chance of every message to be lost, where that says all; None where rounds matter.
+        """The loss probability of every message, if that is all it does; None where rounds matter.
 
-        Where agents have clocks of their own there are no rounds, so only such kinds are played.
+        With clocks there are no rounds, so only kinds with such a probability can be played.
         """
         return None
 
     @abstractmethod
     def begin(self, links: Links, key: int) -> Effect:
-        """Return what happens in one run; `key` is all its chance."""
+        """Return the effect in one run; `key` is its only source of randomness."""
 
     @property
     def spelling(self) -> str:
-        """The kind as one word, settings at their default left out where they may be."""
+        """The kind as text; optional settings at their default are left out."""
         default = {field.name: field.default for field in settings_of(type(self))}
         values = {name: getattr(self, name) for name in default}
 
@@ -75,7 +75,7 @@ class Kind(Named, ABC):
 
     @classmethod
     def parse(cls, text: str) -> Kind:
-        """Read what stands after ``name=``."""
+        """Read the text after ``name=``."""
         form = cls.form.replace(".", r"\.").replace("[", "(?:").replace("]", ")?")
         pattern = re.sub(r"\{(\w+)\}", lambda part: f"(?P<{part[1]}>{NUMBER}|[a-z]+)", form)
         found = re.fullmatch(pattern, text)
@@ -87,18 +87,18 @@ class Kind(Named, ABC):
 
     @classmethod
     def usage(cls) -> str:
-        """Return the form as people read it, such as ``crash=SHARE@START[..STOP]``."""
+        """Return the form for error messages, such as ``crash=SHARE@START[..STOP]``."""
         return f"{cls.full_name()}=" + re.sub(r"\{(\w+)\}", lambda part: part[1].upper(), cls.form)
 
 
 def require_share(kind: Kind, field: str) -> None:
-    """Refuse all but numbers from 0 to 1."""
+    """Refuse anything but a number from 0 to 1."""
     low, high = -math.ulp(0.0), math.nextafter(1.0, 2.0)
     _require(kind, field, "a number from 0 to 1", low, high)
 
 
 def require_mean_rounds(kind: Kind, field: str) -> None:
-    """Refuse all but finite numbers from 1 on."""
+    """Refuse anything but a finite number of at least 1."""
     low = math.nextafter(1.0, 0.0)
     _require(kind, field, "a finite number of rounds, at least 1", low, math.inf)
 
@@ -108,7 +108,7 @@ def _require(kind: Kind, field: str, accepted: str, low: float, high: float) -> 
 
 
 def require_window(kind: Kind, start: int, stop: int | None) -> None:
-    """Refuse all but rounds from 1 on, the second after the first."""
+    """Refuse anything but rounds from 1 on, the second after the first."""
     require_count(f"start of {kind.name}", start)
     if stop is not None:
         require_count(f"stop of {kind.name}", stop, least=start + 1)

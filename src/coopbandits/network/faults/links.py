@@ -1,4 +1,4 @@
-"""The links of a network in a fixed order, and what kinds of faults draw for them."""
+"""The links of a network in a fixed order, and the random draws of faults for them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Links(NamedTuple):
     Attributes
     ----------
     network : Network
-        Whose links they are.
+        The network they belong to.
     receivers, senders : array of int
         Their ends.
     pair : array of int
-        The same number for both directions of a link: that of the direction which comes first.
+        A number shared by both directions of a link: the index of the first of them.
     """
 
     network: Network
@@ -43,7 +43,7 @@ def directed_links(network: Network) -> Links:
     """Return the directed links of a network."""
     receivers = np.repeat(np.arange(network.num_agents), network.degrees)
     senders = network.adjacency.indices.astype(np.int64)
-    # Sorted by sender first, place e holds the link that leads the other way round than link e.
+    # Sorted by sender first, position e holds the link in the opposite direction of link e.
     reverse = np.lexsort((receivers, senders))
     return Links(network, receivers, senders, np.minimum(np.arange(senders.size), reverse))
 
@@ -59,17 +59,17 @@ def draws(keys: Words, rounds: Rounds) -> Vector:
 
 
 def chosen(keys: Words, share: float) -> Mask:
-    """Choose this share of some places, rounded to whole ones: those with the smallest keys."""
+    """Choose a share of some agents or links, rounded: those with the smallest keys."""
     mask = np.zeros(keys.size, dtype=np.bool_)
     mask[np.argsort(keys)[: round(share * keys.size)]] = True
     return mask
 
 
 class Spells:
-    """Places that are up and down in turn, for a geometric number of rounds each.
+    """Agents or links that alternate between up and down, for a geometric number of rounds each.
 
-    Rounds must be asked for in order, from 0. In the first round a place is down with the
-    probability that it has in the long run.
+    Rounds must be asked for in order, from 0. In the first round each is down with its long-run
+    probability.
     """
 
     def __init__(self, keys: Words, mean_up: float, mean_down: float) -> None:
@@ -77,7 +77,7 @@ class Spells:
         self.down = np.zeros(keys.size, dtype=np.bool_)
 
     def __call__(self, rounds: Rounds) -> Mask:
-        """Return which places are down in each round."""
+        """Return which are down in each round."""
         drawn = draws(self.keys, rounds)
         found = np.empty(drawn.shape, dtype=np.bool_)
         for row, now in enumerate(rounds):

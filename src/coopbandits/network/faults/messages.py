@@ -14,12 +14,12 @@ from coopbandits.network.faults.kind import Effect, Kind, require_mean_rounds, r
 from coopbandits.network.faults.links import Links, Mask, Rounds, Spells, draws, place_keys
 
 LONGEST_DELAY = 1000
-"""As many rounds of messages have to be kept."""
+"""The longest delay allowed: that many rounds of messages are kept."""
 
 
 @dataclass(frozen=True)
 class Loss(Kind):
-    """Every message is lost with this probability, whatever happens to the others."""
+    """Every message is lost with this probability, independently of the others."""
 
     probability: float
     name: ClassVar[str] = "loss"
@@ -27,7 +27,7 @@ class Loss(Kind):
     touches: ClassVar[str] = "messages"
 
     def __post_init__(self) -> None:
-        """Refuse what is no probability."""
+        """Refuse a probability outside 0 to 1."""
         require_share(self, "probability")
 
     @property
@@ -60,7 +60,7 @@ class Bursts(Kind):
     touches: ClassVar[str] = "messages"
 
     def __post_init__(self) -> None:
-        """Refuse spells shorter than a round, and what is no probability."""
+        """Refuse spells shorter than a round, and a probability outside 0 to 1."""
         require_mean_rounds(self, "good")
         require_mean_rounds(self, "bad")
         require_share(self, "loss")
@@ -78,7 +78,7 @@ class Bursts(Kind):
 
 @dataclass(frozen=True)
 class Delay(Kind):
-    """Every message is late by 0 … `longest` rounds, each as likely; so some overtake others."""
+    """Every message is late by 0 … `longest` rounds, uniformly; so some overtake others."""
 
     longest: int
     name: ClassVar[str] = "delay"
@@ -86,7 +86,7 @@ class Delay(Kind):
     touches: ClassVar[str] = "delay"
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds."""
+        """Refuse an impossible number of rounds."""
         require_count("longest of delay", self.longest, least=0)
         if self.longest > LONGEST_DELAY:
             raise InputError(
@@ -95,7 +95,7 @@ class Delay(Kind):
 
     @property
     def longest_delay(self) -> int:
-        """As many rounds as it was told."""
+        """The setting `longest`."""
         return self.longest
 
     def begin(self, links: Links, key: int) -> Effect:

@@ -1,4 +1,4 @@
-"""Faults of links: over a link that is down nothing is sent."""
+"""Faults of links: nothing is sent over a link that is down."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OneWay(Kind):
     touches: ClassVar[str] = "links"
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Refuse a share outside 0 to 1."""
         require_share(self, "share")
 
     def begin(self, links: Links, key: int) -> Effect:
@@ -76,10 +76,10 @@ class OneWay(Kind):
 
 @dataclass(frozen=True)
 class Partition(Kind):
-    """The network falls into two parts from round `start` on, and heals in round `stop`, if ever.
+    """The network is cut in two from round `start` until round `stop`, or for good.
 
     The first part has this share of the agents, at least one and not all: those nearest to an agent
-    drawn at random, so that it hangs together.
+    drawn at random, so that the part is connected.
     """
 
     share: float
@@ -90,7 +90,7 @@ class Partition(Kind):
     touches: ClassVar[str] = "links"
 
     def __post_init__(self) -> None:
-        """Refuse what is no share and no span of rounds."""
+        """Refuse an impossible share or span of rounds."""
         require_share(self, "share")
         require_window(self, self.start, self.stop)
 
@@ -111,7 +111,7 @@ class Partition(Kind):
 
 @dataclass(frozen=True)
 class Redraw(Kind):
-    """Every so many rounds it is drawn anew which links are there: each with this probability."""
+    """Every `rounds` rounds the links are redrawn: each is present with this probability."""
 
     every: int
     probability: float
@@ -120,7 +120,7 @@ class Redraw(Kind):
     touches: ClassVar[str] = "links"
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds and no probability."""
+        """Refuse an impossible number of rounds or probability."""
         require_count("every of redraw", self.every)
         require_share(self, "probability")
 
@@ -138,10 +138,10 @@ class Redraw(Kind):
 
 @dataclass(frozen=True)
 class Graphs(Kind):
-    """Some graphs in turn, each for so many rounds; the network must be their union or more.
+    """Several graphs in turn, each for `rounds` rounds; the network must contain their union.
 
-    The graphs are spelt as `parse_graph` reads them, with a bar between: ``cycle:9|grid:3x3``. That
-    text is also the shorthand of their union.
+    The graphs are spelt as for `parse_graph`, separated by bars: ``cycle:9|grid:3x3``. The same
+    text is the shorthand of their union.
     """
 
     every: int
@@ -151,7 +151,7 @@ class Graphs(Kind):
     touches: ClassVar[str] = "links"
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of rounds and no graph."""
+        """Refuse an impossible number of rounds and unknown graphs."""
         require_count("every of graphs", self.every)
         for graph in self._graphs():
             read_adjacency(parse_graph(graph))
@@ -161,7 +161,7 @@ class Graphs(Kind):
 
     @classmethod
     def parse(cls, text: str) -> Kind:
-        """Read what stands after ``graphs=``."""
+        """Read the text after ``graphs=``."""
         every, colon, graphs = text.partition(":")
         if not colon or not every.isdecimal():
             raise InputError(
@@ -171,7 +171,7 @@ class Graphs(Kind):
         return cls(int(every), graphs)
 
     def begin(self, links: Links, key: int) -> Effect:
-        """Return the missing links; nothing is left to chance."""
+        """Return the missing links; nothing is random."""
         del key
         missing = np.stack([self._missing(graph, links) for graph in self._graphs()])
         return lambda rounds: missing[rounds // self.every % len(missing)]
@@ -193,5 +193,5 @@ class Graphs(Kind):
 
 
 def within(rounds: Rounds, start: int, stop: int | None) -> Mask:
-    """Tell which rounds, counted from 0, lie in start … stop − 1, counted from 1."""
+    """Return which rounds, counted from 0, lie in start … stop − 1, counted from 1."""
     return (rounds + 1 >= start) & (stop is None or rounds + 1 < stop)

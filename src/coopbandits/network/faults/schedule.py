@@ -1,4 +1,4 @@
-"""A schedule: the faults of one run, read round after round."""
+"""A schedule: the faults of one run, round by round."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     acts : uint8 of shape (rounds, N)
-        1 where an agent acts. One that does not neither pulls nor sends nor receives, but its clock
-        goes on.
+        1 where an agent acts. An agent that does not neither pulls, sends nor receives, but its
+        round count advances.
     fresh : uint8 of shape (rounds, N)
         1 where a fresh agent takes the place of one that has lost its state, before the round.
     fate : int16 of shape (rounds, directed links)
-        What becomes of a message sent in this round: `DOWN` (nothing is sent), `LOST`, or by how
-        many rounds it is late, 0 for at once. Who acts is in it already: a message that would
-        arrive in a round in which the receiver does not act is lost. Links as in `directed_links`.
+        The fate of a message sent in this round: `DOWN` (nothing is sent), `LOST`, or the number of
+        rounds by which it is late. Absence is included: a message that would arrive in a round in
+        which the receiver does not act is lost. Links as in `directed_links`.
     """
 
     acts: NDArray[np.uint8]
@@ -75,7 +75,7 @@ class Schedule:
         return Chunk(acts.astype(np.uint8), fresh.astype(np.uint8), fate)
 
     def _agents(self, rounds: int) -> NDArray[np.uint8]:
-        """Return the agents' bits of the next rounds, and of as many after as a message is late."""
+        """Return the agents' bits of the next rounds, and of those that late messages may reach."""
         known = self.done + len(self.ahead)
         wanted = self.done + rounds + self.longest
         more = np.zeros((wanted - known, self.ahead.shape[1]), dtype=np.uint8)
@@ -86,20 +86,20 @@ class Schedule:
         return bits
 
     def _effects(self, touched: str, rounds: Rounds) -> list[NDArray[Any]]:
-        told = [
+        found = [
             (k, np.asarray(effect(rounds))) for k, effect in self.effects if k.touches == touched
         ]
-        for kind, effect in told:
+        for kind, effect in found:
             self._check(kind, effect, rounds.size)
-        return [effect for _, effect in told]
+        return [effect for _, effect in found]
 
     def _check(self, kind: Kind, effect: NDArray[Any], rounds: int) -> None:
-        """Refuse what somebody's own kind cannot mean."""
+        """Refuse effects of a user-defined kind that have the wrong shape or values."""
         links = self.links
         columns = links.network.num_agents if kind.touches == "agents" else links.senders.size
         if effect.shape != (rounds, columns):
             raise InputError(
-                f"fault {kind.spelling} tells {kind.touches} of shape {effect.shape}; begin must "
+                f"fault {kind.spelling} returns {kind.touches} of shape {effect.shape}; begin must "
                 f"return what gives one row per round and {columns} columns here"
             )
         if kind.touches == "delay" and effect.size:

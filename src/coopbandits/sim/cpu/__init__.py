@@ -1,4 +1,4 @@
-"""The compiled CPU engine: equal to the reference engine on the same tapes, and far faster."""
+"""The compiled CPU engine: plays the same arms as the reference engine, far faster."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ KERNELS: dict[type, Kernel] = {
     FloodedPulls: play_flooded_pulls,
     CentralTotals: play_central,
 }
-"""The kernel of every aggregation, which plays any index; a subclass is another aggregation."""
+"""Aggregation → the kernel that plays any index on it; subclasses have none."""
 
 SHORTCUTS: dict[tuple[type, type], Kernel] = {
     (StagedMixing, UCB): play_staged_ucb,
     (LocalSums, UCB): play_local_ucb,
 }
-"""Faster kernels of single pairs, where nothing goes wrong."""
+"""Faster kernels for single pairs, on networks without faults."""
 
 NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
-"""Aggregations whose kernel takes all messages to arrive."""
+"""Aggregations whose kernel assumes that all messages arrive."""
 
 
 def find_kernel(task: Task) -> Kernel:
@@ -82,11 +82,11 @@ def parts_of(task: Task) -> Parts:
 
 
 def obstacle(task: Task) -> str | None:
-    """Return for what there is no kernel, to be read after these words, or None if one plays.
+    """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
-    This is the whole list: policies without parts, aggregations and statistics of one's own, agents
-    that find out N or λ first, late messages, own clocks, what `NEEDS_MESSAGES` where there are
-    faults, an index that numba cannot compile, and floods that are too large.
+    This is the whole list: policies without parts, user-defined aggregations and statistics, agents
+    that first estimate N or λ, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index
+    that numba cannot compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -118,7 +118,7 @@ def _uncompiled(parts: Parts) -> str | None:
 
 @contextmanager
 def threads(number: int | None) -> Iterator[None]:
-    """Use so many threads inside; None for all there are."""
+    """Use this many threads inside; None for all cores."""
     most: int = numba.config.NUMBA_NUM_THREADS
     if number is not None and not (type(number) is int and 1 <= number <= most):
         raise InputError(f"threads is {number!r}; give 1 to {most}, or None for all")
@@ -132,12 +132,12 @@ def threads(number: int | None) -> Iterator[None]:
 
 
 class CompilationNote(event.Listener):
-    """Says once that a kernel is being compiled, when one is: later starts find it cached."""
+    """Prints one note when numba compiles a kernel, so that nobody takes the wait for a hang."""
 
     told = False
 
     def on_start(self, event: Any) -> None:
-        """Tell it the first time."""
+        """Print the note, the first time only."""
         del event
         if not CompilationNote.told:
             CompilationNote.told = True
@@ -148,28 +148,28 @@ class CompilationNote(event.Listener):
 
 
 class CPUEngine:
-    """The functions above, as `simulate` asks for them."""
+    """The functions above as an `Engine`."""
 
     name = "cpu"
 
     def obstacle(self, task: Task) -> str | None:
-        """Tell for what there is no kernel."""
+        """Return what there is no kernel for, or None."""
         missing = obstacle(task)
         return None if missing is None else f"has no compiled kernel{missing}"
 
     def run_bytes(self, task: Task) -> int:
-        """Return the memory of one run: of all agents and arms, of a flood and of shuffled arms."""
+        """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
         is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
         table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
         known = flood.bytes_of_a_run(task) if is_flood else 0
         return task.network.num_agents * task.problem.num_arms * 100 + table + known
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
-        """Use so many threads, and tell when something is compiled."""
+        """Use this many threads, and announce compilations."""
         return threads(threads_wanted)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        """Play some runs at once."""
+        """Play some runs together."""
         return find_kernel(task)(parts_of(task), task, runs, tick)
 
 

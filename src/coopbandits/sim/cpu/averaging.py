@@ -1,9 +1,9 @@
-"""Plain mixing of some agents, y_i ← (P y)_i, and what is left of it where messages are lost.
+"""Plain mixing of some agents, y_i ← (P y)_i, and the variant for lost messages.
 
-A compiled function that branches counts every array it is handed, in and out, which costs as much
-as to add up ten values. So the loop over agents and its branches stand in one function, and what it
-calls for each agent has none. Places are unsigned: with others every access first asks whether to
-count from the end.
+numba counts references of every array passed to a function that branches, which costs as much as
+adding up ten values. So one function holds the loop over agents with all its branches, and what it
+calls for each agent is free of them. Indices are unsigned: for signed ones numba checks at every
+access whether they count from the end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def average(
 ) -> None:
     """Overwrite rows start … end − 1 of `out` with those of P values; P's places are unsigned.
 
-    Three or five rows are added up in the first pass and two in every further one. Where fewer are
-    left, the first row stands in for the missing one with weight 0.
+    The first pass adds up three or five rows, every further pass two. Where fewer are left, the
+    first row stands in for the missing one with weight 0.
     """
     for agent in range(np.uintp(start), np.uintp(end)):
         at, stop = indptr[agent], indptr[agent + ONE]
@@ -76,9 +76,9 @@ def average_heard(
     indptr: Any, senders: Any, weights: Any, own_weights: Any, fate: Any, values: Any, out: Any,
     start: int, end: int,
 ) -> None:  # fmt: skip
-    """As `average`, where only messages of fate 0 arrived; who was not heard counts as oneself.
+    """As `average`, but only messages of fate 0 arrive; the own value replaces missing ones.
 
-    Here weights are those of the links that lead to an agent, and of the own value.
+    Weights here are one per incoming link, and one for the own value.
     """
     for agent in range(start, end):
         own = own_weights[agent]

@@ -1,4 +1,4 @@
-"""Who hears of whom, and how late: every agent's ball of so many hops, level by level."""
+"""Balls: the agents within `hop_limit` hops of each agent, by distance."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from coopbandits.core.errors import InputError
 from coopbandits.network import Network
 
 MOST_BYTES = 2_000_000_000
-"""What balls and the latest pulls of everybody in them may take."""
+"""Most bytes for balls and for the latest pulls of their members."""
 
 MEMBER_BYTES = 4
 LEVEL_BYTES = 20
-"""Per agent and level: where it begins, and one run's ring, an arm and a reward."""
+"""Bytes per agent and level: where it begins, and an arm and a reward in one run's ring."""
 
 
 class Balls(NamedTuple):
     """All balls: those at distance d + 1 of agent i are members[starts[i, d] : starts[i, d + 1]].
 
-    The agent itself is the first member of its level 0: own pulls are known as soon as those of the
-    neighbours.
+    The agent itself is the first member of its level 0: its own pulls become known as early as its
+    neighbours'.
     """
 
     starts: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Balls(NamedTuple):
 
 
 def find_balls(network: Network, hop_limit: int) -> Balls:
-    """Return the balls of all agents, or say that they are too large."""
+    """Return the balls of all agents, or refuse those that are too large."""
     graph, size = network.adjacency, network.num_agents
     hops = min(hop_limit, size)
     most = MOST_BYTES // MEMBER_BYTES
@@ -54,10 +54,10 @@ def find_balls(network: Network, hop_limit: int) -> Balls:
 def search(
     indptr: Any, indices: Any, hops: int, most: int, starts: Any, members: Any
 ) -> tuple[int, int, int]:
-    """Search breadth first from every agent; write the balls down unless `starts` is empty.
+    """Search breadth first from every agent; write the balls unless `starts` is empty.
 
-    Returns the agents searched from, which are not all once there are more than `most` members; the
-    members found; and the largest number of levels.
+    Returns how many agents were searched from (the search stops at more than `most` members), the
+    number of members found, and the largest number of levels.
     """
     size = indptr.size - 1
     mark, queue = np.full(size, -1), np.empty(size, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Central totals: one controller's registers, and every agent's pulls in turn."""
+"""Central totals: one controller's registers, and the agents pulling in turn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -30,13 +30,13 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     delay = parts.aggregation.delay
     totals = np.zeros((len(runs), 1, state.shape[2]))
     history = np.zeros((len(runs), 0 if delay is None else delay + 1, state.shape[2]))
-    forecast = Forecast(task, runs)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    reader = FaultReader(task, runs)
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
-            state.memory, rule, numbers, forecast.read(rounds).acts,
+            state.memory, rule, numbers, reader.read(rounds).acts,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
@@ -60,9 +60,9 @@ def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, acts: Any, run: int,
 ) -> None:  # fmt: skip
-    """Play one run; what is visible stands in the row of `history` that is oldest.
+    """Play one run; the oldest row of `history` is what the controller sees.
 
-    Where everybody sees the same in a round, an index without chance chooses once for all.
+    Where all agents of a round see the same totals, an index that does not draw chooses once.
     """
     num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
@@ -74,7 +74,7 @@ def _play_run(
         slot = span.slot + np.searchsorted(span.stops, r, side="right")
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
-        chosen = 0  # so many agents have chosen on what is visible
+        chosen = 0  # agents that have chosen on the present totals
         for agent in range(num_agents):
             if acts.shape[0] > 0 and acts[r, agent] == 0:
                 continue
@@ -112,11 +112,11 @@ def _choose(
     contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any, lasts: Any,
     start: int, end: int,
 ) -> None:  # fmt: skip
-    """Write into `lasts` what some agents play on what is visible."""
+    """Write into `lasts` the arms that some agents play on the visible totals."""
     time = 0.0
     for k in range(num_arms):
         if kept > 1 and visible[0, num_arms + k] == 0.0:
-            lasts[start:end] = done % num_arms  # nothing to go by yet: every arm in turn
+            lasts[start:end] = done % num_arms  # nothing is known yet: every arm in turn
             return
         time += visible[0, num_arms + k]
     contexts[0, TIME] = max(2.0, time)

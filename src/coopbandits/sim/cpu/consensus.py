@@ -18,10 +18,10 @@ from coopbandits.network import Network
 from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
 from coopbandits.sim.cpu.leaves import table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, count_messages, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -67,24 +67,24 @@ def play_rows(parts: Parts, task: Task, runs: range, tick: Tick, mixing: Mixing)
     mixed = np.zeros(shape)
     spare = np.zeros(shape) if mixing.mixes else mixed
     lasts = np.zeros(state.shape[:2], dtype=np.int64)
-    forecast, hearing = Forecast(task, runs), hearing_of(task.network)
+    reader, hearing = FaultReader(task, runs), hearing_of(task.network)
     before = np.zeros((len(runs), 1, hearing.senders.size), dtype=np.int16)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     # With as many runs as threads each thread plays runs of its own, else all share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        weather = forecast.read(rounds)
+        faults = reader.read(rounds)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts,
-            state.memory, indptr, indices, matrix.data, mixing, rule, numbers, blocks, weather,
+            state.memory, indptr, indices, matrix.data, mixing, rule, numbers, blocks, faults,
             before, hearing,
         )  # fmt: skip
         if mixing.mixes and rounds % 2:
             mixed, spare = spare, mixed
         if mixing.mixes:
-            count_messages(state.record, task, done, rounds, weather.fate, state.shape[2])
-        before = weather.fate[:, -1:].copy()
+            count_messages(state.record, task, done, rounds, faults.fate, state.shape[2])
+        before = faults.fate[:, -1:].copy()
         state.played(rounds)
     return state.finish()
 
@@ -103,7 +103,7 @@ def hearing_of(network: Network) -> Hearing:
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
     indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, parts: int,
-    weather: Any, before: Any, hearing: Any,
+    faults: Any, before: Any, hearing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread some runs (`parts` = 1), or of each round some agents.
 
@@ -118,7 +118,7 @@ def play_rounds(
             run, start = task // parts, task % parts * width
             _play(
                 world, span, tally, fresh[run], mixed[run], spare[run], lasts[run], memory[run],
-                indptr, indices, weights, mixing, rule, numbers, weather, before, hearing, run,
+                indptr, indices, weights, mixing, rule, numbers, faults, before, hearing, run,
                 start, min(start + width, size), first, first + at_once,
             )  # fmt: skip
 
@@ -126,7 +126,7 @@ def play_rounds(
 @njit
 def _play(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
-    indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, weather: Any,
+    indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any,
     before: Any, hearing: Any, run: int, start: int, end: int, first: int, stop: int,
 ) -> None:  # fmt: skip
     """Let some agents of one run average, choose and pull, in every of some rounds.
@@ -135,7 +135,7 @@ def _play(
     """
     scratch, num_agents = np.empty(rule.scratch), mixing.num_agents
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     is_faulty = fate.shape[0] > 0
     contexts = np.empty((mixed.shape[0] if is_faulty else 1, CONTEXT))
     contexts[:, FACTOR] = contexts[:, AGENTS] = num_agents

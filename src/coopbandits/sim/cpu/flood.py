@@ -1,11 +1,11 @@
 """Flooding of totals.
 
-An agent of `core.aggregate.flooded_totals` keeps everybody's totals. Here all pulls of a run stand
-in one log, and an entry is merely the last pull that it knows of, and the number of pulls up to it,
-which is its version. When a newer entry arrives, the pulls in between are added to the agent's
-totals. Every pull tells the one before it, since an agent that lost its memory begins anew and may
-later go on from what the others remember: the pulls of one agent are a tree, and on the way from
-one entry to another some may have to be taken back.
+An agent of `core.aggregate.flooded_totals` keeps the totals of every agent. Here one log holds all
+pulls of a run, and an entry is just the last pull it covers and the number of pulls up to it, which
+is its version. When a newer entry arrives, the pulls in between are added to the agent's totals.
+Every pull points to the one before it. An agent that lost its state starts over, and may later
+resume from what others remember of it. So the pulls of one agent form a tree, and moving from one
+entry to another may mean subtracting some pulls first.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
 MOST_BYTES = 2_000_000_000
-"""What logs and entries of all runs that are played together may take."""
+"""Most bytes for the logs and entries of all runs that are played together."""
 
 SPAN_ENTRIES = 50_000_000
-"""Entries of one run that are looked at between two reports of progress."""
+"""Entries of one run that are visited between two reports of progress."""
 
 LAST, VERSION, CHANGED, SOURCE = range(4)
-"""What an entry consists of; the first two are −1 and 0 as long as nothing is known."""
+"""The fields of an entry; the first two are −1 and 0 while nothing is known."""
 
 HEARD, ARRIVED = range(2)
-"""What is remembered of a link: see `FloodedTotals`."""
+"""What is remembered per link; see `FloodedTotals`."""
 
 KNOWN_AGENTS, ROUNDS = range(2)
-"""What is known beside totals: the number of agents, and the rounds behind their totals."""
+"""What is known besides totals: the number of agents, and the rounds they have played."""
 
 
 class Log(NamedTuple):
-    """Every pull (run, round, agent): what was played, what it paid, the round of the one before.
+    """Every pull (run, round, agent): its arm, its reward, and the round of the pull before it.
 
-    That is the one before in the same agent's memory, −1 for none.
+    That is the previous pull in the same agent's memory, −1 for none.
     """
 
     arms: NDArray[np.int32]
@@ -57,18 +57,18 @@ class Log(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """What the agents know; of pairs the one at round mod 2 is read and the other one written.
+    """What the agents know, double-buffered: index round mod 2 is read, the other is written.
 
     Attributes
     ----------
     entries : int32 of shape (run, 2, 4, agent, agent)
-        Of everybody's entries on everybody the last pull, version, and whence and when it came.
+        Entries of every agent on every agent: last pull, version, sender and round of arrival.
     links : int32 of shape (run, 2, 2, link)
         What the receiver of every link remembers of the sender's messages.
     totals : (run, agent, size)
-        Registers of all pulls known of.
+        Registers of all pulls that each agent knows of.
     known : int64 of shape (run, agent, 2)
-        The number of agents known of, and the rounds behind their totals.
+        The number of agents known of, and the rounds they have played.
     """
 
     entries: NDArray[np.int32]
@@ -85,13 +85,13 @@ def play_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 
 def bytes_of_a_run(task: Task) -> int:
-    """Return what one run takes: two times four numbers per pair of agents, and the log."""
+    """Return the bytes of one run: two times four numbers per pair of agents, and the log."""
     agents = task.network.num_agents
     return 32 * agents**2 + 16 * agents * task.horizon
 
 
 def excess(task: Task) -> str | None:
-    """Return a phrase that says how large a run would be, or None if it is not too large."""
+    """Return a phrase on how large a run would be, or None if it fits."""
     needed, agents = bytes_of_a_run(task), task.network.num_agents
     if needed <= MOST_BYTES:
         return None
@@ -105,18 +105,18 @@ def excess(task: Task) -> str | None:
 def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs that fit into memory together."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     agents, width = state.shape[1:]
     log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
-    # With as many runs as threads each thread plays runs of its own, else all share every round.
+    # With at least as many runs as threads, threads take whole runs; else they share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
-    most = min(forecast.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
+    most = min(reader.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory, blocks,
+            reader.read(rounds), links, rule, numbers, state.memory, blocks,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
@@ -129,7 +129,7 @@ def make_log(task: Task, runs: int) -> Log:
 
 
 def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
-    """Return agents that know of nobody but themselves."""
+    """Return agents that know only of themselves."""
     entries = np.zeros((runs, 2, 4, agents, agents), dtype=np.int32)
     entries[:, :, LAST] = -1
     known = np.zeros((runs, agents, 2), dtype=np.int64)
@@ -140,13 +140,13 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
 
 @njit(cache=True, parallel=True)
 def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, parts: int,
 ) -> None:  # fmt: skip
-    """Play a span of rounds in steps, one to pull and one to exchange messages.
+    """Play a span of rounds, each in two steps: pull, then exchange messages.
 
-    Every thread plays some runs (`parts` = 1), or of each step some agents of every run. `counts`
-    (run, block, recorded round, 4) is what is said in `Runs.finish`.
+    Every thread plays whole runs (`parts` = 1), or some agents of every run in each step. `counts`
+    (run, block, recorded round, 4) is described in `Runs.finish`.
     """
     num_runs, size = world.reward_keys.shape
     at_once = 2 * span.rounds if parts == 1 else 1
@@ -155,22 +155,22 @@ def play_rounds(
         for task in prange(num_runs * parts):
             run, start = task // parts, task % parts * width
             _play(
-                world, span, tally, fresh[run], log, fleet, counts[run], weather, links, rule,
+                world, span, tally, fresh[run], log, fleet, counts[run], faults, links, rule,
                 numbers, memory[run], run, start, min(start + width, size), first, first + at_once,
             )  # fmt: skip
 
 
 @njit
 def _play(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, weather: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, run: int, start: int, end: int, first: int,
     stop: int,
 ) -> None:  # fmt: skip
-    """Let some agents of one run make some steps."""
+    """Play some steps of some agents of one run."""
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     num_agents = world.reward_keys.shape[1]
     contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
     entries, heard = fleet.entries[run], fleet.links[run]
     totals, known = fleet.totals[run], fleet.known[run]
@@ -209,7 +209,7 @@ def _renew(
     renewed: Any, indptr: Any, entries: Any, memory: Any, totals: Any, known: Any, start: int,
     end: int,
 ) -> None:  # fmt: skip
-    """Make some agents anew, who know of nobody but themselves."""
+    """Reset some agents, which then know only of themselves."""
     for agent in range(start, end):
         if renewed[agent] > 0:
             entries[LAST, agent] = -1
@@ -223,7 +223,7 @@ def _renew(
 def _look(
     totals: Any, known: Any, contexts: Any, num_arms: int, done: int, start: int, end: int
 ) -> None:
-    """Write how many agents and pulls stand behind the totals, and how many more there may be."""
+    """Write the time, the number of agents and the anticipation for the choice."""
     for agent in range(start, end):
         agents, rounds, pulls = float(known[agent, KNOWN_AGENTS]), known[agent, ROUNDS], 0.0
         for k in range(num_arms):
@@ -265,7 +265,7 @@ def _exchange(
     now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int,
     squares: int, counts: Any, done: int, start: int, end: int,
 ) -> None:  # fmt: skip
-    """Let some agents take the messages of a round, all of which tell what was known before it."""
+    """Let some agents receive a round's messages, which hold what was known before the round."""
     size, width = now.shape[1], HEADER + totals.shape[1]
     for agent in range(start, end):
         for what in range(4):
@@ -289,7 +289,7 @@ def _exchange(
 
 @njit
 def _count_sent(entries: Any, sender: int, agent: int, arrived: int) -> int:
-    """Return the number of entries that an agent is not known to have, without a branch."""
+    """Return how many entries the sender does not know the agent to have, without a branch."""
     found = 0
     for origin in range(entries.shape[1]):
         found += int(_is_sent(entries, sender, origin, agent, arrived))
@@ -308,9 +308,9 @@ def _take(
     arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
     num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int,
 ) -> None:  # fmt: skip
-    """Take every entry of a message that is newer, or as new as one that came in this round.
+    """Take every entry of a message that is newer, or equal to one that came in this round.
 
-    Of entries of one version the own one stays, and of those that came the last one.
+    Among entries of the same version the agent's old one wins, then the one that came last.
     """
     for origin in range(now.shape[1]):
         version, own = now[VERSION, sender, origin], after[VERSION, agent, origin]
@@ -321,7 +321,7 @@ def _take(
             known[agent, ROUNDS] += last - old
             after[LAST, agent, origin], after[VERSION, agent, origin] = last, version
             after[CHANGED, agent, origin], after[SOURCE, agent, origin] = done + 2, sender
-            while last != old:  # back to where the two meet; in a tree the deeper one goes first
+            while last != old:  # back to the common ancestor: in a tree the deeper one steps first
                 forth, back = version >= own, own >= version
                 if forth:
                     arm, reward = arms[last, origin], rewards[last, origin]

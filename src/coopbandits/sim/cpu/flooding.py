@@ -1,9 +1,9 @@
-"""Pulls told to others: to the neighbours, which is one hop, or further on.
+"""Single pulls, flooded for up to `hop_limit` hops; one hop reaches the neighbours.
 
-Nobody sends anything here. Without faults and with one pull a round, who chooses for pull t knows
-of another agent d hops away, d up to the hop limit, the pulls 0 … t − d. So in every round each
-agent adds one pull of every member of its ball, the one that is d rounds old, from a ring that
-holds the latest pulls of all.
+No messages are made here. Without faults and with one pull per round, an agent that chooses for
+pull t knows the pulls 0 … t − d of an agent d hops away, for d up to the hop limit. So in every
+round each agent adds one pull of every member of its ball, delayed by the hop distance, from a ring
+buffer of everyone's latest pulls.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
 SPAN_PULLS = 20_000_000
-"""Pulls that all agents of one run hear of between two reports of progress."""
+"""Pulls that the agents of one run add up between two reports of progress."""
 
 RING_PULLS = 50_000_000
-"""Pulls in the rings of all runs that are played together."""
+"""Most pulls in the ring buffers of all runs that are played together."""
 
 
 def play_neighborhood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on the pulls of neighbours: a ball of one hop."""
+    """Play some runs of any index on the pulls of neighbours: balls of one hop."""
     return play_balls(parts, task, runs, tick, Reach(1, 2))
 
 
@@ -44,14 +44,14 @@ def play_flooded_pulls(parts: Parts, task: Task, runs: range, tick: Tick) -> Rec
 
 
 class Reach(NamedTuple):
-    """How many hops the news of a pull travels, and of how many values it consists."""
+    """How many hops a pull travels, and how many values it takes to send."""
 
     hop_limit: int
     width: int
 
 
 def play_balls(parts: Parts, task: Task, runs: range, tick: Tick, reach: Reach) -> Record:
-    """Play some runs of agents that hear of all pulls within reach."""
+    """Play some runs in which agents learn of all pulls within reach."""
     hop_limit, width = reach
     balls = find_balls(task.network, hop_limit)
     at_once = max(1, RING_PULLS // balls.starts.size)
@@ -67,14 +67,14 @@ def play_balls(parts: Parts, task: Task, runs: range, tick: Tick, reach: Reach) 
 
 
 def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Record:
-    """Play some runs whose rings fit into memory together."""
+    """Play some runs whose ring buffers fit into memory together."""
     state = Runs(parts, task, runs, tick)
     rule, numbers = state.rule()
     totals = np.zeros(state.shape)
     ring = (len(runs), balls.starts.shape[1], task.network.num_agents)
     arms, rewards = np.zeros(ring, dtype=np.int32), np.zeros(ring)
     last = np.zeros(state.shape[:2], dtype=np.int64)
-    # With as many runs as threads each thread plays runs of its own, else all share every round.
+    # With at least as many runs as threads, threads take whole runs; else they share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     most = max(1, SPAN_PULLS // balls.members.size)
     while (done := state.done) < task.horizon:
@@ -90,14 +90,14 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Ball
 def items_sent(
     network: Network, balls: Balls, hop_limit: int, rounds: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how many items all agents have sent after so many rounds.
+    """Return how many items all agents together have sent after each of some rounds.
 
-    In round r, from 0, an agent sends to each neighbour one pull of everybody up to
+    In round r, from 0, an agent sends each neighbour one pull of every agent up to
     min(r, hop limit − 1) hops away, itself included.
     """
     links = 2 * network.num_edges
     per_level = np.diff(network.degrees @ balls.starts)
-    per_level[0] -= links  # the agents themselves, at distance 0
+    per_level[0] -= links  # agents are members of their own balls, at distance 0
     per_distance = np.append(links, per_level)[:hop_limit]
     since = np.maximum(0, rounds[:, None] - np.arange(per_distance.size))
     sent: NDArray[np.int64] = since @ per_distance
@@ -109,20 +109,20 @@ def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
     memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread some runs, or of each round some agents.
+    """Play a span of rounds; threads take whole runs, or some agents of each round.
 
     Parameters
     ----------
     totals : (run, agent, size)
-        What every agent has made or heard of.
+        Registers of all pulls that an agent made or learned of.
     arms, rewards : (run, depth + 1, agent)
-        The ring: the pulls number t stand in row t mod (depth + 1).
+        The ring buffer: row t mod (depth + 1) holds the pulls of round t.
     last : (run, agent)
         The arm played last.
     starts, members : arrays
         The balls.
     parts : int
-        Into how many parts the agents of a run are cut: 1, or the number of blocks.
+        How many parts the agents of a run are split into: 1, or the number of blocks.
     """
     at_once = span.rounds if parts == 1 else 1
     width = world.block * (world.num_blocks // parts)
@@ -142,8 +142,8 @@ def _play(
     last: Any, memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, run: int,
     start: int, end: int, first: int, stop: int,
 ) -> None:  # fmt: skip
-    """Let some agents of one run play some rounds."""
-    # Arrays are taken out of their tuples once; see `play_block`.
+    """Play some rounds of some agents of one run."""
+    # Arrays are unpacked from their tuples once; see `play_block`.
     table, keys = table_of(world.tables, run), world.reward_keys[run]
     cubics, stops = world.cubics, span.stops
     counts, paid, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
@@ -180,7 +180,7 @@ def _hear(
     known: Any, agent: int, num_arms: int, squares: int, starts: Any, members: Any, arms: Any,
     rewards: Any, done: int,
 ) -> None:  # fmt: skip
-    """Add the pull of every member of the ball that reaches the agent before its pull `done`."""
+    """Add the pulls of the ball's members that reach the agent before its pull `done`."""
     depth = starts.shape[1] - 1
     for level in range(min(depth, done)):
         row = (done - level - 1) % (depth + 1)

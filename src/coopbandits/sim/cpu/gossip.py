@@ -14,10 +14,10 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -29,18 +29,18 @@ SPAN_PULLS = 500_000
 def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on pull mixing."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     mixed = np.zeros(state.shape)
     born = first_minima(task, runs)
     ages, told = np.zeros((2, len(runs), links.senders.size))
     moved, minima, spare = mixed.copy(), born.copy(), born.copy()
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
-            told, born, minima, spare, counts, forecast.read(rounds), links, rule, numbers,
+            told, born, minima, spare, counts, reader.read(rounds), links, rule, numbers,
             state.memory,
         )  # fmt: skip
         state.played(rounds)
@@ -56,24 +56,24 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
 @njit(cache=True, parallel=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, rule: Any,
+    born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
     numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(mixed.shape[0]):
         _play_run(
             world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
-            minima[run], spare[run], counts[run], weather, links, rule, numbers, memory[run], run,
+            minima[run], spare[run], counts[run], faults, links, rule, numbers, memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, weather: Any, links: Any, rule: Any,
+    born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
     numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
     contexts, lasts = np.ones((mixed.shape[0], CONTEXT)), np.zeros(mixed.shape[0], np.int64)

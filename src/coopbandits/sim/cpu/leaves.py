@@ -1,8 +1,8 @@
-"""Compiled leaves: small scalar functions that every kernel is made of.
+"""Compiled leaves: the small scalar functions that kernels are made of.
 
-Where the source elsewhere is scalar (`reward_from_variate`, `normal_quantile`) numba compiles that
-very source. The generators of `core.draws` work on arrays or on Python's own whole numbers; they
-are restated here for 64-bit words, and a test holds them together bit for bit.
+Where the original is scalar (`reward_from_variate`, `normal_quantile`), numba compiles that very
+source. The generators of `core.draws` work on arrays or on Python's integers; they are restated
+here for 64-bit words, and a test checks that both agree bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ normal_quantile = njit()(draws.normal_quantile)
 _CUBICS = draws.normal_cubics()
 
 SQUEEZE, SQUEEZED_FROM = 0.2, 0.31
-"""Who is below one and above the other need not be looked at more closely; see `gamma_of`."""
+"""Thresholds that decide most trials without a logarithm; see `gamma_of`."""
 
 _GOLDEN = np.uint64(draws.GOLDEN)
 _MIX_1 = np.uint64(draws.MIX_1)
@@ -70,7 +70,7 @@ def normal(word: Any, cubics: Any) -> float:
 
 @njit(inline="always")
 def normal_of(word: Any) -> float:
-    """Return one standard normal, with the table as a constant."""
+    """Return one standard normal; the table is compiled in."""
     return normal(np.uint64(word), _CUBICS)
 
 
@@ -79,7 +79,7 @@ def gamma_of(key: Any, shape: float) -> float:
     """Return one Gamma(shape, 1) variate; see `core.draws.gamma_of`.
 
     A trial x, u is taken if ln u < r = x²/2 + d(1 − v + ln v). As e^r ≥ 1 + r, and r ≥ −0.2 c² x⁴
-    where 1 + c x > 0.31, most can be taken without logarithms: all but about 7 % / d.
+    where 1 + c x > 0.31, all but about 7 % / d of the trials are decided without logarithms.
     """
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
@@ -97,13 +97,13 @@ def gamma_of(key: Any, shape: float) -> float:
 
 @njit(inline="always")
 def variate(is_normal: bool, word: Any, cubics: Any) -> float:
-    """Return what the problem declares: a normal or a uniform."""
+    """Return a normal or a uniform, as the problem declares."""
     return normal(word, cubics) if is_normal else uniform(word)
 
 
 @njit(inline="always")
 def table_of(tables: Any, run: int) -> Any:
-    """Return the rewards' table of one run: there is one for all, or one for each."""
+    """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]
 
 
@@ -122,5 +122,5 @@ def best_arm(values: Vector) -> int:
 
 
 def cache_folder() -> Path:
-    """Return where numba keeps what it compiles from this folder."""
+    """Return the folder in which numba caches what it compiles from here."""
     return Path(best_arm.stats.cache_path)

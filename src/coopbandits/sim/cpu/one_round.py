@@ -1,4 +1,4 @@
-"""One round of choices and pulls of one run, for a driver that spreads what was pulled itself."""
+"""One round of choices and pulls of one run, for a driver that does the exchange itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def play_round(
     world: Any, tally: Any, rule: Any, numbers: Any, totals: Any, contexts: Any, memory: Any,
     scratch: Any, lasts: Any, fresh: Any, pulls: Any, slot: int, done: int,
 ) -> None:  # fmt: skip
-    """Let all agents of the only run choose by their totals, and add what they pull to `pulls`."""
+    """Let all agents of the single run choose by their totals; add what they pull to `pulls`."""
     num_agents, size = totals.shape
     choose(
         rule.address, totals, size, contexts, CONTEXT, world.decision_keys[0], done, numbers,

@@ -1,4 +1,4 @@
-"""Running sums: agents hand on shares of their mass in cumulative sums, so that none is lost."""
+"""Running sums: shares of mass travel as cumulative sums, so that a lost message loses none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -29,8 +29,9 @@ SPAN_PULLS = 500_000
 class Mass(NamedTuple):
     """State of all agents (run, agent, …) and of all directed links (run, link, …).
 
-    `held` ends in the weight z. `sent` is what a link's sender has ever handed on over it, `heard`
-    what its receiver has ever got; ages, gaps and told sums are the receiver's.
+    The last register of `held` is the weight z. `sent` is everything that a link's sender ever
+    passed on over it, `heard` everything that its receiver ever got; `ages`, `gaps` and `told` are
+    the receiver's.
     """
 
     held: NDArray[np.float64]
@@ -60,15 +61,15 @@ def make_mass(task: Task, runs: range, links: int, size: int) -> Mass:
 def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on running sums."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     mass = make_mass(task, runs, links.senders.size, state.shape[2])
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mass, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory,
+            reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -76,26 +77,26 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
 
 @njit(cache=True, parallel=True)
 def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(mass.held.shape[0]):
         _play_run(
-            world, span, tally, fresh[run], mass, counts[run], weather, links, rule, numbers,
+            world, span, tally, fresh[run], mass, counts[run], faults, links, rule, numbers,
             memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
     ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
     born, minima, spare = mass.born[run], mass.minima[run], mass.spare[run]
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     size, sums = held.shape[0], np.empty(held.shape[0])
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     contexts, lasts = np.ones((size, CONTEXT)), np.zeros(size, np.int64)
@@ -130,9 +131,9 @@ def _renew(
     renewed: Any, indptr: Any, reverse: Any, held: Any, sent: Any, heard: Any, ages: Any, gaps: Any,
     told: Any, born: Any, minima: Any, spare: Any, done: int,
 ) -> None:  # fmt: skip
-    """Make some agents anew, as if they had heard nothing in all rounds so far.
+    """Reset some agents, as if they had heard nothing in all rounds so far.
 
-    As long as they had patience with their neighbours, they handed on shares all the same.
+    They passed on shares all the same, until they gave their silent neighbours up.
     """
     for agent in range(held.shape[0]):
         if renewed[agent] == 0:
@@ -154,7 +155,7 @@ def _renew(
 
 @njit
 def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
-    """Write by what mass becomes totals, and the pulls behind them."""
+    """Write the factor that turns mass into totals, and the number of pulls behind them."""
     last = held.shape[1] - 1
     for agent in range(held.shape[0]):
         sums[agent] = minima[agent].sum()
@@ -171,7 +172,7 @@ def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> No
 def _hand_on(
     indptr: Any, reverse: Any, held: Any, share: Any, sent: Any, ages: Any, gaps: Any
 ) -> None:
-    """Cut every agent's mass into shares, and hand them on to neighbours that are alive."""
+    """Split every agent's mass into shares, and pass them on to neighbours that are alive."""
     width = held.shape[1]
     for agent in range(held.shape[0]):
         alive = 0
@@ -191,7 +192,7 @@ def _take(
     indptr: Any, senders: Any, reverse: Any, fate: Any, held: Any, share: Any, sent: Any,
     heard: Any, ages: Any, gaps: Any, told: Any, minima: Any, spare: Any, sums: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Let everybody keep a share, and take what is new in the sums that arrive."""
+    """Let every agent keep one share, and take what is new in the sums that arrive."""
     size, width = held.shape
     last = width - 1
     for agent in range(size):
@@ -200,14 +201,14 @@ def _take(
         for link in range(indptr[agent], indptr[agent + 1]):
             sender = senders[link]
             fated = fate[0, link] if fate.shape[0] > 0 else 0
-            # The sender leaves its minima out if it was told the same sum before this round.
+            # The sender leaves its minima out if it had heard the same sum before this round.
             differ = told[reverse[link]] != sums[sender]
             if fated != DOWN:
                 counts[0] += width + 1 + (EXPONENTIALS if differ else 0)
                 counts[1] += 1
                 counts[2 if fated == 0 else 3] += 1
             if fated == 0:
-                if sent[link, last] >= heard[link, last]:  # else it is older than what was heard
+                if sent[link, last] >= heard[link, last]:  # else the message was overtaken
                     for w in range(width):
                         held[agent, w] += sent[link, w] - heard[link, w]
                         heard[link, w] = sent[link, w]

@@ -1,4 +1,4 @@
-"""Some runs of one task under way: their tapes, their tally, and the agents' latest pulls."""
+"""Some runs of one task in progress: their tapes, their tally, and the agents' latest pulls."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ TROUBLES = {
 
 
 class Rule(NamedTuple):
-    """What kernels hand on to `choices.choose`.
+    """What kernels pass to `choices.choose`.
 
     Attributes
     ----------
     address : int
         The compiled choice.
     numbers_stride : int
-        From one agent's numbers to the next one's; 0 where all have the same.
+        Distance between the numbers of two agents; 0 where all share one row.
     num_arms, squares : int
         K, and the place of the sum of squares among the registers, or −1.
     scratch : int
-        The size of the choice's scratch.
+        Size of the choice's scratch.
     random : bool
-        Whether the choice depends on the word.
+        Whether the choice depends on the random word.
     """
 
     address: int
@@ -52,14 +52,14 @@ class Rule(NamedTuple):
 
 
 class Runs:
-    """What the drivers of all policies share.
+    """What the drivers of all kernels share.
 
     Attributes
     ----------
     shape : (int, int, int)
         Runs, agents, and the size of the registers.
     fresh : array of that shape
-        Own pulls since they were last taken.
+        Own pulls since `take_fresh` was last called.
     memory : (run, agent, 3)
         What choices remember of every agent.
     done : int
@@ -80,9 +80,9 @@ class Runs:
         self.done = 0
 
     def rule(self) -> tuple[Rule, NDArray[np.float64]]:
-        """Return how the index is played, and its numbers for every agent or once for all."""
+        """Return the compiled choice, and the index's numbers per agent or one row for all."""
         index, num_arms = self.parts.index, self.task.problem.num_arms
-        self.choice = compiled_choice(index)  # kept: its address is used as long as this lives
+        self.choice = compiled_choice(index)  # kept alive: kernels use its address
         numbers = index_numbers(self.parts, self.task)
         scratch = FIXED * num_arms + index.scratch_size(num_arms)
         stride = numbers.shape[1] if len(numbers) > 1 else 0
@@ -92,7 +92,7 @@ class Runs:
         return rule, numbers
 
     def played(self, rounds: int) -> None:
-        """Go on by some rounds, unless a choice went wrong in them."""
+        """Advance by some rounds; raise if a choice failed in them."""
         trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
         if trouble > 0.0:
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[trouble]}")
@@ -100,9 +100,9 @@ class Runs:
         self.tick(rounds * self.shape[0] * self.shape[1])
 
     def take_fresh(self, used_up: Rows) -> Rows:
-        """Return the pulls since the last call; an array that is not needed takes their place.
+        """Return the pulls since the last call; `used_up` becomes the next buffer.
 
-        Whoever plays next has to clear it.
+        The next kernel has to clear it.
         """
         fresh, self.fresh = self.fresh, used_up
         self._keep(fresh)
@@ -111,8 +111,8 @@ class Runs:
     def finish(self, messages: NDArray[np.int64] | None = None) -> Record:
         """Return the record of all that was played.
 
-        `messages` (run, recorded round, 4), where a kernel counts them: values and messages sent,
-        and those delivered and lost, since the last recorded round.
+        `messages` (run, recorded round, 4) is what a kernel counted since the last recorded round:
+        values sent, and messages sent, delivered and lost.
         """
         if messages is not None:
             record, totals = self.record, messages.cumsum(axis=1)
@@ -129,7 +129,7 @@ class Runs:
 
 
 def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:
-    """Return the numbers of an index, one row per agent; a single row where all have the same."""
+    """Return the numbers of an index, one row per agent, or a single row where all are equal."""
     agents = task.network.num_agents if parts.index.needs else 1
     known = global_knowledge(task.network, parts.index.needs)
     rows = []
@@ -141,5 +141,5 @@ def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:
             needs=parts.needs,
             global_knowledge=known[agent],
         )
-        rows.append([*parts.index.numbers(view), 0.0])  # at least one, so that there is a row
+        rows.append([*parts.index.numbers(view), 0.0])  # never empty, so that there is an address
     return np.array(rows)

@@ -1,11 +1,11 @@
-"""A whole stage of mixing at once: y ← q_C(P) y, or y ← P^C y.
+"""A whole stage of mixing in one go: y ← q_C(P) y, or y ← P^C y.
 
-Nobody reads the values being mixed before the stage ends, so the steps need not be made round by
-round. Two ways, and a rule which of them is cheaper:
+No agent reads the values being mixed before the stage ends, so the steps need not be made round by
+round. There are two ways, and a rule that picks the cheaper:
 
 *dense*: q_C(P) is computed once as an N × N matrix. An arm's totals after the stage are then the
-sum of the matrix's rows of those agents that pulled it, which are few: most agents play one or two
-arms in a stage. Costs N² multiplications per value pulled everywhere, and once C · nnz(P) · N.
+sum of the matrix rows of the agents that pulled it, and these are few: most agents play one or two
+arms in a stage. Costs N² multiplications per register, and C · nnz(P) · N once.
 
 *sparse*: C steps with the sparse P, for all 2K values of all agents. Costs C · (nnz(P) + N) each.
 """
@@ -22,7 +22,7 @@ from scipy import sparse
 from coopbandits.core.mixing import LAMBDA_ZERO
 
 DENSE_LIMIT = 4000
-"""Up to so many agents the dense matrix (128 MB then) is considered."""
+"""The dense matrix is considered up to this many agents, where it takes 128 MB."""
 
 
 class StageOperator:
@@ -37,7 +37,7 @@ class StageOperator:
     lambda_bound : float
         λ of the accelerated recursion; 0 mixes plainly.
     uses : int
-        How often it will be applied to one run's values; decides between dense and sparse.
+        How often it will be applied per run; decides between dense and sparse.
     num_arms : int
         K: registers are K sums, K counts, and what belongs to no arm.
     """
@@ -62,7 +62,7 @@ class StageOperator:
         return np.ascontiguousarray(self._steps(identity)[0])
 
     def _steps(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Make all steps; the result stands in `values` or in the spare array of its size."""
+        """Make all steps; the result is `values` or the spare array, which alternate."""
         if self.spare is None or self.spare.shape != values.shape:
             self.spare = np.empty_like(values)
         before, matrix = self.spare, self.matrix
@@ -79,7 +79,7 @@ class StageOperator:
         return values
 
     def add_to(self, accumulated: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-        """Add the mixed values to `accumulated`; `values` are used up."""
+        """Add the mixed values to `accumulated`; overwrites `values`."""
         if self.dense is None:
             accumulated += self._steps(values)
         else:
@@ -93,9 +93,9 @@ class StageOperator:
 
 
 def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int, values: int) -> bool:
-    """Tell whether the dense matrix pays: N² against C·(nnz + N) per use, and its making.
+    """Return whether the dense matrix pays: N² against C·(nnz + N) per use, plus its making.
 
-    `values` is 2K: to make the matrix costs as much as to mix N values step by step.
+    `values` is 2K. Making the matrix costs as much as mixing N values step by step.
     """
     agents = matrix.shape[0]
     if agents > DENSE_LIMIT:
@@ -123,8 +123,8 @@ def mix_agent(
 ) -> None:  # fmt: skip
     """Overwrite one agent's target with lead · (P values) − drop · target.
 
-    Four neighbours at a time: one pass over the values for each four. Where fewer are left, the
-    first of them stands in with weight 0.
+    Takes four neighbours per pass over the values. Where fewer are left, the first stands in for
+    the missing ones with weight 0.
     """
     keep = -drop
     for at in range(start, end, 4):
@@ -163,7 +163,7 @@ def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None
 def _add_column(
     operator: Any, values: Any, num_arms: int, column: int, pullers: Any, accumulated: Any
 ) -> None:
-    """Add one arm's sum and count, or what belongs to no arm, over the agents that pulled it."""
+    """Add one arm's sum and count, or a register of no arm, over the agents that pulled it."""
     count = num_arms + column
     arm, found = (column if column < num_arms else count), 0
     for agent in range(values.shape[0]):

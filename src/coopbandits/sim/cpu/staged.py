@@ -1,4 +1,4 @@
-"""Staged mixing: agents play on what has settled, and whole stages of mixing come in between."""
+"""Staged mixing: agents play a stage on settled totals, then the whole stage is mixed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def play_staged(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 
 def play_staged_ucb(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of UCB on staged mixing, which takes few looks at all arms."""
+    """Play some runs of UCB on staged mixing; bounds spare most looks at all arms."""
     stages = UcbStages(Runs(parts, task, runs, tick))
     return stages.play()
 
@@ -77,10 +77,10 @@ def ucb_scale(state: Runs) -> float:
 
 
 class Stages:
-    """The pipeline of staged mixing for all agents of some runs at once.
+    """The pipeline of staged mixing for all agents of some runs together.
 
-    The numbers all agents share (C, E, bounds on N, variants) are read off one agent, so that no
-    formula stands here twice. Values in flight are not touched before their stage ends.
+    The numbers that all agents share (C, E, bounds on N, variants) are read off one agent, so that
+    no formula is repeated here. Values in flight are not touched before their stage ends.
     """
 
     def __init__(self, state: Runs) -> None:
@@ -116,7 +116,7 @@ class Stages:
 
     @cached_property
     def choosing(self) -> tuple[Rule, NDArray[np.float64]]:
-        """How the index is played; compiled when it is needed."""
+        """The compiled choice, made on first use."""
         return self.state.rule()
 
     def play(self) -> Record:
@@ -131,7 +131,7 @@ class Stages:
         return state.finish()
 
     def play_initial(self) -> None:
-        """Play the initial stage, in which own pulls are read at once."""
+        """Play the initial stage, in which agents see their own pulls immediately."""
         rounds = min(self.num_arms, self.state.task.horizon)
         times = np.maximum(2.0, np.arange(float(rounds)))
         reading = self.reading._replace(own_pulls=True)
@@ -139,7 +139,7 @@ class Stages:
         self.state.played(rounds)
 
     def play_next(self) -> None:
-        """Play one stage, or what the horizon leaves of it."""
+        """Play one stage, cut off at the horizon."""
         state = self.state
         rounds = min(self.stage_rounds, state.task.horizon - state.done)
         if self.shared.neighbor_pulls or (self.reads_remixed and not self.first):
@@ -165,7 +165,7 @@ class Stages:
         )  # fmt: skip
 
     def _read(self) -> tuple[Rows, float]:
-        """Return what agents read when a stage starts, up to a factor."""
+        """Return what agents read at the start of a stage, up to a factor."""
         if self.first:
             return self.in_flight, self.reading.weight
         return self.accumulated, float(self.shared.fewest_agents)
@@ -188,7 +188,7 @@ class Stages:
         return (start - self.stage_rounds) * self.shared.most_agents
 
     def _times(self, rounds: int) -> NDArray[np.float64]:
-        """Return s of so many rounds from now."""
+        """Return s of the next rounds."""
         return np.asarray(self._start_time() + np.arange(rounds) * float(self.reading.own_pulls))
 
     def _play_rounds(self, rounds: int) -> None:
@@ -223,7 +223,7 @@ class Stages:
         state.played(1)
 
     def count_values(self) -> None:
-        """Enter the values and messages that were sent."""
+        """Record the values and messages that were sent."""
         task, record = self.state.task, self.state.record
         mixing = max(0, task.horizon - self.num_arms)
         sent = np.minimum(
@@ -240,7 +240,7 @@ class Stages:
 
 
 class UcbStages(Stages):
-    """Stages played by UCB, whose indices are computed only when the arm in play may lose."""
+    """Stages played by UCB: indices are computed only when the current arm may lose its lead."""
 
     def __init__(self, state: Runs) -> None:
         super().__init__(state)
@@ -248,7 +248,7 @@ class UcbStages(Stages):
         self.plays_whole_runs = self.can_play_whole_runs()
 
     def can_play_whole_runs(self) -> bool:
-        """Tell whether every thread can take a run of its own, stage after stage."""
+        """Return whether every thread can take a whole run, stage after stage."""
         coupled = self.shared.neighbor_pulls or self.shared.remix or bool(self.state.task.keep)
         enough = self.state.shape[0] >= get_num_threads()
         return enough and not coupled and self.operator.dense is not None
@@ -265,7 +265,7 @@ class UcbStages(Stages):
             super().play_next()
 
     def play_several(self) -> None:
-        """Play as many stages as should lie between two reports of progress."""
+        """Play the stages up to the next report of progress."""
         state, shared = self.state, self.shared
         left = -(-(state.task.horizon - state.done) // self.stage_rounds)
         pulls = self.stage_rounds * state.shape[0] * state.shape[1]

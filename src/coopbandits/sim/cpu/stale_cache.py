@@ -1,7 +1,7 @@
 """Remove cached kernels whose sources have changed.
 
-numba looks at the file of the kernel alone, not at those of the functions it is made of, so after
-an edit of such a leaf it would go on running the old one without a word.
+numba's cache looks only at the file of the kernel, not at those of the functions it calls, so after
+an edit of such a function it would silently go on running the old code.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ STAMP = "kernel-sources.sha256"
 
 
 def remove(cache: Path) -> None:
-    """Remove the kernels in a cache folder unless they were made from the present sources."""
+    """Remove the kernels in a cache folder unless they were compiled from the present sources."""
     stamp, present = cache / STAMP, digest()
-    with contextlib.suppress(OSError):  # what cannot be written holds no kernels of ours
+    with contextlib.suppress(OSError):  # a folder that is not writable holds no kernels of ours
         if stamp.exists() and stamp.read_text() == present:
             return
         for kernel in cache.glob("*.nbi"):
@@ -30,7 +30,7 @@ def remove(cache: Path) -> None:
 
 
 def digest() -> str:
-    """Return a digest of all that kernels are compiled from."""
+    """Return a digest of all sources that kernels are compiled from."""
     files = [Path(str(module.__file__)) for module in (rewards, schedule)]
     for module in (str(core.__file__), __file__):
         files += sorted(Path(module).parent.rglob("*.py"))

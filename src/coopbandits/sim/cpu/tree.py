@@ -1,4 +1,4 @@
-"""Tree sums: every agent keeps what its neighbours told, and tends the tree."""
+"""Tree sums: agents keep what their neighbours sent, and maintain the tree."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.weather import Forecast, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -27,21 +27,21 @@ SPAN_PULLS = 500_000
 """Pulls of one run played between two reports of progress."""
 
 ROOT, BEAT, DIST = range(3)
-"""Places of the control values before the bond."""
+"""Positions of the control values before the bond."""
 
 UNKNOWN = 0.0
-"""The size of a network that is to be estimated anew."""
+"""Marks a network size that has to be estimated again."""
 
 NO_LINK = -1
-"""The parent of an agent that has none; others are links, told by their number."""
+"""The parent of an agent without one; other parents are link numbers."""
 
 
 class Tree(NamedTuple):
     """State of all agents (run, agent, …) and of all directed links (run, link, …).
 
     Fields as in `core.aggregate.tree_sums`; a link holds what its receiver remembers of its sender.
-    `totals` is V, `heard` whether a message arrived in this round, `counted` whether its receiver
-    counts what it has from there, `size` the estimate of N by `minima`.
+    `totals` is V, `heard` whether a message arrived in this round, `counted` whether the receiver
+    counts what it has from that link, `size` the estimate of N from `minima`.
     """
 
     own: NDArray[np.float64]
@@ -91,15 +91,15 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
 def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on tree sums."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    forecast, (rule, numbers) = Forecast(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(forecast.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
-            forecast.read(rounds), links, rule, numbers, state.memory,
+            reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
@@ -107,20 +107,20 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 @njit(cache=True, parallel=True)
 def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     for run in prange(tree.own.shape[0]):
         _play_run(
-            world, span, tally, fresh[run], tree, counts[run], weather, links, rule, numbers,
+            world, span, tally, fresh[run], tree, counts[run], faults, links, rule, numbers,
             memory[run], run,
         )  # fmt: skip
 
 
 @njit
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, weather: Any, links: Any,
+    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any, run: int,
 ) -> None:  # fmt: skip
     own, totals = tree.own[run], tree.totals[run]
@@ -130,7 +130,7 @@ def _play_run(
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
     still, beat_gap = tree.still[run], tree.beat_gap[run]
-    acts, renewed, fate = weather.acts[run], weather.fresh[run], weather.fate[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((own.shape[0], CONTEXT))
     lasts = np.zeros(own.shape[0], np.int64)
     for r in range(span.rounds):
@@ -173,7 +173,7 @@ def _renew(
     gaps: Any, counted: Any, born: Any, spare: Any, size: Any, agents_seen: Any, steady: Any,
     tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
 ) -> None:  # fmt: skip
-    """Make some agents anew, as if they had heard nothing in all rounds so far."""
+    """Reset some agents, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
         if renewed[agent] == 0:
             continue
@@ -194,7 +194,7 @@ def _renew(
 
 @njit
 def _estimate(minima: Any, spare: Any, size: Any) -> None:
-    """Take over new minima, and estimate N by them."""
+    """Take over new minima, and estimate N from them."""
     for agent in range(size.size):
         if size[agent] == UNKNOWN:
             total = 0.0
@@ -206,7 +206,7 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 @njit
 def _look(totals: Any, size: Any, steady: Any, contexts: Any, num_arms: int, done: int) -> None:
-    """Write how many agents and pulls stand behind the totals, and how many more there may be."""
+    """Write the time, the number of agents and the anticipation for the choice."""
     last = totals.shape[1] - 1
     for agent in range(size.size):
         num_agents, pulls = totals[agent, last - 1], 0.0
@@ -226,7 +226,7 @@ def _pull(
     rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
     block: int, slot: int, done: int,
 ) -> None:  # fmt: skip
-    """Let all who act pull."""
+    """Let all agents that act pull."""
     num_arms, last = table.shape[0], own.shape[1] - 1
     for agent in range(own.shape[0]):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
@@ -256,7 +256,7 @@ def _pull(
 
 @njit(inline="always")
 def is_alive(age: float, gap: float) -> bool:
-    """Tell whether a neighbour has not been silent for too long."""
+    """Return whether a neighbour has been heard from recently enough."""
     return age <= 8.0 * gap + 10.0
 
 
@@ -266,7 +266,7 @@ def _send(
     gaps: Any, heard: Any, minima: Any, spare: Any, size: Any, steady: Any, parent: Any, root: Any,
     beat: Any, dist: Any, counts: Any, done: int,
 ) -> None:  # fmt: skip
-    """Send all messages of a round, and store what arrives, save for the sums."""
+    """Send all messages of a round, and store what arrives except for the sums."""
     for receiver in range(size.size):
         for link in range(indptr[receiver], indptr[receiver + 1]):
             back, sender = reverse[link], senders[link]
@@ -291,13 +291,13 @@ def _send(
 def _store(
     indptr: Any, senders: Any, reverse: Any, totals: Any, payloads: Any, heard: Any, counted: Any
 ) -> None:
-    """Store the sums that arrive: totals without what each has from the other."""
-    width = np.uintp(totals.shape[1])  # unsigned: nothing counts from the end
+    """Store the sums that arrive: the sender's totals minus what it has from the receiver."""
+    width = np.uintp(totals.shape[1])  # unsigned: see `averaging`
     for agent in range(np.uintp(totals.shape[0])):
         for link in range(np.uintp(indptr[agent]), np.uintp(indptr[agent + np.uintp(1)])):
             back, other = np.uintp(reverse[link]), np.uintp(senders[link])
             if other > agent:
-                continue  # each pair once, since both look at what they had before
+                continue  # each pair once, since both read the state before the round
             share, share_back = float(counted[link]), float(counted[back])
             if heard[link] and heard[back]:
                 for w in range(width):
@@ -317,7 +317,7 @@ def _tend(
     indptr: Any, controls: Any, ages: Any, gaps: Any, heard: Any, counted: Any, tag: Any,
     parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
 ) -> None:  # fmt: skip
-    """Look after the tree; see `core.aggregate.tree_sums`, whose steps these are."""
+    """Maintain the tree; the steps are those of `core.aggregate.tree_sums`."""
     for agent in range(parent.size):
         first, end = indptr[agent], indptr[agent + 1]
         for link in range(first, end):
@@ -374,8 +374,8 @@ def _tend(
 def _add_up(
     indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any, steady: Any
 ) -> None:
-    """Add up what every agent has itself and counts of others."""
-    width = np.uintp(own.shape[1])  # unsigned: nothing counts from the end
+    """Add up every agent's own registers and those it counts from others."""
+    width = np.uintp(own.shape[1])  # unsigned: see `averaging`
     for agent in range(np.uintp(own.shape[0])):
         for w in range(width):
             totals[agent, w] = own[agent, w]
@@ -392,7 +392,7 @@ def _add_up(
 def _improve(
     root: Any, beat: Any, still: Any, beat_gap: Any, agent: int, new_root: float, new_beat: float
 ) -> None:
-    """Take over a root and a beat where they are better."""
+    """Take over a root and a beat that are better."""
     if new_root < root[agent]:
         root[agent], beat[agent], still[agent] = new_root, new_beat, 0
     elif new_root == root[agent] and new_beat > beat[agent]:

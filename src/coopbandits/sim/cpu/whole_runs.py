@@ -1,8 +1,8 @@
-"""Stage after stage of whole runs in one kernel, for UCB: every thread takes a run.
+"""Many stages of whole runs in one kernel, for UCB: every thread takes a run.
 
-The same steps as playing and mixing stage by stage for all runs at once, in the same order, so the
-results are the same bits. But what a run needs stays in a core's cache, and nothing is paid between
-stages. For many runs of networks small enough for dense mixing.
+The steps and their order are those of playing and mixing stage by stage for all runs together, so
+results are the same bit for bit. But a run's data stays in the core's cache, and there is no
+overhead between stages. Used for many runs of networks small enough for dense mixing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def play_stages(
 ) -> None:  # fmt: skip
     """Play some stages of every run, from round `done` on; see `Stages` for the arrays.
 
-    After an odd number of stages that were mixed, `in_flight` and `fresh` have changed places.
+    After an odd number of mixed stages, `in_flight` and `fresh` have swapped roles.
     """
     for run in prange(in_flight.shape[0]):
         _play_run(

@@ -1,4 +1,4 @@
-"""What every kernel is told: the problem, where the run stands, and where totals are tallied."""
+"""What every kernel is given: the problem, the rounds to play, and the tally to fill."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys
 class World(NamedTuple):
     """Constants of some runs: reward form, tapes, blocks of agents.
 
-    Blocks depend on the number of agents alone, and totals are added up block by block, so that no
-    result depends on the number of threads. `tables` holds the rewards' table once, or where arms
-    are shuffled once for every run: see `leaves.table_of`.
+    Blocks depend only on the number of agents, and totals are added up block by block, so that
+    results do not depend on the number of threads. `tables` holds one reward table, or one per run
+    where arms are shuffled; see `leaves.table_of`.
     """
 
     form_kind: int
@@ -43,7 +43,7 @@ class Span(NamedTuple):
     """Some rounds to play: pull numbers `first` … `first + rounds − 1`.
 
     `stops` are the rounds, counted from `first`, after which totals are recorded; the last is at
-    least `rounds`. `slot` is where the tally of the first of them stands.
+    least `rounds`. `slot` is the tally's place for the first of them.
     """
 
     first: int
@@ -82,12 +82,12 @@ def make_tally(task: Task, world: World) -> Tally:
     return Tally(
         counts=np.zeros((*shape, task.problem.num_arms), dtype=np.int64),
         rewards=np.zeros(shape),
-        arms=np.full(kept, -1, dtype=np.int32),  # no pull, until one is entered
+        arms=np.full(kept, -1, dtype=np.int32),  # −1: no pull
     )
 
 
 def span(task: Task, first: int, rounds: int) -> Span:
-    """Return the span of rounds first … first + rounds − 1 (pull numbers)."""
+    """Return the span of pull numbers first … first + rounds − 1."""
     slot = int(np.searchsorted(task.rounds, first, side="right"))
     last = int(np.searchsorted(task.rounds, first + rounds, side="left"))
     return Span(first, rounds, task.rounds[slot : last + 1] - first, slot)

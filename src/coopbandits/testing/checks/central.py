@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class CentralWorld:
         return arms
 
     def observe(self, arm: int, reward: float) -> None:
-        """Pay one reward, and keep books of it."""
+        """Pay one reward, and add it to what `totals` must be."""
         self.controller.observe(arm, reward)
         self.registers.add(self.paid, arm, reward)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,17 +26,18 @@ def array_form(trial: Trial) -> None:
     `message_size` says, since that is what is counted where nothing is really sent.
     """
     parts = trial.policy.parts
-    if parts is None or not isinstance(parts.aggregation, Aggregation):
+    if parts is None:
         return
+    aggregation = cast("Aggregation", parts.aggregation)  # it has made agents by now
     registers = parts.statistic.registers(trial.num_arms)
     for world in trial.worlds():
         network = Network(GRAPHS[world.graph])
-        rows: Any = parts.aggregation.make_rows(world.views, network.matrix, registers)
+        rows: Any = aggregation.make_rows(world.views, network.matrix, registers)
         if rows is None:
             continue
         if not isinstance(rows, AgentRows):
             raise finding(f"make_rows returned {rows!r}", "a coopbandits.core.AgentRows, or None")
-        size = parts.aggregation.message_size(registers, network.num_agents).usual
+        size = aggregation.message_size(registers, network.num_agents).usual
         _expect_equal(world, rows, registers)
         for _ in range(trial.rounds):
             played = world.play()

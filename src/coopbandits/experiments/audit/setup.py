@@ -1,4 +1,4 @@
-"""Where findings are measured: the paper's arms, a cycle and a grid, the same tapes for all."""
+"""Where findings are measured: the paper's arms on two graphs, with the same tapes for all."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PAPER_MEANS = "1,0.8x16"
 
 
 @dataclass
-class Arena:
-    """Two graphs, a horizon and seeds; what the package itself plays is played once."""
+class AuditSetup:
+    """Two graphs, a horizon and a seed; regrets of the package's own policies are cached."""
 
     cycle: str = "cycle:100"
     grid: str = "grid:10x10"
@@ -38,7 +38,7 @@ class Arena:
         return Setting(problem, Network.from_spec(graph), self.horizon, self.runs, self.seed)
 
     def simulate(self, graph: str, policy: str, horizon: int, rounds: Sequence[int]) -> Result:
-        """Let the package play a policy."""
+        """Play a policy of the package."""
         setting = self.setting(graph)
         return simulate(
             setting.problem, setting.network, parse_policy(policy), horizon, self.runs, self.seed,
@@ -46,14 +46,14 @@ class Arena:
         )  # fmt: skip
 
     def regret(self, graph: str, policy: str = "dducb") -> Vector:
-        """Return the regret of every run of what the package plays."""
+        """Return the regret of every run of a policy of the package."""
         if (graph, policy) not in self.known:
             result = self.simulate(graph, policy, self.horizon, [])
             self.known[graph, policy] = np.asarray(result.regret.values[0, :, -1])
         return self.known[graph, policy]
 
     def deviating(self, graph: str, deviations: Deviations) -> Measurement:
-        """Measure the regret of DDUCB with deviations against that without."""
+        """Compare the regret of DDUCB with and without deviations."""
         setting = self.setting(graph)
         regret = setting.regret(play_dducb(setting, deviations))
         return Measurement.paired(f"regret on {graph}", regret, self.regret(graph))
@@ -64,6 +64,6 @@ class Arena:
         return self.cycle, self.grid
 
 
-Measure: TypeAlias = Callable[[Arena], tuple[Measurement, ...]]
+Measure: TypeAlias = Callable[[AuditSetup], tuple[Measurement, ...]]
 Claim: TypeAlias = tuple[Finding, Measure]
-"""A finding still without numbers, and how to get them."""
+"""A finding without numbers, and the function that measures them."""

@@ -1,4 +1,4 @@
-"""Fault schedules for kernels: who acts and what becomes of messages, for some rounds at once."""
+"""Fault schedules for kernels: who acts and the fate of every message, in chunks of rounds."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from coopbandits.sim.record import Record, Task
 
 RUN_ENTRIES = 2_000_000
 ALL_ENTRIES = 20_000_000
-"""Agents and links × rounds that are read at once, of a run and of all; some 50 MB at the most."""
+"""Most entries, (agents + links) × rounds, in a chunk of one run and of all: about 50 MB."""
 
 
-class Weather(NamedTuple):
-    """What goes wrong in some rounds, as in `network.faults.Chunk`, for every run.
+class FaultChunk(NamedTuple):
+    """Some rounds of the schedules of all runs; otherwise as `network.faults.Chunk`.
 
-    Without faults all have 0 rounds: ``fate.shape[1] == 0`` says that all is well. Nothing is late:
-    a fate is `DOWN`, `LOST` or 0.
+    Without faults the arrays have 0 rounds, so kernels test ``fate.shape[1] == 0``. Nothing is late
+    here: a fate is `DOWN`, `LOST` or 0.
 
     Attributes
     ----------
     acts, fresh : uint8 of shape (runs, rounds, N)
         1 where an agent acts, and where a fresh one takes its place before the round.
     fate : int16 of shape (runs, rounds, directed links)
-        What becomes of the message over every link.
+        The fate of the message over every link.
     """
 
     acts: NDArray[np.uint8]
@@ -39,7 +39,7 @@ class LinkTable(NamedTuple):
     """The directed links, in the order of `directed_links`.
 
     Links indptr[i] … indptr[i + 1] − 1 lead to agent i, link e from senders[e]; reverse[e] is the
-    link that leads the other way round than link e.
+    link in the opposite direction.
     """
 
     indptr: NDArray[np.int64]
@@ -55,8 +55,8 @@ def link_table(network: Network) -> LinkTable:
     return LinkTable(indptr.astype(np.int64), links.senders, reverse.astype(np.int64))
 
 
-class Forecast:
-    """The fault schedules of some runs; rounds are read in order, up to `most` at once."""
+class FaultReader:
+    """Reads the fault schedules of some runs, in order and at most `most` rounds per chunk."""
 
     def __init__(self, task: Task, runs: range) -> None:
         network = task.network
@@ -68,24 +68,24 @@ class Forecast:
             self.most = max(1, min(RUN_ENTRIES, ALL_ENTRIES // self.num_runs) // places)
             self.schedules = [task.faults.schedule(network, task.seed, run) for run in runs]
 
-    def read(self, rounds: int) -> Weather:
-        """Return the next rounds of all runs."""
+    def read(self, rounds: int) -> FaultChunk:
+        """Return the next chunk of all runs."""
         if not self.schedules:
             nobody = np.zeros((self.num_runs, 0, self.num_agents), dtype=np.uint8)
-            return Weather(
+            return FaultChunk(
                 nobody, nobody, np.zeros((self.num_runs, 0, self.num_links), dtype=np.int16)
             )
         chunks = [schedule.read(rounds) for schedule in self.schedules]
         acts, fresh, fate = (np.stack(parts) for parts in zip(*chunks, strict=True))
-        return Weather(acts, fresh, fate)
+        return FaultChunk(acts, fresh, fate)
 
 
 def count_messages(
     record: Record, task: Task, done: int, rounds: int, fate: NDArray[np.int16], size: int
 ) -> None:
-    """Enter what became of a message of `size` values per link in rounds `done` + 1, ….
+    """Record one message of `size` values per link in rounds `done` + 1 … `done` + `rounds`.
 
-    Without faults nothing is said of what arrives.
+    Without faults `delivered` and `lost` stay 0, as in the reference engine.
     """
     per_round = np.full((len(fate), rounds), 2 * task.network.num_edges)
     if fate.shape[1] > 0:

@@ -7,8 +7,8 @@ import pytest
 
 from coopbandits import GaussianBandit, IndependentUCB, Network, parse_faults
 from coopbandits.network.faults import PERFECT, directed_links
-from coopbandits.sim.cpu import weather
-from coopbandits.sim.cpu.weather import Forecast, link_table
+from coopbandits.sim.cpu import fault_chunks
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
 
@@ -24,8 +24,8 @@ def task_with(faults: str) -> Task:
 @pytest.mark.parametrize("chunks", [[40], [1, 9, 30]])
 def test_every_run_has_the_schedule_of_the_reference_engine(chunks: list[int]) -> None:
     task = task_with("loss=0.3,churn=9..4,crash=0.4@5..20:lost")
-    forecast = Forecast(task, range(2, 5))
-    read = [forecast.read(rounds) for rounds in chunks]
+    reader = FaultReader(task, range(2, 5))
+    read = [reader.read(rounds) for rounds in chunks]
     for row, run in enumerate(range(2, 5)):
         expected = task.faults.schedule(NETWORK, task.seed, run).read(40)
         for name in ("acts", "fresh", "fate"):
@@ -36,16 +36,16 @@ def test_every_run_has_the_schedule_of_the_reference_engine(chunks: list[int]) -
 
 
 def test_without_faults_there_are_no_rounds() -> None:
-    forecast = Forecast(task_with("none"), range(3))
-    assert forecast.most == 40
-    assert [part.shape for part in forecast.read(7)] == [(3, 0, 8), (3, 0, 8), (3, 0, 20)]
+    reader = FaultReader(task_with("none"), range(3))
+    assert reader.most == 40
+    assert [part.shape for part in reader.read(7)] == [(3, 0, 8), (3, 0, 8), (3, 0, 20)]
 
 
 def test_as_many_rounds_at_once_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weather, "RUN_ENTRIES", 28 * 11)
-    monkeypatch.setattr(weather, "ALL_ENTRIES", 28 * 20)
+    monkeypatch.setattr(fault_chunks, "RUN_ENTRIES", 28 * 11)
+    monkeypatch.setattr(fault_chunks, "ALL_ENTRIES", 28 * 20)
     task = task_with("loss=0.3")
-    assert [Forecast(task, range(runs)).most for runs in (1, 2, 5, 100)] == [11, 10, 4, 1]
+    assert [FaultReader(task, range(runs)).most for runs in (1, 2, 5, 100)] == [11, 10, 4, 1]
 
 
 def test_links_and_the_ways_back() -> None:
