@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core import CooperativeAgent, LocalView, Policy, Vector
-from coopbandits.core.aggregate import RunningConsensus, StagedMixing
+from coopbandits.core import (
+    ArmSums,
+    CooperativeAgent,
+    Estimate,
+    Index,
+    LocalView,
+    Policy,
+    Registers,
+    Vector,
+)
+from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.choice import index_values
 from coopbandits.core.draws import Words, normals, words
 
 Matrix = NDArray[np.float64]
@@ -91,14 +102,39 @@ def make_agents(policy: Policy, matrix: Matrix, num_arms: int) -> list[Cooperati
     return [make_agent(policy, view) for view in views(matrix, num_arms)]
 
 
-def staged(agent: CooperativeAgent) -> StagedMixing:
-    assert isinstance(agent.aggregation, StagedMixing)
-    return agent.aggregation
+Made = TypeVar("Made", covariant=True)
 
 
-def consensus(agent: CooperativeAgent) -> RunningConsensus:
-    assert isinstance(agent.aggregation, RunningConsensus)
-    return agent.aggregation
+class Maker(Protocol[Made]):
+    """An aggregation, for type checkers: what it makes."""
+
+    def make(self, view: LocalView, registers: Registers) -> Made: ...
+
+
+def machine(spec: Maker[Made], view: LocalView, *, squares: bool = False) -> Made:
+    """One agent's machine, which adds up sums and counts per arm."""
+    return spec.make(view, ArmSums(squares).registers(view.num_arms))
+
+
+def values_of(index: Index, estimate: Estimate, word: int = 0, **view: Any) -> NDArray[np.float64]:
+    """The index of every arm, for an agent with such a view."""
+    numbers = index.numbers(one_view(num_arms=len(estimate.counts), **view))
+    return np.array(index_values(index, numbers, estimate, word)[0])
+
+
+def played_values(agent: CooperativeAgent, estimate: Estimate, word: int = 0) -> Any:
+    """The index of every arm as an agent has it."""
+    return np.array(index_values(agent.index, agent.numbers, estimate, word)[0])
+
+
+def staged(agent: CooperativeAgent) -> StagedMixingMachine:
+    assert isinstance(agent.machine, StagedMixingMachine)
+    return agent.machine
+
+
+def consensus(agent: CooperativeAgent) -> RunningConsensusMachine:
+    assert isinstance(agent.machine, RunningConsensusMachine)
+    return agent.machine
 
 
 def rewards_tape(size: int, horizon: int, num_arms: int, key: int = 11) -> NDArray[np.float64]:
@@ -150,7 +186,7 @@ def drive(
         decisions = np.zeros(rewards.shape[:2], dtype=np.uint64)
     run = Run([], [], [])
     for t in range(first, last):
-        run.times.append([agent.aggregation.estimate().time for agent in agents])
+        run.times.append([agent.machine.estimate().time for agent in agents])
         row = [agent.choose(int(decisions[i, t])) for i, agent in enumerate(agents)]
         for i, (agent, arm) in enumerate(zip(agents, row, strict=True)):
             agent.observe(arm, float(rewards[i, t, arm]))

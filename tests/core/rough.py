@@ -10,12 +10,12 @@ import networkx as nx
 import numpy as np
 from hypothesis import strategies as st
 
-from coopbandits.core import Aggregation, LocalView, Vector
+from coopbandits.core import LocalView, Machine, Vector
 from coopbandits.core.draws import uniforms, words
 
 from .fleet import gossip_matrix, through_json, views
 
-Kind = TypeVar("Kind", bound=Aggregation)
+Kind = TypeVar("Kind", bound=Machine)
 NUM_ARMS = 2
 
 
@@ -76,7 +76,7 @@ def graphs(draw: st.DrawFn, largest: int = 6) -> nx.Graph[Any]:
 
 
 class Rough(Generic[Kind]):
-    """One aggregation per node. A round is `pull`, if any, and `step`."""
+    """One machine per node. A round is `pull`, if any, and `step`."""
 
     def __init__(self, make: Callable[[LocalView], Kind], graph: nx.Graph[Any]) -> None:
         self.make = make

@@ -13,12 +13,16 @@ from coopbandits.core.draws import (
     CELL_BITS,
     TAIL_CELLS,
     betas,
+    gamma_of,
     gammas,
     mix,
+    normal_of,
     normal_quantile,
     normals,
     stream_key,
+    uniform_of,
     uniforms,
+    word_at,
     words,
     words_of,
 )
@@ -246,3 +250,47 @@ def test_betas_of_different_words_are_independent() -> None:
     assert abs(np.corrcoef(first, second)[0, 1]) < 4.5 / math.sqrt(50_000)
     # Within one word too: arm k takes the words k and K + k, and no arm another's.
     assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < 4.5 / math.sqrt(50_000)
+
+
+# One number at a time, as indices ask for them.
+
+SOME_KEYS = [0, 1, 2**63, 2**64 - 1, *MILLION[:40].tolist()]
+
+
+def test_one_word_is_that_of_many() -> None:
+    for key in SOME_KEYS:
+        for counter in (0, 1, 7, 2**32, 2**64 - 1):
+            assert word_at(key, counter) == int(words(key, counters(counter))[0])
+    assert type(word_at(5, 5)) is int
+
+
+def test_one_uniform_is_that_of_many() -> None:
+    drawn = [*MILLION[:3000].tolist(), 0, 2**64 - 1]
+    assert [uniform_of(word) for word in drawn] == uniforms(np.array(drawn, np.uint64)).tolist()
+
+
+def test_one_normal_is_that_of_many() -> None:
+    """In the tails too, and at the edges of cells."""
+    edges = [cell << (64 - CELL_BITS) for cell in range(1 << CELL_BITS)]
+    drawn = [*MILLION[:3000].tolist(), *edges, *(edge - 1 for edge in edges[1:]), 2**64 - 1]
+    assert [normal_of(word) for word in drawn] == normals(np.array(drawn, np.uint64)).tolist()
+
+
+@pytest.mark.parametrize("shape", [1.0, 1.5, 2.0, 30.0, 1e6])
+def test_one_gamma_is_that_of_many(shape: float) -> None:
+    keys = MILLION[:3000]
+    many = gammas(keys, np.full(keys.size, shape)).tolist()
+    found = [gamma_of(key, shape) for key in keys.tolist()]
+    assert found == many
+
+
+def test_gammas_meet_all_that_can_reject_them() -> None:
+    """Among these keys are first trials below 0, and such that are rejected otherwise."""
+    firsts = [1.0 + normal_of(word_at(key, 0)) / math.sqrt(6.0) for key in MILLION[:3000].tolist()]
+    assert min(firsts) <= 0.0
+    rejected = [
+        not math.isclose(first**3 * (2 / 3), gamma_of(key, 1.0))
+        for key, first in zip(MILLION[:3000].tolist(), firsts, strict=True)
+        if first > 0.0
+    ]
+    assert 0.0 < np.mean(rejected) < 0.2

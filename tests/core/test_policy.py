@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from coopbandits.core.agent import Estimate, Index
 
 from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy, parse_policy
-from coopbandits.core.registry import EXAMPLES, AnyPolicy
+from coopbandits.core.contract import Estimate
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES
 from coopbandits.core.spelling import spell
 
-from .fleet import make_agent, one_view
+from .fleet import make_agent, one_view, values_of
 
 
 @pytest.mark.parametrize(
@@ -93,11 +94,9 @@ BONUSES = [
 @pytest.mark.parametrize("policy", BONUSES, ids=lambda policy: policy.name)
 def test_the_bonus_is_made_of_its_constant(policy: AnyPolicy) -> None:
     estimate = Estimate(np.array([5.0, 8.0]), np.array([10.0, 20.0]), time=30.0, num_agents=1.0)
-    index: Index
-    if isinstance(policy, Policy):
-        index = make_agent(policy, one_view(sigma=0.5)).index
-    else:
-        index = policy.make_controller(2, sigma=0.5).index
+    assert policy.parts is not None
     assert policy.bonus_constant is not None
     bonuses = np.sqrt(policy.bonus_constant * 0.25 * np.log(30.0) / estimate.counts)
-    np.testing.assert_allclose(index(estimate, 0) - bonuses, [0.5, 0.4])
+    np.testing.assert_allclose(
+        values_of(policy.parts.index, estimate, sigma=0.5) - bonuses, [0.5, 0.4]
+    )

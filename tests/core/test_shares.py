@@ -18,8 +18,9 @@ from coopbandits.core import (
     InputError,
     Policy,
     TreeTS,
+    UCBNetwork,
 )
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSums
+from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine
 
 from .fleet import (
     GRAPHS,
@@ -39,6 +40,7 @@ SHARING: tuple[Policy, ...] = (
     DDUCB(num_agents="estimate", lambda_bound="estimate"),
     CoopUCB2(gamma=2.0),
     DecTS(),
+    IndependentUCB(),
 )
 
 
@@ -53,14 +55,14 @@ def test_shares_add_up_to_all_that_was_observed(policy: Policy, rounds: int) -> 
             agent.observe(arm, 0.25 * arm - 1.0)
             seen[[arm, 3 + arm]] += [0.25 * arm - 1.0, 1.0]
         exchange(agents)
-    shares = [agent.aggregation.share() for agent in agents]
-    np.testing.assert_allclose(np.sum(shares, axis=0), seen, rtol=1e-9)
+    shares = [agent.machine.share() for agent in agents]
+    np.testing.assert_allclose(np.sum(shares, axis=0).ravel(), seen, rtol=1e-9)
 
 
-def test_who_keeps_all_to_itself_tells_no_share() -> None:
-    agent = make_agent(IndependentUCB(), one_view())
+def test_who_also_counts_the_pulls_of_others_tells_no_share() -> None:
+    agent = make_agent(UCBNetwork(), one_view())
     with pytest.raises(InputError, match="does not tell its share"):
-        agent.aggregation.share()
+        agent.machine.share()
 
 
 @pytest.mark.parametrize("policy", [TreeTS(), DDUCB()], ids=lambda policy: policy.spelling)
@@ -88,10 +90,10 @@ def test_what_is_known_of_links_that_stay_is_kept(policy: Policy) -> None:
     fresh = make_agent(policy, one_view()).export_state()["aggregation"]
     after = moved(agents[0], policy, [1, 3])
     state = after.export_state()["aggregation"]
-    for name in after.aggregation.links:
+    for name in after.machine.links:
         assert state[name][0] == before[name][0]
         assert state[name][1] == fresh[name][1]
-    np.testing.assert_array_equal(after.aggregation.share(), agents[0].aggregation.share())
+    np.testing.assert_array_equal(after.machine.share(), agents[0].machine.share())
     assert moved(after, policy, []).view.neighbor_weights == {}
     after.receive({})
 
@@ -100,15 +102,15 @@ def test_a_tree_lets_go_of_a_parent_that_is_no_longer_there() -> None:
     agents = make_agents(TreeTS(), gossip_matrix(GRAPHS["cycle-5"]), 2)
     drive(agents, rewards_tape(5, 30, 2), 0, 30)
     child = next(
-        a for a in agents if isinstance(a.aggregation, TreeSums) and a.aggregation.parent >= 0
+        a for a in agents if isinstance(a.machine, TreeSumsMachine) and a.machine.parent >= 0
     )
-    tree = child.aggregation
-    assert isinstance(tree, TreeSums)
-    kept = moved(child, TreeTS(), [tree.parent]).aggregation
-    assert isinstance(kept, TreeSums)
+    tree = child.machine
+    assert isinstance(tree, TreeSumsMachine)
+    kept = moved(child, TreeTS(), [tree.parent]).machine
+    assert isinstance(kept, TreeSumsMachine)
     assert (kept.parent, kept.dist) == (tree.parent, tree.dist)
-    left = moved(child, TreeTS(), [j for j in tree.places if j != tree.parent]).aggregation
-    assert isinstance(left, TreeSums)
+    left = moved(child, TreeTS(), [j for j in tree.places if j != tree.parent]).machine
+    assert isinstance(left, TreeSumsMachine)
     assert (left.parent, left.dist, left.root) == (NOBODY, FAR, tree.root)
 
 

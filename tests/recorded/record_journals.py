@@ -23,10 +23,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from coopbandits.fleet.runtime import Runtime
-
 from coopbandits.fleet.config import write_config
-from coopbandits.fleet.process import make_runtime
+from coopbandits.fleet.process.main import make_runtime
+from coopbandits.fleet.process.runtime import Runtime
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -84,9 +83,9 @@ async def pull(fleet: Sequence[Runtime], first: int) -> None:
     """Hand rewards to all agents, the same sums in whatever order they are added up."""
     for number in range(first, first + PULLS):
         for agent, runtime in enumerate(fleet):
-            choice = runtime.desk.choose()
-            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * runtime.desk.numbers[choice.arm]
-            runtime.desk.observe(choice.ticket, reward)
+            choice = runtime.service.choose()
+            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * runtime.service.numbers[choice.arm]
+            runtime.service.observe(choice.ticket, reward)
         await asyncio.sleep(PAUSE)
 
 
@@ -102,8 +101,8 @@ async def play(folders: Sequence[Path]) -> list[tuple[bytes, dict[str, Any]]]:
     await pull(fleet, PULLS)
     kept = []
     for runtime, folder in zip(fleet, folders, strict=True):
-        runtime.desk.choose()  # stays open, and takes a round along that was not on disk yet
-        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.desk)))
+        runtime.service.choose()  # stays open, and takes a round along that was not on disk yet
+        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.service)))
     for runtime in fleet:
         await runtime.stop()
     return kept

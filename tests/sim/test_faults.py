@@ -26,7 +26,8 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.core import LocalView
-from coopbandits.core.registry import EXAMPLES, AnyPolicy
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import EXAMPLES
 from coopbandits.network.faults import DOWN, LOST, directed_links
 
 from .policies import Fixed, FixedAgent, Recording

@@ -97,7 +97,7 @@ class Watched(CentralUCB):
                 super().end_round()
 
         inner = super().make_controller(num_arms, sigma)
-        return Watch(num_arms, inner.index, -1)
+        return Watch(inner.index, inner.registers, sigma, -1)
 
 
 CALLS: list[tuple[object, ...]] = []

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core import Agent, InputError, LocalView, Policy, State, Vector
+from coopbandits.core import Agent, InputError, LocalView, Machine, Policy, Registers, State, Vector
 
-from .honest import Honest, Using
+from .honest import Honest, Pool, Pooled, Using
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,22 +49,22 @@ class ChoosesOneTooFar(Honest):
 
 class SendsLists(Honest):
     def outgoing(self, neighbor: int) -> Any:
-        return self.aggregation.own.tolist()
+        return self.machine.own.tolist()
 
 
 class SendsTwoMessages(Honest):
     def outgoing(self, neighbor: int) -> Any:
-        return np.array([self.aggregation.own, self.aggregation.heard])
+        return np.array([self.machine.own, self.machine.heard])
 
 
 class SendsSinglePrecision(Honest):
     def outgoing(self, neighbor: int) -> Any:
-        return self.aggregation.own.astype(np.float32)
+        return self.machine.own.astype(np.float32)
 
 
 class SendsInfinity(Honest):
     def outgoing(self, neighbor: int) -> Vector | None:
-        return np.append(self.aggregation.own, np.inf)
+        return np.append(self.machine.own, np.inf)
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         super().receive({j: message[:-1] for j, message in messages.items()})
@@ -72,7 +72,19 @@ class SendsInfinity(Honest):
 
 class SendsToAnybody(Honest):
     def outgoing(self, neighbor: int) -> Vector | None:
-        return self.aggregation.own.copy()
+        return self.machine.own.copy()
+
+
+class LeakyPool(Pool):
+    def outgoing(self, neighbor: int) -> Vector | None:
+        return self.own
+
+
+class LeakyPooled(Pooled):
+    """Hands out its own array."""
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        return LeakyPool(view)
 
 
 class TakesLastArmOnly(Honest):
@@ -90,7 +102,7 @@ class TakesLastArmOnly(Honest):
 
 class ExportsArrays(Honest):
     def export_state(self) -> State:
-        return {**super().export_state(), "own": self.aggregation.own}
+        return {**super().export_state(), "own": self.machine.own}
 
 
 class ExportsTuples(Honest):
@@ -135,14 +147,14 @@ class CountsFromTheEnd(Honest):
 
 class ChangesBeforeRefusing(Honest):
     def observe(self, arm: int, reward: float) -> None:
-        self.aggregation.own[-1] += 1.0
+        self.machine.own[-1] += 1.0
         super().observe(arm, reward)
 
 
 class CountsChoices(Honest):
     def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         arm = super().choose(word, allowed)
-        self.aggregation.own[-1] += 1.0
+        self.machine.own[-1] += 1.0
         return arm
 
 
@@ -157,7 +169,7 @@ class SendsItsChoice(Honest):
 class ForgetsWhatItSent(Honest):
     def outgoing(self, neighbor: int) -> Vector | None:
         message = super().outgoing(neighbor)
-        self.aggregation.own = np.zeros_like(self.aggregation.own)
+        self.machine.own = np.zeros_like(self.machine.own)
         return message
 
 
@@ -172,14 +184,14 @@ class NumbersItsMessages(Honest):
 
 class SendsItsArray(Honest):
     def outgoing(self, neighbor: int) -> Vector | None:
-        return self.aggregation.own if neighbor in self.view.neighbor_weights else None
+        return self.machine.own if neighbor in self.view.neighbor_weights else None
 
 
 class KeepsTheArrayItGot(Honest):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         super().receive(messages)
         if messages:
-            self.aggregation.heard = messages[min(messages)]
+            self.machine.heard = messages[min(messages)]
 
 
 class CountsGlobally(Honest):
@@ -198,7 +210,7 @@ class HasHiddenState(Honest):
     def observe(self, arm: int, reward: float) -> None:
         super().observe(arm, reward)
         self.best = max(self.best, reward)
-        self.aggregation.own[0] += self.best
+        self.machine.own[0] += self.best
 
 
 class HasHiddenStateWithinTheRound(Honest):
@@ -246,7 +258,7 @@ class WritesOnABlackboard(Honest):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         super().receive(messages)
         for neighbor in messages:
-            self.aggregation.heard[0] += self.blackboard[neighbor]
+            self.machine.heard[0] += self.blackboard[neighbor]
 
 
 class KnowsAllViews(Policy):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from coopbandits.core.central import Controller
 
-from coopbandits.core import CentralPolicy
-from coopbandits.core.index import ucb_index
+from coopbandits.core import UCB, ArmSums, CentralPolicy
+from coopbandits.core.aggregate import Controller
 
 
 class Plain(Controller):
@@ -18,7 +16,7 @@ class Plain(Controller):
     delay: ClassVar[int] = 0
 
     def __init__(self, num_arms: int) -> None:
-        super().__init__(num_arms, partial(ucb_index, scale=4.0), self.delay)
+        super().__init__(UCB(), ArmSums().registers(num_arms), 1.0, self.delay)
 
 
 class UsingController(CentralPolicy):

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from coopbandits.core import (
+    UCB,
     Agent,
     Aggregation,
     CooperativeAgent,
     Estimate,
     LocalView,
+    Machine,
     Policy,
+    Registers,
     Vector,
 )
-from coopbandits.core.index import ucb_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Pool(Aggregation):
+class Pool(Machine):
     """Own totals, and the sum of the neighbours' as of last round."""
 
     fields = ("own", "heard")
@@ -45,13 +47,24 @@ class Pool(Aggregation):
         self.heard = sum(messages.values(), np.zeros(self.own.size))
 
 
+@dataclass(frozen=True)
+class Pooled(Aggregation):
+    """An aggregation of one's own."""
+
+    name: ClassVar[str] = "pooled"
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        del registers
+        return Pool(view)
+
+
 class Honest(CooperativeAgent):
     """Keeps the contract."""
 
-    aggregation: Pool
+    machine: Pool
 
     def __init__(self, view: LocalView) -> None:
-        super().__init__(view, Pool(view), partial(ucb_index, scale=4.0), "test")
+        super().__init__(view, Pool(view), UCB(), "test")
 
 
 class Using(Policy):

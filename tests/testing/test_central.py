@@ -8,11 +8,16 @@ import pytest
 
 from coopbandits.core import (
     DDUCB,
+    INDICES,
     CentralPolicy,
+    CentralTotals,
     CentralTS,
     CentralUCB,
+    CentredDraw,
     DelayedCentralUCB,
+    Index,
     InputError,
+    combine,
     parse_policy,
 )
 from coopbandits.core.registry import EXAMPLES
@@ -20,11 +25,17 @@ from coopbandits.testing import PolicyCheckError, check_central_policy, check_po
 from coopbandits.testing.central import CENTRAL_CHECKS
 
 from . import broken_central as broken
+from . import broken_index
 from .broken_central import Plain, UsingController
 
 pytestmark = pytest.mark.plays
 
 CENTRAL = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, CentralPolicy)]
+
+
+def with_index(index: Index) -> Any:
+    return combine(CentralTotals(), index)
+
 
 BROKEN: dict[str, tuple[Any, ...]] = {
     "settings": (
@@ -33,6 +44,11 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         broken.NumberedCentralPolicy(Plain),
         UsingController(lambda num_arms: None),
     ),
+    "index value": (with_index(broken_index.NotANumber()),),
+    "index random": (with_index(broken_index.SecretlyRandom()),),
+    "index prepare": (with_index(broken_index.PreparesTheArms()),),
+    "index bound": (with_index(broken_index.LowBound()),),
+    "index bonus": (with_index(broken_index.HalfBonus()),),
     "choice": (UsingController(broken.OneTooFar), UsingController(broken.NumpyIntegers)),
     "determinism": (UsingController(broken.GlobalChance),),
     "choosing changes nothing": (
@@ -99,3 +115,10 @@ def test_each_checker_names_the_other_for_policies_that_are_not_its_own() -> Non
 def test_sizes_that_check_nothing_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match=r"check_central_policy got .*; it takes at least one arm"):
         check_central_policy(CentralUCB(), **wrong)
+
+
+@pytest.mark.parametrize(
+    "index", [*(kind() for kind in INDICES), CentredDraw("estimate")], ids=lambda i: i.spelling
+)
+def test_products_keep_the_contract(index: Index) -> None:
+    check_central_policy(combine(CentralTotals(), index), rounds=8)

@@ -7,31 +7,44 @@ from typing import Any
 import pytest
 
 from coopbandits.core import (
+    AGGREGATIONS,
     DDUCB,
+    INDICES,
     MPUCB,
+    UCB,
     CentralPolicy,
     CoopUCB,
     CoopUCL,
     DecTS,
+    FloodedTotals,
     FloodTS,
     GossipTS,
     IndependentTS,
     IndependentUCB,
+    Index,
     InputError,
+    LocalSums,
     Policy,
+    StagedMixing,
     TreeTS,
+    combine,
     parse_policy,
 )
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
-from . import broken, broken_rows
-from .honest import Honest, Using
+from . import broken, broken_index, broken_rows
+from .honest import Honest, Pooled, Using
 
 pytestmark = pytest.mark.plays
 
 AGENT_POLICIES = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, Policy)]
+
+
+def with_index(index: Index) -> Any:
+    return combine(LocalSums(), index)
+
 
 VARIANTS = (
     DDUCB(own_pulls=False),
@@ -62,6 +75,28 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         broken.NeedyPolicy(Honest),
         broken.CuriousPolicy(Honest),
         Using(lambda view: None),  # type: ignore[arg-type,return-value]  # wrong on purpose
+    ),
+    "index value": tuple(map(with_index, (broken_index.NotANumber(), broken_index.NoFloat()))),
+    "index random": tuple(
+        map(with_index, (broken_index.SecretlyRandom(), broken_index.SecretlyRandomValue()))
+    ),
+    "index prepare": tuple(
+        map(
+            with_index,
+            (
+                broken_index.PreparesTheWord(),
+                broken_index.PreparesTheArms(),
+                broken_index.PreparesOwnNumbers(),
+                broken_index.PreparesAnything(),
+            ),
+        )
+    ),
+    "index bound": tuple(map(with_index, (broken_index.LowBound(), broken_index.FiniteBound()))),
+    "index bonus": tuple(
+        map(
+            with_index,
+            (broken_index.HalfBonus(), broken_index.BonusOfArms(), broken_index.FiniteUnseen()),
+        )
     ),
     "message form": (
         Using(broken.SendsLists),
@@ -167,3 +202,39 @@ def test_another_seed_and_length_can_be_asked_for() -> None:
 def test_sizes_that_check_nothing_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InputError, match="it takes at least one arm, one round"):
         check_policy(DDUCB(), **wrong)
+
+
+def test_an_index_that_fills_too_much_is_caught() -> None:
+    with pytest.raises(
+        PolicyCheckError, match=r"^check 'index value': the policy raised IndexError"
+    ):
+        check_policy(with_index(broken_index.WritesTooFar()), rounds=2)
+
+
+@pytest.mark.parametrize(
+    "index", [broken_index.Mean(), broken_index.Noisy()], ids=["mean", "noisy"]
+)
+@pytest.mark.parametrize("aggregation", [FloodedTotals(), StagedMixing(mixing_rounds=2), Pooled()])
+def test_products_of_own_parts_keep_the_contract(aggregation: Any, index: Any) -> None:
+    check_policy(combine(aggregation, index), num_arms=2, rounds=6)
+
+
+def test_an_own_aggregation_is_checked_like_ours() -> None:
+    with pytest.raises(PolicyCheckError, match=r"^check 'messages are copies': .*; expected is "):
+        check_policy(combine(broken.LeakyPooled(), UCB()), rounds=6)
+
+
+PRODUCTS = [
+    combine(aggregation(), index())
+    for number, aggregation in enumerate(AGGREGATIONS)
+    for index in (INDICES[number % len(INDICES)], INDICES[(number + 5) % len(INDICES)])
+]
+
+
+def test_every_index_is_in_some_product() -> None:
+    assert {type(policy.index) for policy in PRODUCTS} == set(INDICES)
+
+
+@pytest.mark.parametrize("policy", PRODUCTS, ids=lambda policy: policy.spelling)
+def test_products_keep_the_contract(policy: Any) -> None:
+    check_policy(policy, num_arms=2, rounds=8)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Estimate
+from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def choose_arm(
     return int(arm)
 
 
-def best_arm(values: Sequence[float], allowed: Sequence[int] | None = None) -> int:
+def best_arm(values: Sequence[float] | Vector, allowed: Sequence[int] | None = None) -> int:
     """Return the lowest arm whose index is within rounding of the largest.
 
     One rule in every engine, since rounding differs between them: the lowest k with
@@ -99,7 +99,7 @@ def best_arm(values: Sequence[float], allowed: Sequence[int] | None = None) -> i
     return next(int(k) for k in sorted(allowed) if found[k] >= largest)
 
 
-def _only(values: Sequence[float], allowed: Sequence[int] | None) -> list[float]:
+def _only(values: Sequence[float] | Vector, allowed: Sequence[int] | None) -> list[float]:
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
     found = list(values) if isinstance(values, list) else np.asarray(values).tolist()
     if math.isnan(sum(found)) and any(map(math.isnan, found)):  # the sum says so sooner

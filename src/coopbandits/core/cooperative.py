@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class CooperativeAgent(Agent):
         self.open_pulls[arm] += 1
         return arm
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: Any, reward: Any) -> None:
         """Add one reward to the own statistics."""
         if isinstance(arm, bool) or not isinstance(arm, Integral):
             raise InputError(f"arm is {arm!r}; it must be a whole number")
@@ -57,12 +57,8 @@ class CooperativeAgent(Agent):
             raise InputError(
                 f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
             )
-        if not isinstance(reward, Real | np.bool_):
-            raise InputError(f"reward is {reward!r}; rewards are finite numbers")
-        if not math.isfinite(reward):
-            raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
-        self.machine.observe(arm, reward)
-        self.abandon(arm)
+        self.machine.observe(int(arm), _finite(reward))
+        self.abandon(int(arm))
 
     def abandon(self, arm: int) -> None:
         """Count an open pull no longer: its reward will never be known."""
@@ -146,3 +142,16 @@ class CooperativeAgent(Agent):
             "num_agents": self.view.num_agents,
             "lambda_bound": self.view.lambda_bound,
         }
+
+
+def _finite(reward: Any) -> float:
+    """Return a reward as Python's own float, or refuse it."""
+    if not isinstance(reward, Real | np.bool_):
+        raise InputError(f"reward is {reward!r}; rewards are finite numbers")
+    try:
+        value = float(reward)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise InputError(f"reward {value} is not finite; rewards are finite numbers")
+    return value

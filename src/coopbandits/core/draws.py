@@ -148,7 +148,8 @@ def normal_cubics() -> NDArray[np.float64]:
 
 @cache
 def _cubic_list() -> list[float]:
-    return normal_cubics().tolist()  # one number of a list is read several times faster
+    cubics: list[float] = normal_cubics().tolist()  # a list's numbers are read several times faster
+    return cubics
 
 
 # Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.
@@ -211,7 +212,8 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
     while at.size:
         first, second = words_of(keys, counters)
         x, u = normals(first), uniforms(second)
-        v = np.maximum(0.0, 1.0 + c * x) ** 3
+        base = np.maximum(0.0, 1.0 + c * x)
+        v = base * base * base  # as `gamma_of` rounds
         # A v of 0 is rejected: the logarithm of TINY is as good as −∞, and raises no warning.
         bound = 0.5 * x * x + d * (1.0 - v + np.log(np.maximum(v, TINY)))
         values[at] = d * v

@@ -162,7 +162,10 @@ def local_views(task: Task, policy: Policy, run: int) -> list[LocalView]:
 def make_players(task: Task, run: int) -> Players:
     """Return whoever plays a task's policy in one run."""
     policy = task.policy
-    return Agents(task, policy, run) if isinstance(policy, Policy) else Central(task, policy)
+    if isinstance(policy, CentralPolicy):
+        return Central(task, policy)
+    assert isinstance(policy, Policy)  # noqa: S101  there is no third kind
+    return Agents(task, policy, run)
 
 
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:

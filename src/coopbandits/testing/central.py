@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coopbandits.testing.checks import central
+from coopbandits.testing.checks import central, index
 from coopbandits.testing.checks.central import CentralTrial
 from coopbandits.testing.policy import require_sizes, run_check
 
@@ -16,6 +16,11 @@ __all__ = ["CENTRAL_CHECKS", "check_central_policy"]
 
 CENTRAL_CHECKS: tuple[Callable[[CentralTrial], None], ...] = (
     central.settings,
+    index.index_value,
+    index.index_random,
+    index.index_prepare,
+    index.index_bound,
+    index.index_bonus,
     central.choice,
     central.determinism,
     central.choosing_changes_nothing,

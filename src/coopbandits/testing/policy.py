@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from coopbandits.core import InputError
-from coopbandits.testing.checks import calls, knowledge, rows, state
+from coopbandits.testing.checks import calls, index, knowledge, rows, state
 from coopbandits.testing.checks.finding import PolicyCheckError
 from coopbandits.testing.world import Trial
 
@@ -20,6 +20,11 @@ __all__ = ["CHECKS", "PolicyCheckError", "check_policy", "run_check"]
 
 CHECKS: tuple[Check, ...] = (
     calls.settings,
+    index.index_value,
+    index.index_random,
+    index.index_prepare,
+    index.index_bound,
+    index.index_bonus,
     calls.message_form,
     calls.choice,
     calls.neighbors_only,
@@ -45,7 +50,8 @@ def check_policy(
 
     The policy plays with normal rewards on a cycle, a star, a complete graph and a single node,
     and its agents are told what `simulate` would tell them. The checks, listed in ``CHECKS``, are
-    functions whose docstrings are the contract.
+    functions whose docstrings are the contract. What the index of a policy made of parts declares
+    of itself is held to its values.
 
     Parameters
     ----------

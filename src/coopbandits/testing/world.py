@@ -52,6 +52,10 @@ class Trial:
     rounds: int
     seed: int
 
+    def views(self) -> list[LocalView]:
+        """Return what agents of different degrees may know."""
+        return self.world("star").views
+
     def worlds(self) -> Iterator[World]:
         """Yield a fresh world on every graph: several shapes, and an agent with nobody around."""
         return (self.world(name) for name in GRAPHS)

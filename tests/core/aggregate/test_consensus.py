@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,13 @@ import pytest
 from coopbandits.core import CoopUCB2, InputError, Vector
 from coopbandits.core.aggregate import RunningConsensus
 
-from ..fleet import GRAPHS, make_agent, one_view, through_json  # as in test_local
+from ..fleet import GRAPHS, machine, make_agent, one_view, through_json  # as in test_local
 from ..rough import Rough, Schedule  # as in test_local
 
 
 def test_a_round_by_hand() -> None:
     """Pull, add, then mix: what was pulled this round is already in the message."""
-    mine = RunningConsensus(one_view(), 3)
+    mine = machine(RunningConsensus(), one_view())
     mine.observe(1, 2.0)
     assert mine.mixed.tolist() == [0.0, 2.0, 0.0, 1.0]
     message = mine.outgoing(1)
@@ -32,13 +33,13 @@ def test_a_round_by_hand() -> None:
 
 
 def test_time_is_positive_before_the_first_pull() -> None:
-    assert RunningConsensus(one_view(), 3).estimate().time == 1.0
+    assert machine(RunningConsensus(), one_view()).estimate().time == 1.0
 
 
 def test_a_missing_neighbour_counts_as_the_own_value() -> None:
     """x_i + Σ_{received j} P_ij (x_j − x_i)."""
     own, heard = np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 0.0, 1.0, 0.0])
-    mine = RunningConsensus(one_view(), 3)
+    mine = machine(RunningConsensus(), one_view())
     mine.mixed = own.copy()
     mine.receive({2: heard})
     np.testing.assert_allclose(mine.mixed, own + 0.25 * (heard - own), rtol=1e-15)
@@ -49,7 +50,7 @@ def test_a_missing_neighbour_counts_as_the_own_value() -> None:
 
 @pytest.mark.parametrize("graph", ["cycle-9", "star-6", "regular-3-8"])
 def test_links_that_fail_both_ways_keep_the_total(graph: str) -> None:
-    world = Rough(lambda view: RunningConsensus(view, 9), GRAPHS[graph])
+    world = Rough(partial(machine, RunningConsensus()), GRAPHS[graph])
     schedule = Schedule(key=4, loss=0.0, late=0, sleep=0.2, spell=3, both_ways=True)
     for _ in range(40):
         world.pull()
@@ -59,7 +60,7 @@ def test_links_that_fail_both_ways_keep_the_total(graph: str) -> None:
 
 
 def test_every_neighbour_gets_an_own_copy() -> None:
-    mine = RunningConsensus(one_view(), 3)
+    mine = machine(RunningConsensus(), one_view())
     first, second = mine.outgoing(1), mine.outgoing(2)
     assert first is not None
     assert second is not None

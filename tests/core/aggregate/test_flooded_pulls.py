@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from coopbandits.core import MPUCB, CooperativeAgent, InputError, Vector
 from coopbandits.core.aggregate import FloodedPulls
+from coopbandits.core.aggregate.flooded_pulls import FloodedPullsMachine
 
 from ..fleet import (  # as in test_local
     exchange,
     gossip_matrix,
+    machine,
     make_agent,
     make_agents,
     one_view,
@@ -32,13 +34,13 @@ def items(*rows: tuple[float, ...]) -> Vector:
     return np.array(rows, dtype=np.float64).reshape(-1)
 
 
-def flooded(agent: CooperativeAgent) -> FloodedPulls:
-    assert isinstance(agent.aggregation, FloodedPulls)
-    return agent.aggregation
+def flooded(agent: CooperativeAgent) -> FloodedPullsMachine:
+    assert isinstance(agent.machine, FloodedPullsMachine)
+    return agent.machine
 
 
 def test_rounds_by_hand() -> None:
-    mine = FloodedPulls(one_view(), hop_limit=2)
+    mine = machine(FloodedPulls(hop_limit=2), one_view())
     assert mine.outgoing(1) is None
     mine.observe(1, 2.0)
     mine.observe(0, 3.0)
@@ -63,14 +65,14 @@ def test_rounds_by_hand() -> None:
 
 def test_the_first_message_with_a_key_wins() -> None:
     """Only a disturbed sender makes a difference: one of two messages lacks a pull."""
-    mine = FloodedPulls(one_view(), hop_limit=3)
+    mine = machine(FloodedPulls(hop_limit=3), one_view())
     mine.receive({})
     mine.receive({1: items((9, 0, 0, 1.0)), 2: items((9, 0, 0, 1.0), (9, 0, 0, 2.0))})
     assert mine.estimate().counts.tolist() == [1.0, 0.0]
 
 
 def test_what_comes_too_late_is_dropped() -> None:
-    mine = FloodedPulls(one_view(), hop_limit=2)
+    mine = machine(FloodedPulls(hop_limit=2), one_view())
     for _ in range(5):
         mine.receive({})
     mine.receive({1: items((1, 3, 0, 1.0)), 2: items((2, 4, 0, 1.0))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -12,14 +13,15 @@ from hypothesis import given, settings
 
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 
-from ..fleet import GRAPHS, one_view  # as in test_local
+from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 
 
-def sent(agent: FloodedTotals, neighbor: int) -> list[float]:
+def sent(agent: FloodedTotalsMachine, neighbor: int) -> list[float]:
     message = agent.outgoing(neighbor)
     assert message is not None
     found: list[float] = message.tolist()
@@ -28,7 +30,7 @@ def sent(agent: FloodedTotals, neighbor: int) -> list[float]:
 
 def test_rounds_by_hand() -> None:
     """One arm, and squares: entries are agent, rounds, sum, count, square."""
-    mine = FloodedTotals(one_view(num_arms=1), squares=True)
+    mine = machine(FloodedTotals(), one_view(num_arms=1), squares=True)
     assert sent(mine, 1) == [1, 0, 0, 0, 0, 0, 0]
     mine.observe(0, 3.0)
     assert sent(mine, 1) == [1, 0, 0, 1, 3, 1, 9]
@@ -52,18 +54,18 @@ def test_rounds_by_hand() -> None:
 
 
 def test_what_is_on_its_way_is_anticipated() -> None:
-    mine = FloodedTotals(one_view(num_arms=1))
+    mine = machine(FloodedTotals(), one_view(num_arms=1))
     mine.observe(0, 3.0)
     for number in range(1, 9):
         mine.receive({1: np.array([number, 0.0, 1, 3, 6, 3])})
     assert mine.estimate().anticipation == 2 * 8 / (1 + 3)
-    alone = FloodedTotals(one_view(num_arms=1, common_round=False))
+    alone = machine(FloodedTotals(), one_view(num_arms=1, common_round=False))
     alone.restore_state(mine.export_state())
     assert alone.estimate().anticipation == 1.0
 
 
 def test_an_agent_without_memory_hears_of_its_former_self() -> None:
-    world = Rough(FloodedTotals, GRAPHS["star-6"])
+    world = Rough(partial(machine, FloodedTotals()), GRAPHS["star-6"])
     for _ in range(10):
         world.pull()
         world.step()
@@ -78,7 +80,7 @@ def test_an_agent_without_memory_hears_of_its_former_self() -> None:
 @given(graphs(8))
 def test_totals_are_as_old_as_far(graph: nx.Graph[Any]) -> None:
     distance = dict(nx.all_pairs_shortest_path_length(graph))
-    world = Rough(FloodedTotals, graph)
+    world = Rough(partial(machine, FloodedTotals()), graph)
     for _ in range(nx.diameter(graph) + 3):
         world.pull()
         world.step()
@@ -94,7 +96,7 @@ def test_totals_are_as_old_as_far(graph: nx.Graph[Any]) -> None:
 @given(graphs(), schedules)
 def test_loss_is_delay_and_traffic_ends(graph: nx.Graph[Any], schedule: Schedule) -> None:
     """At all times what is known of an agent is what it had once; in the end it is all."""
-    world = Rough(FloodedTotals, graph)
+    world = Rough(partial(machine, FloodedTotals()), graph)
     for _ in range(25):
         world.pull()
         world.step(schedule)
@@ -124,7 +126,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_messages_change_nothing(case: str) -> None:
     message, sentence = BAD[case]
-    mine = FloodedTotals(one_view())
+    mine = machine(FloodedTotals(), one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.array([1.0, 0, 1, 1, 0, 0, 1, 0]), 2: message})
@@ -143,7 +145,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 @pytest.mark.parametrize("name", TAMPERED)
 def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     tamper, sentence = TAMPERED[name]
-    mine = FloodedTotals(one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.receive({2: np.array([1.0, 0, 2, 1, 0, 0, 1, 0])})
     before, state = mine.export_state(), mine.export_state()
     tamper(state)

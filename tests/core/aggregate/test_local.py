@@ -8,11 +8,11 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import LocalSums
 
-from ..fleet import one_view
+from ..fleet import machine, one_view
 
 
 def test_totals_are_the_own_ones() -> None:
-    local = LocalSums(one_view(num_arms=3))
+    local = machine(LocalSums(), one_view(num_arms=3))
     assert local.estimate().time == 2.0
     for arm, reward in ((0, 1.5), (2, -1.0), (0, 0.5)):
         local.observe(arm, reward)
@@ -23,7 +23,7 @@ def test_totals_are_the_own_ones() -> None:
 
 
 def test_silence() -> None:
-    local = LocalSums(one_view())
+    local = machine(LocalSums(), one_view())
     assert local.outgoing(1) is None
     local.receive({})
     with pytest.raises(InputError, match=r"messages arrived from \[1\], but this policy does not"):

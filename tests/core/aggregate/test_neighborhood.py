@@ -12,11 +12,11 @@ import pytest
 from coopbandits.core import InputError, UCBNetwork
 from coopbandits.core.aggregate import NeighborhoodSums
 
-from ..fleet import make_agent, one_view, through_json  # as in test_local
+from ..fleet import machine, make_agent, one_view, through_json  # as in test_local
 
 
 def test_a_round_by_hand() -> None:
-    mine = NeighborhoodSums(one_view())
+    mine = machine(NeighborhoodSums(), one_view())
     assert mine.estimate().time == 2.0
     mine.observe(1, 2.0)
     message = mine.outgoing(1)
@@ -31,7 +31,7 @@ def test_a_round_by_hand() -> None:
 
 
 def test_all_pulls_of_a_round_are_told_and_time_counts_own_ones() -> None:
-    mine = NeighborhoodSums(one_view())
+    mine = machine(NeighborhoodSums(), one_view())
     for arm, reward in ((0, 1.0), (1, 2.0), (0, 3.0)):
         mine.observe(arm, reward)
     message = mine.outgoing(2)

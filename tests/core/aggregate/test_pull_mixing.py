@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -14,14 +15,14 @@ from coopbandits.core import InputError
 from coopbandits.core.aggregate import PullMixing
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents, exponentials
 
-from ..fleet import GRAPHS, one_view  # as in test_local
+from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 
 
 def test_a_round_by_hand() -> None:
-    mine = PullMixing(one_view(), squares=True)
+    mine = machine(PullMixing(), one_view(), squares=True)
     mine.observe(1, 2.0)
     mine.observe(1, 3.0)
     message = mine.outgoing(1)
@@ -48,7 +49,7 @@ def test_a_round_by_hand() -> None:
 
 def test_who_comes_back_is_listened_to_from_the_next_round_on() -> None:
     """Both ends of a link must go by the same degrees."""
-    mine = PullMixing(one_view())
+    mine = machine(PullMixing(), one_view())
     message = np.array([1.0, 0.0, 1.0, 0.0, 2.0, mine.minima.sum()])
     for _ in range(10):
         mine.receive({2: message})
@@ -66,7 +67,7 @@ def test_who_comes_back_is_listened_to_from_the_next_round_on() -> None:
 @given(graphs(), schedules)
 def test_estimates_stay_within_what_was_heard(graph: nx.Graph[Any], schedule: Schedule) -> None:
     """Counts per arm never exceed the rounds so far, nor sums the largest reward of each."""
-    world = Rough(PullMixing, graph)
+    world = Rough(partial(machine, PullMixing()), graph)
     for _ in range(25):
         world.pull()
         world.step(schedule)
@@ -83,7 +84,7 @@ def test_estimates_stay_within_what_was_heard(graph: nx.Graph[Any], schedule: Sc
 @given(graphs(), schedules)
 def test_links_that_fail_both_ways_keep_the_total(graph: nx.Graph[Any], schedule: Schedule) -> None:
     schedule = replace(schedule, loss=0.0, late=0, spell=max(schedule.spell, 2), both_ways=True)
-    world = Rough(PullMixing, graph)
+    world = Rough(partial(machine, PullMixing()), graph)
     for _ in range(40):
         world.pull()
         world.step(schedule)
@@ -93,7 +94,7 @@ def test_links_that_fail_both_ways_keep_the_total(graph: nx.Graph[Any], schedule
 
 @pytest.mark.parametrize("loss", [0.0, 0.5])
 def test_all_come_to_agree_on_averages_and_on_n(loss: float) -> None:
-    world = Rough(PullMixing, GRAPHS["grid-2x4"])
+    world = Rough(partial(machine, PullMixing()), GRAPHS["grid-2x4"])
     world.pull()
     for _ in range(400):
         world.step(replace(CALM, loss=loss, key=1))
@@ -118,7 +119,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_messages_change_nothing(case: str) -> None:
     message, sentence = BAD[case]
-    mine = PullMixing(one_view())
+    mine = machine(PullMixing(), one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.ones(6), 2: message})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -14,15 +15,16 @@ from numpy.typing import NDArray
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import RunningSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
+from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 
-from ..fleet import one_view  # as in test_local
+from ..fleet import machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 
 
 def test_rounds_by_hand() -> None:
-    mine = RunningSums(one_view(), squares=True)
+    mine = machine(RunningSums(), one_view(), squares=True)
     total = mine.minima.sum()
     mine.observe(1, 6.0)
     message = mine.outgoing(1)
@@ -51,7 +53,7 @@ def test_silent_neighbours_are_handed_nothing() -> None:
 
     After three silent rounds and a message neighbour 2 has a mean gap of 1 + 0.2·(4 − 1) = 1.6.
     """
-    mine = RunningSums(one_view())
+    mine = machine(RunningSums(), one_view())
     message = np.append(np.zeros(5), mine.minima.sum())
     rounds = [({1}, 3), ({1}, 3), ({1}, 2), ({1, 2}, 2), *[({1}, 3)] * 4, ({1}, 2)]
     for heard, shares in rounds:
@@ -67,7 +69,7 @@ def test_silent_neighbours_are_handed_nothing() -> None:
 
 
 def test_hardly_any_weight_is_no_information() -> None:
-    mine = RunningSums(one_view())
+    mine = machine(RunningSums(), one_view())
     mine.held = np.array([1e-9, -1e-9, 1e-9, -1e-9, 1e-9])
     estimate = mine.estimate()
     assert [*estimate.sums, *estimate.counts, estimate.time] == [0.0, 0.0, 0.0, 0.0, 2.0]
@@ -76,7 +78,7 @@ def test_hardly_any_weight_is_no_information() -> None:
     assert mine.estimate().counts[1] == 0.0
 
 
-def mass(world: Rough[RunningSums]) -> Vector:
+def mass(world: Rough[RunningSumsMachine]) -> Vector:
     """What agents hold, and what is on the links."""
     total = sum(agent.held for agent in world.agents)
     for i, agent in enumerate(world.agents):
@@ -90,7 +92,7 @@ def mass(world: Rough[RunningSums]) -> Vector:
 @given(graphs(), schedules)
 def test_no_mass_is_ever_lost(graph: nx.Graph[Any], schedule: Schedule) -> None:
     """Late and overtaken packets included."""
-    world = Rough(RunningSums, graph)
+    world = Rough(partial(machine, RunningSums()), graph)
     for _ in range(30):
         world.pull()
         world.step(schedule)
@@ -103,7 +105,7 @@ def test_no_mass_is_ever_lost(graph: nx.Graph[Any], schedule: Schedule) -> None:
 
 def worst_error(graph: nx.Graph[Any], loss: float, rounds: int) -> float:
     """Largest error of an average, one pull per agent to begin with."""
-    world = Rough(RunningSums, graph)
+    world = Rough(partial(machine, RunningSums()), graph)
     world.pull()
     for _ in range(rounds):
         world.step(replace(CALM, loss=loss, key=2))
@@ -139,7 +141,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_messages_change_nothing(case: str) -> None:
     message, sentence = BAD[case]
-    mine = RunningSums(one_view())
+    mine = machine(RunningSums(), one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.ones(6), 2: message})

@@ -369,7 +369,7 @@ def test_after_a_fault_impossible_counts_give_way_to_own_pulls(fault: bool, remi
         stamp = [2.0 + number + 1.0] if fault and number else []
         heard = {1: np.append(sent, stamp), 2: sent}
         agent.receive({2: sent} if fault and number == 0 else heard)
-    estimate = agent.aggregation.estimate()
+    estimate = agent.machine.estimate()
     assert estimate.counts[0] > 1.0
     if not fault:
         assert estimate.counts[1] < 0.0
@@ -398,6 +398,6 @@ def test_dducb_plays_well_with_one_message_in_five_lost(one_way: bool) -> None:
     whole, _ = pulls_of_best(DDUCB(), lambda number: nothing_lost(8))
     assert found > alone + 0.5 * (whole - alone)
     for agent in agents:
-        counts = agent.aggregation.estimate().counts
+        counts = agent.machine.estimate().counts
         assert (counts >= 0.0).all()
         assert counts.sum() < 8 * HORIZON

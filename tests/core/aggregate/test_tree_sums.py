@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -14,9 +15,9 @@ from hypothesis import given, settings
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, tag_of
+from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine, tag_of
 
-from ..fleet import GRAPHS, one_view  # as in test_local
+from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
@@ -26,9 +27,9 @@ def message(payload: list[float], root: float, beat: int, dist: float, bond: int
     return np.array([*payload, root, beat, dist, bond], dtype=np.float64)
 
 
-def a_tree() -> TreeSums:
+def a_tree() -> TreeSumsMachine:
     """An agent with neighbours 1 and 2, and one arm; 2 is its parent and 1 its child."""
-    mine = TreeSums(one_view(num_arms=1))
+    mine = machine(TreeSums(), one_view(num_arms=1))
     mine.receive(
         {
             1: message([5.0, 2.0, 1.0, 2.0], mine.tag, 1, 1, 2),
@@ -57,7 +58,7 @@ def test_rounds_by_hand() -> None:
 
 
 def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
-    mine = TreeSums(one_view(num_arms=1), squares=True)
+    mine = machine(TreeSums(), one_view(num_arms=1), squares=True)
     mine.observe(0, 3.0)
     mine.receive({1: message([5.0, 2.0, 25.0, 1.0, 2.0], mine.tag + 0.1, 1, 1, 1)})
     told = mine.outgoing(1)
@@ -69,13 +70,13 @@ def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
 
 
 def test_nothing_is_anticipated_without_a_common_round() -> None:
-    mine = TreeSums(one_view(common_round=False))
+    mine = machine(TreeSums(), one_view(common_round=False))
     assert mine.estimate().anticipation == 1.0
     mine.observe(0, 1.0)
     for _ in range(5):
         mine.receive({})
     assert mine.estimate().anticipation == 1.0
-    common = TreeSums(one_view())
+    common = machine(TreeSums(), one_view())
     common.restore_state(mine.export_state())
     assert common.estimate().anticipation == 5 * common.estimate().num_agents
 
@@ -142,7 +143,7 @@ def test_links_that_work_one_way_are_left_out_of_the_tree() -> None:
         def delay(self, now: int, sender: int, receiver: int) -> int | None:
             return None if (sender, receiver) == (0, 1) else 0
 
-    world = Rough(TreeSums, GRAPHS["cycle-5"])
+    world = Rough(partial(machine, TreeSums()), GRAPHS["cycle-5"])
     for _ in range(60):
         world.pull()
         world.step(OneWay(**vars(CALM)))
@@ -191,7 +192,7 @@ def test_tags_are_unit_uniforms_and_shift_exactly() -> None:
     assert ((tags - 4000.0) + 4000.0 == tags).all()
 
 
-def parents_have_a_loop(world: Rough[TreeSums]) -> bool:
+def parents_have_a_loop(world: Rough[TreeSumsMachine]) -> bool:
     for agent in world.agents:
         steps = 0
         while agent.parent != NOBODY:
@@ -201,7 +202,7 @@ def parents_have_a_loop(world: Rough[TreeSums]) -> bool:
     return False
 
 
-def assert_exact(world: Rough[TreeSums]) -> None:
+def assert_exact(world: Rough[TreeSumsMachine]) -> None:
     """Everybody's totals are those of everybody, as old as they are far away on the tree.
 
     In the round after, that is: what a neighbour pulled in the last one has just arrived.
@@ -220,7 +221,7 @@ def assert_exact(world: Rough[TreeSums]) -> None:
 @REPEATABLE
 @given(graphs(9))
 def test_three_diameters_make_totals_exact(graph: nx.Graph[Any]) -> None:
-    world = Rough(TreeSums, graph)
+    world = Rough(partial(machine, TreeSums()), graph)
     for _ in range(3 * nx.diameter(graph) + 2):
         world.pull()
         world.step()
@@ -237,7 +238,7 @@ def test_three_diameters_make_totals_exact(graph: nx.Graph[Any]) -> None:
 @REPEATABLE
 @given(graphs(), schedules)
 def test_never_a_loop_under_any_schedule(graph: nx.Graph[Any], schedule: Schedule) -> None:
-    world = Rough(TreeSums, graph)
+    world = Rough(partial(machine, TreeSums()), graph)
     for _ in range(60):
         world.pull()
         world.step(schedule)
@@ -252,7 +253,7 @@ def test_trees_fall_apart_and_heal(graph: str) -> None:
     """Long outages: parents are dropped, roots replaced, and totals exact when all is over."""
     drops = roots = 0
     for key in range(2):
-        world = Rough(TreeSums, GRAPHS[graph])
+        world = Rough(partial(machine, TreeSums()), GRAPHS[graph])
         schedule = Schedule(key, loss=0.2, late=0, sleep=0.1, spell=60, both_ways=key > 0)
         for now in range(420):
             parents = [agent.parent for agent in world.agents]
@@ -269,7 +270,7 @@ def test_trees_fall_apart_and_heal(graph: str) -> None:
 
 
 def test_a_root_that_is_gone_for_good() -> None:
-    world = Rough(TreeSums, GRAPHS["grid-2x4"])
+    world = Rough(partial(machine, TreeSums()), GRAPHS["grid-2x4"])
     gone = min(range(8), key=lambda i: world.agents[i].tag)
 
     class Without(Schedule):
@@ -303,7 +304,7 @@ def test_a_trap_for_trees() -> None:
             return 0 if first <= now < end and not muted else None
 
     world = Rough(
-        lambda view: TreeSums(replace(view, random_word=words[view.agent_id])),
+        lambda view: machine(TreeSums(), replace(view, random_word=words[view.agent_id])),
         nx.convert_node_labels_to_integers(graph, ordering="sorted"),
     )
     for now in range(200):
@@ -325,7 +326,7 @@ BAD: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_messages_change_nothing(case: str) -> None:
     bad, sentence = BAD[case]
-    mine = TreeSums(one_view())
+    mine = machine(TreeSums(), one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.ones(10), 2: bad})

@@ -9,6 +9,7 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import Registers
 
 FEW = 64
 """Below this size Python's sum beats a numpy call."""
@@ -17,6 +18,17 @@ FEW = 64
 def anticipation(num_agents: float, rounds: int, recorded: float) -> float:
     """Return c = max(1, N̂(t − 1)/B): rounds of agents that passed, over those behind the data."""
     return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
+
+
+def add_old(registers: Registers, values: Vector, arm: int, reward: float, age: int) -> None:
+    """Add a pull that was made so many rounds before this one."""
+    if registers.decay == 1.0 or age <= 0:
+        registers.add(values, arm, reward)
+        return
+    pull = registers.zeros()
+    registers.add(pull, arm, reward)
+    registers.age(pull, rounds=age)
+    values += pull
 
 
 def check_messages(messages: Mapping[int, Vector], expected: list[int], size: int) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
-from coopbandits.core.aggregate.exchange import check_arms, read_items
+from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
@@ -113,22 +113,12 @@ class FloodedPullsMachine(Machine):
             seen.update(tuple(item[:2]) for item in new)
             fresh += new
         for _, time, arm, reward in fresh:
-            self._add(int(arm), reward, self.rounds - int(time))
+            add_old(self.registers, self.totals, int(arm), reward, self.rounds - int(time))
         self.registers.age(self.totals)
         self.rounds += 1
         news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
         self.outbox = self._young(news)
         self.seen = self._young(np.vstack([self.seen, news[:, :2]]))
-
-    def _add(self, arm: int, reward: float, age: int) -> None:
-        """Add a pull that was made so many rounds before this one."""
-        if self.registers.decay == 1.0 or age == 0:
-            self.registers.add(self.totals, arm, reward)
-            return
-        pull = self.registers.zeros()
-        self.registers.add(pull, arm, reward)
-        self.registers.age(pull, rounds=age)
-        self.totals += pull
 
     def _is_news(self, item: list[float], seen: set[Key]) -> bool:
         origin, time = item[:2]

@@ -127,10 +127,19 @@ class FloodedTotalsMachine(Machine):
         self.rounds += 1
         for j, message in messages.items():
             self.heard[self.places[j]], self.arrived[self.places[j]] = message[:HEADER].tolist()
-        told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
+        told = {j: self._aged(message) for j, message in messages.items() if message.size > HEADER}
         if told:
             self._merge(told)
         self.registers.age(self.entries[:, HEADER:])
+
+    def _aged(self, message: Vector) -> Vector:
+        """Return the entries of a message; what came late has aged on its way."""
+        late = self.rounds - int(message[0])
+        if self.registers.decay == 1.0 or late <= 0 or not self.common_round:
+            return message[HEADER:]
+        entries = message[HEADER:].copy()
+        self.registers.age(entries.reshape(-1, self.entries.shape[1])[:, HEADER:], rounds=late)
+        return entries
 
     def _merge(self, told: Mapping[int, Vector]) -> None:
         width = self.entries.shape[1]

@@ -1,7 +1,8 @@
 """Pulls told to the neighbours: every agent counts its own pulls and those of its neighbours.
 
-A message is the list of pulls since the last round, two values (arm, reward) each. What a
-neighbour pulls in one round is known in the next; what others pull is never known.
+A message is the list of pulls since the last round, two values (arm, reward) each, and before them
+the round where the statistic decays. What a neighbour pulls in one round is known in the next; what
+others pull is never known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
-from coopbandits.core.aggregate.exchange import check_arms, read_items
+from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 
@@ -35,13 +36,13 @@ class NeighborhoodSums(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
         """Return the machine of one agent."""
-        del view
-        return NeighborhoodSumsMachine(registers)
+        return NeighborhoodSumsMachine(view, registers)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size for one pull a round."""
-        del registers, max_agents
-        return MessageSize(2, 2, "with one pull a round")
+        del max_agents
+        width = width_of(registers)
+        return MessageSize(width, width, "with one pull a round")
 
 
 class NeighborhoodSumsMachine(Machine):
@@ -54,14 +55,14 @@ class NeighborhoodSumsMachine(Machine):
     receiving is told to nobody.
     """
 
-    fields = ("totals", "num_pulls", "news")
+    fields = ("totals", "num_pulls", "rounds", "news")
     tables = ("news",)
 
-    def __init__(self, registers: Registers) -> None:
-        self.registers = registers
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        self.registers, self.common_round = registers, view.common_round
         self.totals = registers.zeros()
-        self.num_pulls = 0
-        self.news = np.empty((0, 2))  # own pulls of this round: arm, reward
+        self.num_pulls = self.rounds = 0
+        self.news = np.empty((0, width_of(registers)))  # own pulls of this round: arm, reward
 
     def estimate(self) -> Estimate:
         """Return the totals of the closed neighbourhood."""
@@ -72,7 +73,8 @@ class NeighborhoodSumsMachine(Machine):
         """Add one own pull, and put it down for the neighbours."""
         self.registers.add(self.totals, arm, reward)
         self.num_pulls += 1
-        self.news = np.vstack([self.news, [arm, reward]])
+        pull = [self.rounds, arm, reward]
+        self.news = np.vstack([self.news, pull[-self.news.shape[1] :]])
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the own pulls of this round, or None if there are none."""
@@ -81,14 +83,25 @@ class NeighborhoodSumsMachine(Machine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Add what the neighbours pulled."""
-        num_arms = self.registers.num_arms
-        heard = [read_items(message, 2, num_arms, j) for j, message in messages.items()]
-        for arm, reward in (item for items in heard for item in items.tolist()):
-            self.registers.add(self.totals, int(arm), reward)
-        self.news = np.empty((0, 2))
+        num_arms, width = self.registers.num_arms, self.news.shape[1]
+        heard = [read_items(message, width, num_arms, j) for j, message in messages.items()]
+        for item in (item for items in heard for item in items.tolist()):
+            add_old(self.registers, self.totals, int(item[-2]), item[-1], self._age(item))
+        self.rounds += 1
+        self.news = self.news[:0]
         self.registers.age(self.totals)
+
+    def _age(self, item: list[float]) -> int:
+        """Return how many rounds ago a pull was made, as far as that matters and is known."""
+        return self.rounds - int(item[0]) if len(item) > 2 and self.common_round else 0
 
     def check_state(self, values: State) -> None:
         """Refuse pulls of arms that do not exist."""
+        require_count("state field rounds", values["rounds"], least=0)
         require_count("state field num_pulls", values["num_pulls"], least=len(values["news"]))
-        check_arms(values["news"][:, 0], self.registers.num_arms, "state field news")
+        check_arms(values["news"][:, -2], self.registers.num_arms, "state field news")
+
+
+def width_of(registers: Registers) -> int:
+    """Return how many values tell of a pull: arm and reward, after its round where pulls decay."""
+    return 2 if registers.decay == 1.0 else 3

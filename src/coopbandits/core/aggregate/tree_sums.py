@@ -36,7 +36,8 @@ missed it has moved below it.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
-a(V) is steady. A message has 6 values beside the registers, and 32 more with the minima.
+a(V) is steady. A message has 6 values beside the registers, 32 more with the minima, and one more,
+the round, where the statistic decays: what comes late has then aged on its way.
 
 *Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
 (Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids
@@ -116,7 +117,7 @@ class TreeSums(Aggregation):
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 6
+        usual = registers.size + 6 + (registers.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
 
 
@@ -132,6 +133,7 @@ class TreeSumsMachine(Machine):
     def __init__(self, view: LocalView, registers: Registers) -> None:
         word = require_word(view)
         self.registers, self.common_round = registers, view.common_round
+        self.stamps = int(registers.decay != 1.0)  # whether messages tell their round
         self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
         self.own = np.append(registers.zeros(), [1.0, 0.0])  # O, ending in a and B
@@ -161,16 +163,17 @@ class TreeSumsMachine(Machine):
         self.own[-1] = self.rounds + 1
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [payload | root, beat, dist, bond | m]."""
+        """Return [payload | root, beat, dist, bond | round where pulls decay | m]."""
         beat = self.rounds + 1.0 if self.dist == 0 else self.beat
         bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
         control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
+        control += [self.rounds + 1.0] * self.stamps
         minima = self.minima if self.steady < STEADY else self.minima[:0]
         return np.concatenate([self._totals(besides=neighbor), control, minima])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Listen, then look after the tree."""
-        size = self.own.size + 4
+        size = self.own.size + 4 + self.stamps
         check_vectors(messages, size, size + EXPONENTIALS)
         check_minima(messages, size)
         self.rounds += 1
@@ -195,8 +198,11 @@ class TreeSumsMachine(Machine):
             at = self.places[j]
             self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
-            if message.size > size + 4:
-                self.minima = np.minimum(self.minima, message[size + 4 :])
+            if self.stamps and self.common_round:
+                late = max(0, self.rounds - int(message[size + 4]))
+                self.registers.age(self.payloads[at, :-2], rounds=late)
+            if message.size > size + 4 + self.stamps:
+                self.minima = np.minimum(self.minima, message[size + 4 + self.stamps :])
             self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
             self.ages[at] = 0.0
 

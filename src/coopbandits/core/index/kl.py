@@ -95,4 +95,5 @@ class KLUCB(Index):
         mean, level = estimate.sums[arm] / count, scratch[0] / count
         if numbers[2] > 0.0:
             return bernoulli_upper(mean, level)
-        return mean + math.sqrt(numbers[0] * level)
+        value: float = mean + math.sqrt(numbers[0] * level)
+        return value

@@ -62,4 +62,5 @@ class MOSS(Index):
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
         level = max(0.0, math.log(scratch[0] / count))
-        return estimate.sums[arm] / count + math.sqrt(numbers[0] * level / count)
+        mean: float = estimate.sums[arm] / count
+        return mean + math.sqrt(numbers[0] * level / count)

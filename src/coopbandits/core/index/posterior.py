@@ -45,8 +45,9 @@ def write_normals(
 def draw_normal(arm: int, num_arms: int, word: int, scratch: Floats) -> float:
     """Return one draw of an arm's mean, from what `write_normals` wrote."""
     draw = normal_of(word_at(word, arm))
-    mean: float = scratch[num_arms + arm]
-    return scratch[arm] * (mean + scratch[2 * num_arms] * draw)
+    mean, width = scratch[num_arms + arm], scratch[arm]
+    drawn: float = width * (mean + scratch[2 * num_arms] * draw)
+    return drawn
 
 
 def write_betas(estimate: Estimate, scratch: Floats) -> None:

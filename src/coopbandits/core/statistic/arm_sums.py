@@ -5,6 +5,7 @@ The registers are [K reward sums | K pull counts | squares].
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_flag
 from coopbandits.core.contract import Estimate, Share, Vector
+from coopbandits.core.errors import InputError
 from coopbandits.core.statistic.statistic import Layout, Registers, Statistic
 
 ROUNDING = 1e-9
@@ -57,10 +59,10 @@ class ArmRegisters(Registers):
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place."""
+        if self.size > 2 * self.num_arms:
+            values[2 * self.num_arms] += weight * _square(reward)
         values[arm] += weight * reward
         values[self.num_arms + arm] += weight
-        if self.size > 2 * self.num_arms:
-            values[2 * self.num_arms] += weight * reward**2
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
@@ -111,3 +113,12 @@ class ArmRegisters(Registers):
 @cache
 def _registers(num_arms: int, squares: bool) -> ArmRegisters:
     return ArmRegisters(num_arms, squares)  # shared: it holds no state
+
+
+def _square(reward: float) -> float:
+    square = reward * reward
+    if square == math.inf:
+        raise InputError(
+            f"reward {reward:g} is too large for sums of squares; scale rewards, or tell sigma"
+        )
+    return square

@@ -1,4 +1,4 @@
-"""Running sums: every agent hands on shares of its mass in cumulative sums, so that none is lost."""
+"""Running sums: agents hand on shares of their mass in cumulative sums, so that none is lost."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from coopbandits.core import CentralPolicy, Policy
 from coopbandits.core.aggregate import Controller
+from coopbandits.core.aggregate.central import central_view
 from coopbandits.core.draws import normals, words
 from coopbandits.testing.checks.finding import expect_named, finding
 
 if TYPE_CHECKING:
-    from coopbandits.core import Vector
+    from coopbandits.core import LocalView
 
 FLEETS = (1, 5)
 """For so many agents a controller is checked."""
@@ -32,6 +33,10 @@ class CentralTrial:
     rounds: int
     seed: int
 
+    def views(self) -> list[LocalView]:
+        """Return what a controller knows."""
+        return [central_view(self.num_arms, 1.0)]
+
     def worlds(self) -> Iterator[CentralWorld]:
         """Yield a fresh world for every number of agents."""
         return (self.world(agents) for agents in FLEETS)
@@ -48,7 +53,8 @@ class CentralWorld:
         self.trial, self.num_agents, self.rounds = trial, num_agents, 0
         self.means = np.linspace(1.0, 0.0, trial.num_arms)
         self.controller = trial.policy.make_controller(trial.num_arms, 1.0)
-        self.paid: Vector = np.zeros(2 * trial.num_arms)
+        self.registers = self.controller.registers
+        self.paid = self.registers.zeros()
 
     def where(self) -> str:
         """Say which round."""
@@ -74,11 +80,12 @@ class CentralWorld:
     def observe(self, arm: int, reward: float) -> None:
         """Pay one reward, and keep books of it."""
         self.controller.observe(arm, reward)
-        self.paid[[arm, self.trial.num_arms + arm]] += reward, 1.0
+        self.registers.add(self.paid, arm, reward)
 
     def end_round(self) -> None:
         """End the round."""
         self.controller.end_round()
+        self.registers.age(self.paid)
         self.rounds += 1
 
 
@@ -94,7 +101,7 @@ def settings(trial: CentralTrial) -> None:
     expect_named(policy)
     controller: Any = policy.make_controller(trial.num_arms, 1.0)
     if not isinstance(controller, Controller):
-        expected = "a coopbandits.core.central.Controller"
+        expected = "a coopbandits.core.Controller"
         raise finding(f"make_controller returned {controller!r}", expected)
 
 
@@ -138,7 +145,7 @@ def choosing_changes_nothing(trial: CentralTrial) -> None:
 
 
 def totals(trial: CentralTrial) -> None:
-    """`totals` are the K sums and K numbers of all rewards observed so far, in any order."""
+    """`totals` are the registers of all rewards observed so far, in any order."""
     for world in trial.worlds():
         for _ in range(trial.rounds):
             world.play()

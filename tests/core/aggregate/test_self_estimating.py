@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coopbandits.core.aggregate.staged import StagedMixing
-from coopbandits.core.aggregate.surveyed import SurveyedMixing
 
 from coopbandits.core import DDUCB, CooperativeAgent, InputError
+from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
+from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.testing import check_policy
 
 from ..estimate.gossip import worded_views  # the name depends on how pytest is called
@@ -35,12 +35,12 @@ def fleet(policy: DDUCB, graph: str, num_arms: int = 3) -> list[CooperativeAgent
     return [make_agent(policy, replace(view, num_arms=num_arms)) for view in views]
 
 
-def surveyed(agent: CooperativeAgent) -> SurveyedMixing:
-    assert isinstance(agent.aggregation, SurveyedMixing)
-    return agent.aggregation
+def surveyed(agent: CooperativeAgent) -> SelfEstimatingMachine:
+    assert isinstance(agent.machine, SelfEstimatingMachine)
+    return agent.machine
 
 
-def mixing(agent: CooperativeAgent) -> StagedMixing:
+def mixing(agent: CooperativeAgent) -> StagedMixingMachine:
     found = surveyed(agent).mixing
     assert found is not None
     return found
@@ -100,7 +100,7 @@ def test_own_pulls_are_ucb_and_become_the_initial_ones() -> None:
     assert not inner.initial
     assert inner.in_flight[4:].sum() == 13.0
     assert inner.settled == pytest.approx(inner.in_flight / 9)
-    assert agents[0].aggregation.estimate().time == pytest.approx(13.0)
+    assert agents[0].machine.estimate().time == pytest.approx(13.0)
 
 
 def test_the_stages_are_those_of_agents_that_were_told() -> None:
@@ -110,8 +110,8 @@ def test_the_stages_are_those_of_agents_that_were_told() -> None:
     told = DDUCB(num_agents=4, lambda_bound=mixing(agents[0]).lambda_bound)
     others = [make_agent(told, agent.view) for agent in agents]
     for agent, other in zip(agents, others, strict=True):
-        assert isinstance(other.aggregation, StagedMixing)
-        other.aggregation.continue_from(surveyed(agent).own, rounds)
+        assert isinstance(other.machine, StagedMixingMachine)
+        other.machine.continue_from(surveyed(agent).own, rounds)
     rewards = rewards_tape(4, 200, 3)
     assert drive(agents, rewards, rounds, 200) == drive(others, rewards, rounds, 200)
 
@@ -153,7 +153,7 @@ def test_states_that_do_not_fit_change_nothing() -> None:
     mixed = {**early["aggregation"], "mixing": late["aggregation"]["mixing"]}
     cases = [
         ({**early["aggregation"], "survey": None}, r"but Survey keeps"),
-        ({**early["aggregation"], "more": 1}, r"but SurveyedMixing keeps \['own'\]"),
+        ({**early["aggregation"], "more": 1}, r"but SelfEstimatingMachine keeps \['own'\]"),
         (mixed, r"state has values being mixed, but its estimates are not done"),
     ]
     for aggregation, sentence in cases:

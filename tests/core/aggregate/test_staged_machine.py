@@ -18,6 +18,7 @@ from ..fleet import (
     make_agent,
     make_agents,
     one_view,
+    played_values,
     rewards_tape,
     staged,
 )
@@ -217,7 +218,7 @@ def test_counts_at_a_boundary_are_the_exact_pulls(variant: str) -> None:
             assert settled == pytest.approx(np.concatenate([sums, counts]), abs=1e-9)
             expected_time = 5.0 * (t + 1 - stage_rounds)
             for agent in agents:
-                assert agent.aggregation.estimate().time == pytest.approx(expected_time, abs=1e-9)
+                assert agent.machine.estimate().time == pytest.approx(expected_time, abs=1e-9)
     assert len(arms) == last
 
 
@@ -242,10 +243,10 @@ def test_too_little_mixing_gives_no_information_and_never_nan() -> None:
             agent.observe(1, 1.0)
     for _ in range(2 + 2):
         exchange(agents)
-    counts = np.array([agent.aggregation.estimate().counts for agent in agents])
+    counts = np.array([agent.machine.estimate().counts for agent in agents])
     assert (counts[:, 1] < 0.0).any()
     for agent, count in zip(agents, counts[:, 1], strict=True):
-        values = agent.index(agent.aggregation.estimate(), 0)
+        values = played_values(agent, agent.machine.estimate())
         assert not np.isnan(values).any()
         assert (values[1] == math.inf) == (count <= 9e-12)
         if count < 0.0:
@@ -296,9 +297,9 @@ def test_an_interval_of_n_weighs_pulls_by_the_upper_and_counts_by_the_lower_boun
     for arm in (0, 1):
         agent.observe(arm, 4.0)
         agent.receive({})
-    estimate = agent.aggregation.estimate()
+    estimate = agent.machine.estimate()
     assert estimate.counts.tolist() == pytest.approx([2 / 8, 2 / 8])
     assert estimate.sums.tolist() == pytest.approx([4 * 2 / 8, 4 * 2 / 8])
     assert (estimate.time, estimate.num_agents) == (2.0, 2)
     agent.observe(0, 4.0)
-    assert agent.aggregation.estimate().time == pytest.approx(3.0)
+    assert agent.machine.estimate().time == pytest.approx(3.0)

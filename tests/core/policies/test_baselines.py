@@ -8,7 +8,7 @@ import pytest
 
 from coopbandits.core import IndependentUCB, InputError, LocalView
 
-from .fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
+from ..fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
 
 
 def own_ucb(rewards: list[list[float]], num_arms: int, constant: float) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from coopbandits.core import MPUCB, InputError, LocalView, Policy, UCBNetwork
 
-from .fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
+from ..fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
 
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coopbandits.core.central import Controller
 from numpy.typing import NDArray
 
 from coopbandits.core import (
@@ -19,9 +18,10 @@ from coopbandits.core import (
     IndependentUCB,
     InputError,
 )
+from coopbandits.core.aggregate import Controller
 from coopbandits.core.draws import betas, normals, words
 
-from .fleet import decision_words, drive, make_agent, one_view, rewards_tape
+from ..fleet import decision_words, drive, make_agent, one_view, rewards_tape
 
 Tape = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core import DDUCB, InputError, parse_policy
 
-from .fleet import (
+from ..fleet import (
     GRAPHS,
     drive,
     gossip_matrix,
@@ -23,7 +23,7 @@ from .fleet import (
     staged,
     views,
 )
-from .variants import VARIANTS
+from ..variants import VARIANTS
 
 # Settings.
 
@@ -123,11 +123,15 @@ def test_estimates_need_a_random_word() -> None:
 
 
 def test_missing_knowledge_gets_a_sentence() -> None:
-    with pytest.raises(InputError, match=r"DDUCB needs the number of agents; set num_agents"):
+    with pytest.raises(
+        InputError, match=r"staged-mixing needs the number of agents; set num_agents"
+    ):
         DDUCB().make_agent(one_view(num_agents=None))
-    with pytest.raises(InputError, match=r"DDUCB needs a bound on λ; set lambda_bound or tell"):
+    with pytest.raises(
+        InputError, match=r"staged-mixing needs a bound on λ; set lambda_bound or tell"
+    ):
         DDUCB().make_agent(one_view(lambda_bound=None))
-    with pytest.raises(InputError, match=r"DDUCB needs a bound on λ"):
+    with pytest.raises(InputError, match=r"staged-mixing needs a bound on λ"):
         DDUCB(mixing_rounds=3).make_agent(one_view(lambda_bound=None))
 
 

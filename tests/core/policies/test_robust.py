@@ -9,15 +9,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coopbandits.core.agent import Index
 
 from coopbandits.core import (
+    UCB,
+    UCL,
     Aggregation,
+    BayesUCB,
+    BetaDraw,
+    CentredDraw,
     FloodTS,
     FloodUCB,
     GossipTS,
+    Index,
+    InflatedUCB,
     InputError,
     LocalView,
+    Machine,
+    NormalDraw,
     Policy,
     TreeTS,
     TreeUCB,
@@ -30,57 +38,54 @@ from coopbandits.core.aggregate import (
     TreeSums,
 )
 from coopbandits.core.draws import normals, words
-from coopbandits.core.index import (
-    bayes_ucb_index,
-    beta_draw_index,
-    centred_draw_index,
-    inflated_ucb_index,
-    normal_draw_index,
-    ucb_index,
-    ucl_index,
-)
 
-from .fleet import (
+from ..fleet import (
     GRAPHS,
     decision_words,
     drive,
     gossip_matrix,
+    machine,
     make_agent,
     make_agents,
     one_view,
     rewards_tape,
+    values_of,
 )
-from .rough import CALM, Rough, Schedule
+from ..rough import CALM, Rough, Schedule
 
 SAMPLERS: tuple[Any, ...] = (GossipTS, TreeTS, FloodTS)
 TROUBLE = Schedule(key=6, loss=0.3, late=2, sleep=0.2, spell=9, both_ways=False)
 
-AGGREGATIONS: dict[str, Callable[[LocalView], Aggregation]] = {
-    "running consensus": lambda view: RunningConsensus(view, 8),
-    "pull mixing": partial(PullMixing, squares=True),
-    "running sums": partial(RunningSums, squares=True),
-    "tree sums": partial(TreeSums, squares=True),
-    "flooded totals": partial(FloodedTotals, squares=True),
+AGGREGATIONS: dict[str, Aggregation] = {
+    "running consensus": RunningConsensus(),
+    "pull mixing": PullMixing(),
+    "running sums": RunningSums(),
+    "tree sums": TreeSums(),
+    "flooded totals": FloodedTotals(),
 }
 INDICES: dict[str, Index] = {
-    "ucb": partial(ucb_index, scale=2.0),
-    "inflated": partial(inflated_ucb_index, scale=2.0, epsilon_c=None),
-    "ucl": partial(ucl_index, gamma=2.0, sigma=1.0, precision=1.0, shift=0.0),
-    "quantile": partial(bayes_ucb_index, sigma=1.0),
-    "normal": partial(normal_draw_index, sigma=1.0),
-    "centred": partial(centred_draw_index, sigma=1.0),
-    "estimated": partial(centred_draw_index, sigma=None),
-    "beta": beta_draw_index,
+    "ucb": UCB(2.0),
+    "inflated": InflatedUCB(1.01),
+    "ucl": UCL(2.0, prior_sigma=1.0),
+    "quantile": BayesUCB(),
+    "normal": NormalDraw(),
+    "centred": CentredDraw(),
+    "estimated": CentredDraw("estimate"),
+    "beta": BetaDraw(),
 }
+
+
+def troubled(name: str) -> Callable[[LocalView], Machine]:
+    return partial(machine, AGGREGATIONS[name], squares=True)
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_every_index_finds_numbers_in_any_trouble(name: str) -> None:
-    world = Rough(AGGREGATIONS[name], GRAPHS["grid-2x4"])
+    world = Rough(troubled(name), GRAPHS["grid-2x4"])
     for _ in range(30):
         estimates = [agent.estimate() for agent in world.agents]
         for index in INDICES.values():
-            values = np.array([index(estimate, 5) for estimate in estimates])
+            values = np.array([values_of(index, estimate, 5) for estimate in estimates])
             assert not np.isnan(values).any()
             assert not np.isneginf(values).any()
         world.pull()
@@ -89,7 +94,7 @@ def test_every_index_finds_numbers_in_any_trouble(name: str) -> None:
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_restarts_in_the_middle_of_trouble_change_nothing(name: str) -> None:
-    steady, restarted = (Rough(AGGREGATIONS[name], GRAPHS["grid-2x4"]) for _ in range(2))
+    steady, restarted = (Rough(troubled(name), GRAPHS["grid-2x4"]) for _ in range(2))
     for now in range(30):
         for world in (steady, restarted):
             world.pull()
@@ -192,7 +197,7 @@ def test_two_agents_on_a_tree_know_everything_in_the_end() -> None:
     agents = make_agents(TreeTS(), np.full((2, 2), 0.5), 3)
     drive(agents, rewards_tape(2, 60, 3), 0, 60, decision_words(2, 60))
     for agent in agents:
-        estimate = agent.aggregation.estimate()
+        estimate = agent.machine.estimate()
         assert (estimate.num_agents, estimate.anticipation) == (2.0, 1.0)
         assert estimate.counts.sum() == 120.0
 
@@ -202,21 +207,21 @@ def test_time_is_the_pulls_known_of(policy: Policy) -> None:
     agents = make_agents(policy, gossip_matrix(GRAPHS["complete-6"]), 3)
     drive(agents, rewards_tape(6, 40, 3), 0, 40)
     for agent in agents:
-        assert agent.aggregation.estimate().time == agent.aggregation.estimate().counts.sum()
-        assert 6 * 38 <= agent.aggregation.estimate().time <= 6 * 40
+        assert agent.machine.estimate().time == agent.machine.estimate().counts.sum()
+        assert 6 * 38 <= agent.machine.estimate().time <= 6 * 40
 
 
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_agents_find_the_best_arm_through_trouble(kind: Any, family: str) -> None:
     """Two arms of 0 and 1: by the end hardly anybody plays the worse one."""
-    world = Rough(lambda view: make_agent(kind(family), view).aggregation, GRAPHS["regular-3-8"])
+    world = Rough(lambda view: make_agent(kind(family), view).machine, GRAPHS["regular-3-8"])
     index = make_agent(kind(family), one_view()).index
     noise = normals(words(8, np.arange(8 * 80, dtype=np.uint64))).reshape(80, 8)
     late = []
     for now, word in enumerate(words(4, np.arange(80 * 8, dtype=np.uint64)).reshape(80, 8)):
         for i, agent in enumerate(world.agents):
-            arm = int(index(agent.estimate(), int(word[i])).argmax())
+            arm = int(values_of(index, agent.estimate(), int(word[i])).argmax())
             reward = arm + 0.3 * noise[now, i] if family == "gaussian" else float(arm)
             agent.observe(arm, reward)
             late += [arm] if now >= 40 else []

@@ -10,7 +10,7 @@ import pytest
 
 from coopbandits.core import CoopUCB, CoopUCB2, CoopUCL, InputError, Policy
 
-from .fleet import make_agent, one_view
+from ..fleet import make_agent, one_view, played_values
 
 
 @pytest.mark.parametrize("kind", [CoopUCB, CoopUCB2, CoopUCL])
@@ -51,8 +51,9 @@ def test_prior_sigma_is_positive(sigma: Any) -> None:
 
 
 def test_precision_of_the_prior() -> None:
-    assert CoopUCL(2.0).precision == 0.0
-    assert CoopUCL(2.0, prior_sigma=0.5).precision == 4.0
+    for sigma, precision in ((math.inf, 0.0), (0.5, 4.0)):
+        agent = make_agent(CoopUCL(2.0, prior_sigma=sigma), one_view())
+        assert agent.numbers[2] == precision
 
 
 @pytest.mark.parametrize("sigma", [1e-200, 1e200])
@@ -75,14 +76,16 @@ def test_needs() -> None:
 
 @pytest.mark.parametrize("told", [{}, {"epsilon_c:closed": 0.5}])
 def test_epsilon_c_must_be_told_in_the_form_asked_for(told: dict[str, float]) -> None:
-    with pytest.raises(InputError, match="coop-ucb needs epsilon_c:landgren of agent 0; tell it"):
+    with pytest.raises(
+        InputError, match="inflated-ucb needs epsilon_c:landgren of agent 0; tell it"
+    ):
         CoopUCB(2.0, "landgren").make_agent(one_view(global_knowledge=told))
 
 
 @pytest.mark.parametrize("policy", [CoopUCB(2.0), CoopUCB2(2.0), CoopUCL(2.0)])
 def test_the_number_of_agents_must_be_told(policy: Policy) -> None:
     view = one_view(num_agents=None, global_knowledge={"epsilon_c:closed": 0.5})
-    with pytest.raises(InputError, match=f"{policy.name} needs the number of agents; tell it"):
+    with pytest.raises(InputError, match="running-consensus needs the number of agents; tell it"):
         policy.make_agent(view)
 
 
@@ -95,7 +98,7 @@ def played(policy: Policy, told: dict[str, float]) -> Any:
     for arm in (0, 1, 0, 0, 0):
         agent.observe(arm, 0.25 * (arm + 1))
         agent.receive({})
-    return agent.index(agent.aggregation.estimate(), 0)
+    return played_values(agent, agent.machine.estimate())
 
 
 def test_sigma_gamma_and_epsilon_c_reach_the_index() -> None:

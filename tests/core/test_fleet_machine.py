@@ -7,7 +7,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from .fleet import GRAPHS, exchange, gossip_matrix, make_agent, make_agents, staged, through_json
+from .fleet import (
+    GRAPHS,
+    exchange,
+    gossip_matrix,
+    make_agent,
+    make_agents,
+    played_values,
+    staged,
+    through_json,
+)
 from .variants import VARIANTS
 
 NUM_ARMS, SIZE = 3, 4
@@ -80,10 +89,10 @@ class FleetMachine(RuleBasedStateMachine):
     @invariant()
     def indices_are_numbers(self) -> None:
         for agent in self.agents:
-            estimate = agent.aggregation.estimate()
+            estimate = agent.machine.estimate()
             assert np.isfinite([*estimate.sums, *estimate.counts, estimate.time]).all()
             assert estimate.time >= 2.0
-            values = agent.index(estimate, 0)
+            values = played_values(agent, estimate)
             assert not np.isnan(values).any()
             assert not np.isneginf(values).any()
 

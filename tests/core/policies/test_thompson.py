@@ -17,7 +17,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.draws import betas, normals, uniforms, words
 
-from .fleet import (
+from ..fleet import (
     GRAPHS,
     decision_words,
     drive,
@@ -41,7 +41,7 @@ def test_unknown_families_get_the_nearest(kind: Any, family: str, near: str | No
 @pytest.mark.parametrize("policy", [DecTS(), DecTS("bernoulli"), DecBayesUCB()])
 def test_the_number_of_agents_must_be_told(policy: Policy) -> None:
     assert policy.needs == {"num_agents"}
-    with pytest.raises(InputError, match=f"{policy.name} needs the number of agents; tell it"):
+    with pytest.raises(InputError, match="running-consensus needs the number of agents; tell it"):
         policy.make_agent(one_view(num_agents=None))
 
 

@@ -1,0 +1,172 @@
+"""What holds for every index: numbers always, and declarations that are true."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbandits.core import Estimate, Index
+from coopbandits.core.choice import best_arm, choose_arm, index_values
+
+from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
+
+REPEATABLE = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+every_index = pytest.mark.parametrize("index", SETTINGS, ids=ids)
+
+
+def values_at(index: Index, estimate: Estimate, word: int) -> list[float]:
+    return index_values(index, numbers_of(index, len(estimate.counts)), estimate, word)[0]
+
+
+@REPEATABLE
+@given(estimate=estimates(), word=words)
+def test_values_are_numbers_and_never_minus_infinity(estimate: Estimate, word: int) -> None:
+    for index in SETTINGS:
+        for value in values_at(index, estimate, word):
+            assert isinstance(value, float), index
+            assert value > -math.inf, index
+
+
+@REPEATABLE
+@given(estimate=estimates(), word=words, data=st.data())
+def test_choices_are_allowed_arms(estimate: Estimate, word: int, data: st.DataObject) -> None:
+    num_arms = len(estimate.counts)
+    allowed = data.draw(st.lists(st.integers(0, num_arms - 1), min_size=1))
+    for index in SETTINGS:
+        numbers = numbers_of(index, num_arms)
+        assert choose_arm(index, numbers, estimate, word) in range(num_arms), index
+        assert choose_arm(index, numbers, estimate, word, allowed) in allowed, index
+
+
+@every_index
+def test_without_a_pick_the_largest_value_is_played(index: Index) -> None:
+    estimate = some_estimate(5)
+    numbers = numbers_of(index, 5)
+    word = 77 if index.random else 0
+    arm = choose_arm(index, numbers, estimate, 77)
+    if index.pick is None:
+        assert arm == best_arm(values_at(index, estimate, word))
+    else:
+        values, read, scratch = index_values(index, numbers, estimate, word)
+        assert arm == index.pick(values, read, word, numbers, scratch)
+
+
+@REPEATABLE
+@given(estimate=estimates(), one=words, other=words)
+def test_who_is_not_random_does_not_read_the_word(estimate: Estimate, one: int, other: int) -> None:
+    for index in SETTINGS:
+        if not index.random:
+            assert values_at(index, estimate, one) == values_at(index, estimate, other), index
+
+
+@every_index
+def test_who_is_random_does(index: Index) -> None:
+    numbers, estimate = numbers_of(index, 5), some_estimate(5, time=20.0)
+    arms = {choose_arm(index, numbers, estimate, word * 2**57 + word) for word in range(128)}
+    assert (len(arms) > 1) == index.random
+
+
+@REPEATABLE
+@given(estimate=estimates(3), strange=estimates(3), one=words, other=words)
+def test_prepare_reads_no_more_than_it_says(
+    estimate: Estimate, strange: Estimate, one: int, other: int
+) -> None:
+    """What it fills in is the same for other words, and for other arms where it says so."""
+    moved = strange._replace(time=estimate.time, num_agents=estimate.num_agents)
+    for index in SETTINGS:
+        assert index.prepare_reads in ("arms", "time"), index
+        scratch = prepared(index, estimate, one)
+        assert same(prepared(index, estimate, other), scratch), index
+        if index.prepare_reads == "time":
+            assert same(prepared(index, moved, other), scratch), index
+
+
+@REPEATABLE
+@given(estimate=estimates(), word=words)
+def test_what_stood_in_the_scratch_before_does_not_matter(estimate: Estimate, word: int) -> None:
+    arms = range(len(estimate.counts))
+    for index in SETTINGS:
+        numbers = numbers_of(index, len(arms))
+        found = [prepared(index, estimate, word, fill) for fill in (math.nan, 7.0)]
+        values = [[index.value(k, estimate, word, numbers, s) for k in arms] for s in found]
+        assert values[0] == values[1], index
+
+
+def same(left: list[float], right: list[float]) -> bool:
+    """Equal to the bit; what is left unwritten is NaN in both."""
+    return np.array_equal(left, right, equal_nan=True)
+
+
+BOUNDED = [index for index in SETTINGS if index.bound is not None]
+WITH_BONUS = [index for index in SETTINGS if index.bonus is not None]
+
+
+def test_some_declare_shortcuts() -> None:
+    assert {index.name for index in BOUNDED} == {"kl-ucb"}
+    assert {index.name for index in WITH_BONUS} == {"ucb", "inflated-ucb", "kl-ucb"}
+    assert not set(BOUNDED) & set(WITH_BONUS)
+
+
+@pytest.mark.parametrize("index", BOUNDED, ids=ids)
+@settings(REPEATABLE, max_examples=200)
+@given(estimate=estimates(), word=words)
+def test_bounds_are_never_below_the_value(index: Index, estimate: Estimate, word: int) -> None:
+    numbers = numbers_of(index, len(estimate.counts))
+    scratch = prepared(index, estimate, word)
+    for k in range(len(estimate.counts)):
+        value = index.value(k, estimate, word, numbers, scratch)
+        assert index.bound(k, estimate, word, numbers, scratch) >= value
+
+
+@pytest.mark.parametrize("index", WITH_BONUS, ids=ids)
+@settings(REPEATABLE, max_examples=200)
+@given(estimate=estimates(), word=words)
+def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) -> None:
+    """(s + √(a n + c))/n, or +∞ for an arm without information."""
+    numbers = numbers_of(index, len(estimate.counts))
+    scratch = prepared(index, estimate, word)
+    a, c = index.bonus(estimate, numbers, scratch)
+    for k, (total, count) in enumerate(zip(estimate.sums, estimate.counts, strict=True)):
+        value = index.value(k, estimate, word, numbers, scratch)
+        if count <= 1e-12 * estimate.num_agents:
+            assert value == math.inf
+        else:
+            spread = math.sqrt(a * count + c) / count
+            assert value == pytest.approx(total / count + spread, rel=1e-9, abs=1e-9 * spread)
+
+
+@every_index
+@pytest.mark.parametrize("num_arms", [1, 2, 17])
+def test_no_information_at_all(index: Index, num_arms: int) -> None:
+    nothing = Estimate(np.zeros(num_arms), np.zeros(num_arms), 2.0, 1.0)
+    values = values_at(index, nothing, 5)
+    unseen = {"ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy"}
+    assert all((value == math.inf) == (index.name in unseen) for value in values)
+    assert choose_arm(index, numbers_of(index, num_arms), nothing, 5) in range(num_arms)
+
+
+@every_index
+@pytest.mark.parametrize("num_arms", [1, 2])
+def test_few_arms(index: Index, num_arms: int) -> None:
+    estimate = some_estimate(num_arms)
+    arms = {choose_arm(index, numbers_of(index, num_arms), estimate, word) for word in range(200)}
+    assert arms <= set(range(num_arms))
+    assert all(map(math.isfinite, values_at(index, estimate, 3)))
+
+
+@every_index
+@pytest.mark.parametrize("size", [1e15, -1e15, 1e140, -1e140])
+def test_huge_rewards(index: Index, size: float) -> None:
+    """An arm of huge rewards wins or loses; the others stay numbers."""
+    estimate = some_estimate(3)
+    sums = estimate.sums.copy()
+    sums[1] = size
+    huge = estimate._replace(sums=sums, squares=size * size)
+    values = values_at(index, huge, 11)
+    assert not any(map(math.isnan, values))
+    if index in (SETTINGS[0], SETTINGS[2], SETTINGS[4], SETTINGS[6], SETTINGS[8], SETTINGS[12]):
+        assert (max(values) == values[1]) == (size > 0)

@@ -1,0 +1,298 @@
+"""Any aggregation × any index: made by `combine`, spelled with a star, and read back."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from coopbandits.core import (
+    AGGREGATIONS,
+    INDICES,
+    KLUCB,
+    MOSS,
+    UCB,
+    BetaDraw,
+    CentralPolicy,
+    CentralTotals,
+    EpsilonGreedy,
+    Estimate,
+    FloodedPulls,
+    Index,
+    InflatedUCB,
+    InputError,
+    LocalSums,
+    LocalView,
+    Machine,
+    Parts,
+    Policy,
+    Registers,
+    RunningConsensus,
+    StagedMixing,
+    TopTwo,
+    TreeSums,
+    combine,
+    parse_aggregation,
+    parse_index,
+    parse_policy,
+    register_aggregation,
+    register_index,
+)
+from coopbandits.core.aggregate import Aggregation
+from coopbandits.core.aggregate.local import LocalSumsMachine
+from coopbandits.core.policy import CentralProduct, Product
+from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
+
+from .fleet import make_agent, one_view
+
+PAIRS = [
+    combine(aggregation(), index())
+    for aggregation, index in itertools.product((*AGGREGATIONS, CentralTotals), INDICES)
+]
+
+
+def test_there_are_as_many_pairs_as_there_should_be() -> None:
+    assert len({policy.spelling for policy in PAIRS}) == len(PAIRS) == 10 * 11
+
+
+@pytest.mark.parametrize("policy", PAIRS, ids=lambda policy: policy.spelling)
+def test_every_pair_parses_back(policy: Product | CentralProduct) -> None:
+    assert policy.spelling == f"{policy.aggregation.name}*{policy.index.name}"
+    found = parse_policy(policy.spelling)
+    assert found == policy
+    assert hash(found) == hash(policy)
+    assert isinstance(found, CentralPolicy if "central" in policy.spelling else Policy)
+
+
+@pytest.mark.parametrize("policy", PAIRS, ids=lambda policy: policy.spelling)
+def test_every_pair_plays(policy: Product | CentralProduct) -> None:
+    if isinstance(policy, CentralProduct):
+        controller = policy.make_controller(2, 1.0)
+        arm = controller.choose(3)
+        controller.observe(arm, 0.5)
+        controller.end_round()
+        assert controller.registers.version(controller.totals) == 1.0
+        return
+    agent = make_agent(policy, one_view())
+    agent.observe(agent.choose(3), 0.5)
+    assert agent.open_pulls.tolist() == [0, 0]
+    assert agent.policy == policy.spelling
+    with pytest.raises(InputError, match="state has policy"):
+        agent.restore_state(agent.export_state() | {"policy": "another"})
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("tree-sums*kl-ucb", combine(TreeSums(), KLUCB())),
+        (" tree-sums * kl-ucb ", combine(TreeSums(), KLUCB())),
+        ("local-sums*ucb:constant=2", combine(LocalSums(), UCB(2.0))),
+        (
+            "staged-mixing:epsilon=1/50,own_pulls=false*kl-ucb:family=bernoulli,c=3",
+            combine(StagedMixing(epsilon=0.02, own_pulls=False), KLUCB("bernoulli", 3)),
+        ),
+        ("staged-mixing:num_agents=3..9*moss:horizon=900", combine(
+            StagedMixing(num_agents=(3, 9)), MOSS(900)
+        )),
+        ("flooded-pulls:hop_limit=4*beta-draw", combine(FloodedPulls(4), BetaDraw())),
+        ("central-totals:delay=none*top-two:beta=0.25", combine(CentralTotals(None), TopTwo(0.25))),
+        ("running-consensus*inflated-ucb:epsilon_c=closed", combine(
+            RunningConsensus(), InflatedUCB(epsilon_c="closed")
+        )),
+    ],
+)  # fmt: skip
+def test_settings_of_both_parts(text: str, policy: Any) -> None:
+    assert parse_policy(text) == policy
+    assert parse_policy(policy.spelling) == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("tree-sums*", r"^unknown index ''; known are .*; choose one of these\.$"),
+        ("*ucb", r"^unknown aggregation ''; known are "),
+        ("*", r"^unknown aggregation ''"),
+        ("tree-sum*ucb", r"^unknown aggregation 'tree-sum'; .*; did you mean 'tree-sums'\?$"),
+        ("tree-sums*mos", r"^unknown index 'mos'; .*; did you mean 'moss'\?$"),
+        ("tree-sums*ucb*ucb", r"^unknown index 'ucb\*ucb'; .*; did you mean 'ucb'\?$"),
+        ("dducb*ucb", r"^unknown aggregation 'dducb'; known are "),
+        ("tree-sums*tree-ucb", r"^unknown index 'tree-ucb'; known are "),
+        ("tree-sums:k=3*ucb", r"^aggregation tree-sums has no settings; leave out 'k=3'$"),
+        ("tree-sums*ucb:constnat=2", r"^unknown setting of index ucb 'constnat'.*'constant'\?$"),
+        ("tree-sums*ucb:constant=0", r"^constant is 0; it must be a positive finite number$"),
+        ("tree-sums*ucb:constant", r"^setting 'constant' of index ucb has no value; write"),
+        ("flooded-pulls:hop_limit=0*ucb", r"^hop_limit is 0; it must be a whole number"),
+        ("central-totals:delay=-1*ucb", r"^delay is -1; it must be a whole number, at least 0$"),
+        ("tree-sums", r"^unknown policy 'tree-sums'; known are "),
+    ],
+)
+def test_mistakes_get_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        parse_policy(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_parts_are_read_by_themselves() -> None:
+    assert parse_aggregation("flooded-pulls:hop_limit=3") == FloodedPulls(3)
+    assert parse_aggregation("central-totals") == CentralTotals()
+    assert parse_index("kl-ucb:c=3") == KLUCB(c=3.0)
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "index", "sentence"),
+    [
+        (TreeSums(), "ucb", r"^index is 'ucb'; give one such as cb.UCB\(\)$"),
+        (TreeSums(), UCB, r"^index is <class .*; give one such as cb.UCB\(\)$"),
+        ("tree-sums", UCB(), r"^aggregation is 'tree-sums'; give one such as cb.TreeSums\(\)$"),
+        (TreeSums, UCB(), r"^aggregation is <class .*; give one such as cb.TreeSums\(\)$"),
+        (UCB(), TreeSums(), r"^index is TreeSums\(\); give one such as cb.UCB\(\)$"),
+    ],
+)
+def test_what_is_no_part_is_refused(aggregation: Any, index: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        combine(aggregation, index)
+
+
+# What a policy says of its parts.
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_every_named_policy_has_parts(text: str) -> None:
+    policy = parse_policy(text)
+    assert policy.parts is not None
+    again = combine(policy.parts.aggregation, policy.parts.index)
+    assert again.parts == policy.parts
+    assert parse_policy(again.spelling) == again
+    assert again.bonus_constant == policy.bonus_constant
+    if isinstance(policy, Policy):
+        assert isinstance(again, Product)
+        assert again.needs == policy.needs == policy.parts.needs
+        assert again.needs_common_round == policy.needs_common_round
+
+
+def test_parts_tell_what_they_need() -> None:
+    parts = Parts(RunningConsensus(), InflatedUCB(2.0, "closed"))
+    assert parts.needs == {"num_agents", "epsilon_c:closed"}
+    assert parts.statistic == UCB().statistic
+    assert (parts.bonus_constant, parts.spelling) == (
+        4.0,
+        "running-consensus*inflated-ucb:gamma=2,epsilon_c=closed",
+    )
+    assert Parts(CentralTotals(), EpsilonGreedy()).bonus_constant is None
+    assert Parts(CentralTotals(), UCB()).needs == frozenset()
+    assert combine(StagedMixing(), UCB()).needs_common_round
+    assert not combine(TreeSums(), UCB()).needs_common_round
+
+
+class Partless(Policy):
+    name: ClassVar[str] = "partless"
+
+
+class PartlessCentral(CentralPolicy):
+    name: ClassVar[str] = "partless-central"
+
+
+class Swapped(Policy):
+    """A policy of agents with a controller's parts."""
+
+    name: ClassVar[str] = "swapped"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(), UCB())
+
+
+class SwappedCentral(CentralPolicy):
+    name: ClassVar[str] = "swapped-central"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(TreeSums(), UCB())
+
+
+def test_a_policy_without_fitting_parts_says_so() -> None:
+    assert Partless().needs == frozenset()
+    assert Partless().bonus_constant is None
+    assert not Partless().needs_common_round
+    for policy in (Partless(), Swapped()):
+        with pytest.raises(InputError, match=r"makes no agents; return its parts, an aggregation"):
+            policy.make_agent(one_view())
+    for central in (PartlessCentral(), SwappedCentral()):
+        with pytest.raises(InputError, match=r"makes no controller; return parts with CentralTot"):
+            central.make_controller(2, 1.0)
+
+
+# Own parts.
+
+
+@dataclass(frozen=True)
+class Alone(Aggregation):
+    """An aggregation of one's own."""
+
+    patience: int = 3
+    name: ClassVar[str] = "alone"
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        del view
+        return LocalSumsMachine(registers)
+
+
+@dataclass(frozen=True)
+class Mean(Index):
+    """An index of one's own."""
+
+    pull: float = 1.0
+    name: ClassVar[str] = "mean"
+    random: ClassVar[bool] = False
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(estimate.sums[arm] / max(1.0, estimate.counts[arm]))
+
+
+def test_own_parts_are_spelled_by_module() -> None:
+    policy = combine(Alone(5), Mean())
+    assert policy.spelling == f"{__name__}:Alone:patience=5*{__name__}:Mean"
+    assert parse_policy(policy.spelling) == policy
+    assert policy.needs == frozenset()
+    agent = make_agent(policy, one_view())
+    agent.observe(1, 1.0)
+    assert agent.choose(0) == 1
+
+
+def test_own_parts_can_be_registered() -> None:
+    class Own(Alone):
+        pass
+
+    class OwnMean(Mean):
+        pass
+
+    try:
+        register_aggregation("own-alone", Own)
+        register_index("own-mean", OwnMean)
+        policy = combine(Own(), OwnMean(2.0))
+        assert policy.spelling == "own-alone*own-mean:pull=2"
+        assert parse_policy(policy.spelling) == policy
+        with pytest.raises(InputError, match=r"index 'no-index' is .*; it must be a class derived"):
+            register_index("no-index", Alone)  # type: ignore[arg-type]
+    finally:
+        for registry in (AGGREGATION_REGISTRY, INDEX_REGISTRY):
+            registry._things.pop("own-alone", None)
+            registry._things.pop("own-mean", None)
+
+
+def test_the_machine_is_not_the_spec() -> None:
+    """Whoever derives one agent's methods from Aggregation is told what to do."""
+    with pytest.raises(TypeError, match="Old has the methods of one agent; derive it from Machine"):
+        type("Old", (Aggregation,), {"observe": lambda self, arm, reward: None})
+
+
+@pytest.mark.parametrize("spec", [*(kind() for kind in AGGREGATIONS)], ids=lambda s: s.name)
+def test_message_sizes_are_bounds(spec: Aggregation) -> None:
+    registers = UCB().statistic.registers(3)
+    usual, most, when = spec.message_size(registers, 8)
+    assert 0 <= usual <= most
+    assert when
+    assert Alone().message_size(registers, 8) == (6, 6, "always")
