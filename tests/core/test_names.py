@@ -237,3 +237,13 @@ def test_broken_entry_points(things: Registry[Any], write: Write, text: str, sen
     offer(write, "names-f", "twice = names_e:Big")
     with pytest.raises(InputError, match=f"^{sentence}"):
         things.find(text)
+
+
+def test_ours_may_be_registered_once_more(things: Registry[Any]) -> None:
+    assert things.register("ours", Ours) is Ours
+
+
+def test_an_empty_module(things: Registry[Any], write: Write) -> None:
+    write("names_g.py", "for name in list(globals()):\n    del globals()[name]\ndel name")
+    with pytest.raises(InputError, match=r"^names_g has no Small, nor anything else; write it"):
+        things.find("names_g:Small")

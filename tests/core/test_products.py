@@ -26,6 +26,7 @@ from coopbandits.core import (
     LocalSums,
     LocalView,
     Machine,
+    NeighborhoodSums,
     Parts,
     Policy,
     Registers,
@@ -46,6 +47,7 @@ from coopbandits.core.policy import CentralProduct, Product
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 
 from .fleet import make_agent, one_view
+from .statistic.own import FadingSums
 
 PAIRS = [
     combine(aggregation(), index())
@@ -296,3 +298,13 @@ def test_message_sizes_are_bounds(spec: Aggregation) -> None:
     assert 0 <= usual <= most
     assert when
     assert Alone().message_size(registers, 8) == (6, 6, "always")
+
+
+def test_messages_are_longer_while_agents_are_counted() -> None:
+    registers = UCB().statistic.registers(2)
+    spec = StagedMixing(num_agents="estimate", lambda_bound="estimate")
+    assert spec.message_size(registers, 100) == (4, 104, "while agents are being counted")
+    assert StagedMixing().message_size(registers, 100) == (4, 5, "after losses")
+    assert TreeSums().message_size(registers, 100)[:2] == (10, 42)
+    assert TreeSums().message_size(FadingSums().registers(2), 100)[:2] == (12, 44)
+    assert NeighborhoodSums().message_size(FadingSums().registers(2), 100)[:2] == (3, 3)

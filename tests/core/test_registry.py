@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -215,3 +216,18 @@ def test_values_of_the_wrong_kind_get_a_sentence(text: str) -> None:
     """A wrong word must neither pass for a switch that is on nor end in a TypeError."""
     with pytest.raises(InputError):
         parse_policy(text)
+
+
+@dataclass(frozen=True)
+class Picky(IndependentUCB):
+    """Refuses settings in its own way."""
+
+    def __post_init__(self) -> None:
+        if self.constant < 0:
+            raise ArithmeticError("below\nzero")
+
+
+def test_errors_of_other_peoples_settings_become_a_sentence() -> None:
+    sentence = rf"^policy {__name__}:Picky cannot be made .*: ArithmeticError: below zero$"
+    with pytest.raises(InputError, match=sentence):
+        parse_policy(f"{__name__}:Picky:constant=-1")

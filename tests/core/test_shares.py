@@ -133,3 +133,10 @@ def test_weights_that_become_known_late_are_as_if_known_from_the_start(estimate:
         agent.observe(agent.choose(1), 0.5)
     late.restore_state(late.reweighted(early.export_state()))
     assert late.export_state() == known.export_state()
+
+
+def test_agents_tell_their_share() -> None:
+    agent = make_agent(TreeTS(), one_view())
+    agent.observe(1, 0.5)
+    sums, counts = agent.share()
+    assert (sums.tolist(), counts.tolist()) == ([0.0, 0.5], [0.0, 1.0])

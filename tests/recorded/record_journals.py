@@ -118,10 +118,10 @@ def keep(journal: bytes, expected: dict[str, Any], source: Path, target: Path) -
         again = Path(copy) / "agent"
         (target / "journal" / "journal").write_bytes(journal)
         shutil.copytree(target, again)
-        with opened(again) as desk:
-            if contents(desk) != expected:
-                sys.exit(f"{target} is not read as it was: {contents(desk)} for {expected}")
-            expected = {**expected, "next_arms": next_arms(desk)}
+        with opened(again) as service:
+            if contents(service) != expected:
+                sys.exit(f"{target} is not read as it was: {contents(service)} for {expected}")
+            expected = {**expected, "next_arms": next_arms(service)}
     (target / "expected.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
 
 

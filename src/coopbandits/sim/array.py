@@ -6,12 +6,12 @@ Choices and pulls are compiled, for all agents of a run at once; between them th
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 
 import numpy as np
 
 from coopbandits.core.aggregate import Aggregation, MessageSize
-from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts, Policy
@@ -99,6 +99,11 @@ def _parts(task: Task) -> tuple[Aggregation, Registers]:
     return parts.aggregation, parts.statistic.registers(task.problem.num_arms)
 
 
+def _all_finite(values: Rows) -> bool:
+    # A finite sum says so sooner; huge values overflow: look again.
+    return math.isfinite(values.sum()) or bool(np.isfinite(values).all())
+
+
 class Play:
     """One run under way."""
 
@@ -158,7 +163,7 @@ class Play:
                 "a time, a number of agents or an anticipation that is neither one number nor one "
                 f"per agent: {error}"
             ) from error
-        if not (all_finite(totals.ravel()) and all_finite(self.contexts.ravel())):
+        if not (_all_finite(totals) and _all_finite(self.contexts)):
             raise self._refusal(f"values that are not finite after {done} rounds; repair it")
         return totals
 

@@ -146,3 +146,8 @@ def test_bad_messages_change_nothing(case: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.ones(6), 2: message})
     assert mine.export_state() == before
+
+
+def test_needs() -> None:
+    assert RunningSums().needs == {"random_word"}
+    assert not RunningSums().checks_claims

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import DDUCB, CooperativeAgent, InputError
+from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.testing import check_policy
@@ -198,3 +199,10 @@ def test_weights_without_a_guarantee_are_refused(changes: dict[str, Any], whose:
     with pytest.raises(InputError, match=rf"agent 0 gives its {whose}, with which no bound on λ"):
         BOTH.make_agent(view)
     HEURISTIC.make_agent(view)
+
+
+def test_claims_are_believed_as_by_staged_mixing() -> None:
+    agent = fleet(BOTH, "path-4")[0]
+    before = agent.export_state()
+    agent.check_claims(np.full(3, -1e9), Claims(True, 1.0, 0.0, 4), 0.0)
+    assert agent.export_state() == before

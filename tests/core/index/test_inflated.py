@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from coopbandits.core import Estimate, InflatedUCB
+from coopbandits.core import Estimate, InflatedUCB, InputError
 from coopbandits.core.index.inflated import inflated_ucb, root_log
 
 from ..fleet import values_of
@@ -92,3 +92,10 @@ def test_leaf() -> None:
     assert inflated_ucb(3.0, 4.0, 1e-12, 16.0, 12.0) == 0.75 + 4.0
     assert inflated_ucb(3.0, 4.0, 1e-12, 16.0, 0.0) == 0.75 + 2.0
     assert inflated_ucb(3.0, 1e-12, 1e-12, 16.0, 0.0) == math.inf
+
+
+@pytest.mark.parametrize(("form", "near"), [("close", "closed"), ("langren", "landgren")])
+def test_unknown_forms_of_epsilon_c_get_the_nearest(form: str, near: str) -> None:
+    sentence = rf"unknown form of epsilon_c '{form}'; known are .*; did you mean '{near}'\?"
+    with pytest.raises(InputError, match=sentence):
+        InflatedUCB(2.0, form)

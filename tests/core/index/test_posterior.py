@@ -45,7 +45,7 @@ def test_normal_draws_follow_the_posterior() -> None:
 )
 def test_beta_draws_follow_the_posterior(total: float, count: float, posterior: Any) -> None:
     """Many arms alike make a large sample of few words."""
-    arms = 2000
+    arms = 500
     estimate = Estimate(np.full(arms, total), np.full(arms, count), 100.0, 5.0)
     drawn = np.array([values_of(BetaDraw(), estimate, word) for word in WORDS[:100]])
     assert kstest(drawn.ravel(), posterior.cdf).pvalue > 0.01

@@ -276,3 +276,10 @@ def test_sigma_scales_the_bonus() -> None:
     arms = drive(narrow, rewards, 0, 80).arms
     assert arms == drive(small, rewards, 0, 80).arms
     assert arms != drive(wide, rewards, 0, 80).arms
+
+
+def test_a_bound_on_lambda_is_the_setting_or_what_was_told() -> None:
+    assert DDUCB(lambda_bound=0.3).known_lambda(0.5) == 0.3
+    assert DDUCB().known_lambda(0.5) == 0.5
+    with pytest.raises(InputError, match="staged-mixing needs a bound on λ"):
+        DDUCB().known_lambda(None)

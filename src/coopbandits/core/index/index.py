@@ -49,13 +49,14 @@ class Index(Named, ABC):
         Where the value is (s + √(a n + c))/n, or +∞ for an arm without information: returns (a, c)
         from (estimate, numbers, scratch). With `prepare_reads` "time", compiled engines then
         choose without roots and divisions.
-
     values : function or None
         Called as (estimate, word, numbers), with arrays in the estimate: returns what `value` does,
         as one array for all arms, or None where that is no faster. Plain Python then does without
         `prepare` and `value`, unless there is a `pick`.
 
-    `bound` and `bonus` are shortcuts to the same arms; `check_policy` holds them to `value`.
+    The last three are shortcuts to the same arms; `check_policy` holds them to `value`. A class
+    that overrides `prepare`, `value` or `pick` inherits none of them, nor what its parent declared
+    of `random` and `prepare_reads`: those were about other functions.
     """
 
     random: ClassVar[bool] = True
@@ -66,11 +67,15 @@ class Index(Named, ABC):
     values: Any = None
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Drop shortcuts to a parent's values where a class has values of its own."""
+        """Forget what a parent declared of functions that a class has its own of."""
         super().__init_subclass__(**more)
-        if vars(cls).keys() & {"prepare", "value"}:
-            for shortcut in {"bound", "bonus", "values"} - vars(cls).keys():
-                setattr(cls, shortcut, None)
+        own = vars(cls).keys()
+        if own & {"prepare", "value", "pick"}:
+            declared = {"random": True, "bound": None, "bonus": None, "values": None}
+            if "prepare" in own:
+                declared["prepare_reads"] = "word"
+            for name in declared.keys() - own:
+                setattr(cls, name, declared[name])
 
     @property
     def needs(self) -> frozenset[str]:

@@ -122,22 +122,13 @@ def _ingredients(index: Index) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         "IS_RANDOM": index.random,
         "LEAST": choice.NO_INFORMATION,
     }
-    if (bonus := _shortcut(index, "bonus")) is not None and reads == "time":
-        return choice_forms.by_bonus, {**functions, "bonus": bonus}, constants
-    if (bound := _shortcut(index, "bound")) is not None:
-        return choice_forms.by_bound, {**functions, "bound": bound}, constants
+    if index.pick is None and index.bonus is not None and reads == "time":
+        return choice_forms.by_bonus, {**functions, "bonus": index.bonus}, constants
+    if index.pick is None and index.bound is not None:
+        return choice_forms.by_bound, {**functions, "bound": index.bound}, constants
     is_ours = type(index).__module__.startswith(core.__name__)  # tests hold ours to be numbers
     largest = _largest if is_ours else _checked_largest
     return choice_forms.by_value, {**functions, "pick": index.pick or largest}, constants
-
-
-def _shortcut(index: Index, name: str) -> Any:
-    """Return a declared shortcut, unless a class derived from its own plays something else."""
-    homes = [next((c for c in type(index).__mro__ if part in vars(c)), Index) for part in
-             (name, "prepare", "value")]  # fmt: skip
-    if index.pick is not None or not all(issubclass(homes[0], home) for home in homes):
-        return None
-    return getattr(index, name)
 
 
 def _largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
