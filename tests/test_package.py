@@ -100,7 +100,7 @@ def test_without_the_extra_a_sentence_says_what_to_install(statement: str) -> No
 
 
 def test_a_star_import_works_without_the_extra() -> None:
-    assert "numba" in loaded_by("sys.modules['msgspec'] = None; from coopbandits import *")
+    assert "xarray" in loaded_by("sys.modules['msgspec'] = None; from coopbandits import *")
 
 
 def test_an_unknown_name_of_the_fleet_is_an_attribute_error() -> None:
