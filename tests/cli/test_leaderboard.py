@@ -133,10 +133,13 @@ def test_pairs_and_own_policies_by_name(
     assert call(*SMALL, *wishes).out == outcome.out
 
 
+ESTIMATING = 'StagedMixing(num_agents="estimate", lambda_bound="estimate")'
+
+
 def test_an_own_policy_without_a_kernel_is_played_where_all_is_well(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "my_slow_policies.py").write_text(OWN.replace("LocalSums()", "RunningSums()"))
+    (tmp_path / "my_slow_policies.py").write_text(OWN.replace("LocalSums()", ESTIMATING))
     monkeypatch.syspath_prepend(tmp_path)
     outcome = call(
         "leaderboard", "--scenario", "few-agents", "--scenario", "loss-30", "--runs", "1",

@@ -29,7 +29,7 @@ def test_a_result_of_0_1_has_its_numbers() -> None:
     assert result.meta["versions"]["coopbandits"] == "0.1.0"
     assert result.policies == ["dducb", "flood-ts"]
     assert result.regret[:, :, -1].values.tolist() == [[59.0, 71.0], [13.75, 26.5]]
-    assert result.messages.values.tolist() == [[6213, 6211], [22408, 22560]]
+    assert result.values_sent.values.tolist() == [[6213, 6211], [22408, 22560]]
     assert result.deliveries["lost"].values.tolist() == [[330, 327], [339, 342]]
     by_arm = result.pulls.sum("agent")
     assert by_arm.values.tolist() == [

@@ -178,7 +178,7 @@ def combine(aggregation: CentralTotals, index: Index) -> CentralProduct: ...
 def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 
-    >>> from coopbandits.core import KLUCB, TreeSums
+    >>> from coopbandits import KLUCB, TreeSums
     >>> combine(TreeSums(), KLUCB()).spelling
     'tree-sums*kl-ucb'
     """
