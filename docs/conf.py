@@ -15,7 +15,7 @@ extensions = [
     "sphinx.ext.napoleon",
 ]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_static"]
 default_role = "code"
 highlight_language = "text"
 
@@ -31,6 +31,9 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "coopbandits"
+html_static_path = ["_static"]
+# Kept beside the pages, so that formulas are drawn without a network too.
+mathjax_path = "mathjax/tex-svg.js"
 
 
 def prepare_docstring(*event):

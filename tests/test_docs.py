@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import typer
 
 import coopbandits as cb
 from coopbandits.cli import app
-from coopbandits.core import POLICIES, parse_policy
+from coopbandits.core import AGGREGATIONS, INDICES, POLICIES, CentralTotals, parse_policy
 from coopbandits.network import parse_faults, parse_graph
 from coopbandits.problems import parse_means
 from coopbandits.sim import parse_clocks
@@ -32,12 +33,17 @@ from coopbandits.sim import parse_clocks
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+PARTS = ROOT / "docs" / "parts.md"
 EXAMPLE = ROOT / "examples" / "first_run.py"
 PAGES = sorted(
     [README, ROOT / "CONTRIBUTING.md"]
     + [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+SCRIPT: dict[str, Any] = {"__name__": "__main__"}
+"""What code of a page begins with, as a user's script does."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -78,7 +84,7 @@ def test_tutorial_runs_and_prints_what_it_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shown = BLOCK.findall(TUTORIAL.read_text())
-    namespace: dict[str, Any] = {}
+    namespace = dict(SCRIPT)
     ran = 0
     for (language, code), (after, output) in zip(shown, [*shown[1:], ("", "")], strict=True):
         if language == "python":
@@ -86,6 +92,22 @@ def test_tutorial_runs_and_prints_what_it_shows(
             assert printed_by(code, namespace) == output, "refresh: python tests/test_docs.py"
             ran += 1
     assert ran >= 8
+
+
+def test_the_page_on_parts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = printed_by("\n\n".join(blocks(PARTS, "python")), dict(SCRIPT)).splitlines()
+    assert printed[0] == "tree-sums*kl-ucb:family=bernoulli"
+    assert [line for line in printed if line.startswith("[")] == ["['cpu']", "['array']"]
+
+
+def test_the_page_on_parts_lists_all() -> None:
+    text = PARTS.read_text()
+    for part in (*AGGREGATIONS, CentralTotals, *INDICES):
+        (row,) = re.findall(rf"^\| `{part.name}` \| (.*?) \| ", text, re.MULTILINE)
+        settings = [field.name for field in fields(part)]
+        named = [name for name in settings if f"`{name}`" in row]
+        assert named == settings or "those of [DDUCB]" in row
 
 
 @pytest.mark.parametrize(
@@ -209,7 +231,7 @@ def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
 
 def refreshed(text: str) -> str:
     """Return a page with the output below every Python block as it is printed now."""
-    namespace: dict[str, Any] = {}
+    namespace = dict(SCRIPT)
 
     def run(match: re.Match[str]) -> str:
         return f"```python\n{match[1]}```\n\n```text\n{printed_by(match[1], namespace)}```"

@@ -86,8 +86,8 @@ class Setup:
         others = [kind for kind in self.faults.kinds if kind.loss_without_rounds is None]
         if others:
             raise InputError(
-                f"fault {others[0].full_name()} is defined in rounds, and with clocks there are none; "
-                "of faults only loss goes with clocks"
+                f"fault {others[0].full_name()} is defined in rounds, and with clocks there are "
+                "none; of faults only loss goes with clocks"
             )
         if self.keep == "arms":
             raise InputError(
