@@ -13,7 +13,7 @@ from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network, parse_faults
-from coopbandits.network.faults import PERFECT, Loss
+from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem
 from coopbandits.sim.clocks import Clocks, parse_clocks
 
@@ -83,7 +83,7 @@ class Setup:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
         if self.clocks is None:
             return
-        others = [kind.name for kind in self.faults.kinds if not isinstance(kind, Loss)]
+        others = [kind.name for kind in self.faults.kinds if kind.loss_without_rounds is None]
         if others:
             raise InputError(
                 f"fault {others[0]} is defined in rounds, and with clocks there are none; "
