@@ -83,7 +83,9 @@ class Setup:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
         if self.clocks is None:
             return
-        others = [kind.name for kind in self.faults.kinds if kind.loss_without_rounds is None]
+        others = [
+            kind.full_name() for kind in self.faults.kinds if kind.loss_without_rounds is None
+        ]
         if others:
             raise InputError(
                 f"fault {others[0]} is defined in rounds, and with clocks there are none; "
