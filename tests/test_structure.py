@@ -64,9 +64,9 @@ def is_name_of_subject(node: ast.AST) -> bool:
     """Say whether an expression is a policy's or an aggregation's name or spelling."""
     if isinstance(node, ast.Call):
         node = node.func
-    if not isinstance(node, ast.Attribute):
+    if not isinstance(node, ast.Attribute) or node.attr not in ("name", "spelling", "full_name"):
         return False
-    return node.attr in ("name", "spelling", "full_name") and is_subject(node.value)
+    return is_subject(node.value)
 
 
 def holds_name(node: ast.AST) -> bool:

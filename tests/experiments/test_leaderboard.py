@@ -211,7 +211,7 @@ def test_interrupted_and_resumed(
         stored.append(cell.id)
 
     monkeypatch.setattr(Ledger, "store", store_some)
-    with pytest.raises(SweepInterrupted, match=r"2 of 6 cells are in .*; run it again to do the"):
+    with pytest.raises(SweepInterrupted, match=r"2 of 6 cells are in .*; re-run to"):
         play(PLAN, tmp_path, thread)
     with pytest.raises(InputError, match="other settings"):
         play(make_plan(runs=9), tmp_path, thread)

@@ -48,7 +48,7 @@ def test_a_task_has_the_settings_of_its_setup() -> None:
         ({"horizon": 21}, r"rounds must ascend and end with the horizon 21; got \[ 5  9 20\]"),
         ({"rounds": np.array([9, 5, 20])}, "rounds must ascend and end with the horizon 20"),
         ({"rounds": np.array([5, 21])}, "rounds must be whole numbers in 1 to 20"),
-        ({"faults": cb.parse_faults("sleep=0.1"), "clocks": POISSON}, "fault sleep is told in"),
+        ({"faults": cb.parse_faults("sleep=0.1"), "clocks": POISSON}, "fault sleep is defined in"),
         ({"keep": "arms", "clocks": POISSON}, "single arms cannot be kept with clocks"),
     ],
 )
