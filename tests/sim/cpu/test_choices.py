@@ -242,6 +242,22 @@ def test_an_edited_index_plays_the_new_formula_in_a_new_process(own: Path) -> No
     assert played[0] == played[1] != played[2]
 
 
+def test_an_index_that_moved_to_another_module_is_played(own: Path) -> None:
+    path = os.pathsep.join([str(own.parent), *sys.path])
+    source = OWN.replace("JITTER", str(os.getpid()))  # filed by nobody before
+    own.unlink()
+    for home in ("first_home", "second_home"):
+        module = own.with_name(f"{home}.py")
+        module.write_text(source)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM.replace("own_index", home)],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        module.unlink()
+
+
 @dataclass(frozen=True)
 class Broken(Index):
     """Gives no number once an arm has ten pulls, or picks an arm that does not exist."""

@@ -152,7 +152,8 @@ def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
     if not isinstance(function, FunctionType):
         return function
     if function not in memo:
-        scope = dict(function.__globals__)
+        # numba imports the module of what it filed: one that is there wherever this is.
+        scope = {**function.__globals__, "__name__": __name__}
         for name in _names(function.__code__):
             scope[name] = _compiled_value(scope.get(name), memo) if name in scope else None
             if name not in function.__globals__:
