@@ -28,10 +28,7 @@ def choices() -> None:
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        done = [pool.submit(choices)]
-        for kind in (*AGGREGATIONS, CentralTotals):
-            done.append(pool.submit(play, combine(kind(), KLUCB()).spelling))
-        for text in VARIANTS:
-            done.append(pool.submit(play, text))
+        pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)]
+        done = [pool.submit(choices), *(pool.submit(play, text) for text in (*pairs, *VARIANTS))]
         for future in done:
             future.result()

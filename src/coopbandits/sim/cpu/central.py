@@ -12,7 +12,7 @@ from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import count_up_to, reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -71,7 +71,7 @@ def _play_run(
     lasts = np.zeros(num_agents, np.int64)
     for r in range(span.rounds):
         done = span.first + r
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        slot = span.slot + count_up_to(span.stops, r)
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
         chosen = 0  # agents that have chosen on the present totals
@@ -88,7 +88,8 @@ def _play_run(
                     agent + at_once,
                 )  # fmt: skip
                 if kept > 0 and not rule.random:
-                    lasts[agent:] = lasts[agent]
+                    for other in range(agent + 1, num_agents):
+                        lasts[other] = lasts[agent]
                 chosen = num_agents
             arm = lasts[agent]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
@@ -103,7 +104,8 @@ def _play_run(
                 num_arms, slot, arm, done, done + 1, u,
             )  # fmt: skip
         if kept > 0:
-            history[row] = totals[0]
+            for w in range(totals.shape[1]):
+                history[row, w] = totals[0, w]
 
 
 @njit
@@ -116,7 +118,8 @@ def _choose(
     time = 0.0
     for k in range(num_arms):
         if kept > 1 and visible[0, num_arms + k] == 0.0:
-            lasts[start:end] = done % num_arms  # nothing is known yet: every arm in turn
+            for agent in range(start, end):
+                lasts[agent] = done % num_arms  # nothing is known yet: every arm in turn
             return
         time += visible[0, num_arms + k]
     contexts[0, TIME] = max(2.0, time)

@@ -19,7 +19,7 @@ from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.leaves import count_up_to, set_row, table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -138,8 +138,9 @@ def _play(
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     is_faulty = fate.shape[0] > 0
     contexts = np.empty((mixed.shape[0] if is_faulty else 1, CONTEXT))
-    contexts[:, FACTOR] = contexts[:, AGENTS] = num_agents
-    contexts[:, AHEAD] = 1.0
+    for agent in range(len(contexts)):
+        contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
+        contexts[agent, AHEAD] = 1.0
     for r in range(first, stop):
         done = span.first + r
         own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
@@ -162,7 +163,7 @@ def _play(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
             acts[r : r + 1], world.block, rule.squares,
-            span.slot + np.searchsorted(span.stops, r, side="right"), done, start, end,
+            span.slot + count_up_to(span.stops, r), done, start, end,
         )  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def _average_faulty(
         average_heard(indptr, senders, weights, own_weights, fate, own, other, start, end)
     for agent in range(start, end):
         if renewed[agent] > 0:
-            other[agent] = 0.0
+            set_row(other, agent, 0.0)
         pulls = 0.0
         for k in range(num_arms):
             pulls += other[agent, num_arms + k]

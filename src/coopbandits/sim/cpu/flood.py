@@ -23,7 +23,14 @@ from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    count_up_to,
+    reward_from_variate,
+    set_row,
+    table_of,
+    variate,
+    word_at,
+)
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -177,7 +184,7 @@ def _play(
     for step in range(first, stop):
         r = step // 2
         done = span.first + r
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        slot = span.slot + count_up_to(span.stops, r)
         now, after = done % 2, (done + 1) % 2
         if step % 2 == 0:
             if renewed.shape[0] > 0:
@@ -212,10 +219,11 @@ def _renew(
     """Reset some agents, which then know only of themselves."""
     for agent in range(start, end):
         if renewed[agent] > 0:
-            entries[LAST, agent] = -1
-            entries[VERSION, agent] = 0
-            memory[:, indptr[agent] : indptr[agent + 1]] = 0
-            totals[agent] = 0.0
+            for origin in range(entries.shape[1]):
+                entries[LAST, agent, origin], entries[VERSION, agent, origin] = -1, 0
+            for link in range(indptr[agent], indptr[agent + 1]):
+                memory[HEARD, link] = memory[ARRIVED, link] = 0
+            set_row(totals, agent, 0.0)
             known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1, 0
 
 

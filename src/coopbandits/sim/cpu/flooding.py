@@ -20,7 +20,7 @@ from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import count_up_to, reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -154,7 +154,7 @@ def _play(
     contexts = np.ones((1, CONTEXT))
     for r in range(first, stop):
         done = span.first + r
-        slot = span.slot + np.searchsorted(stops, r, side="right")
+        slot = span.slot + count_up_to(stops, r)
         contexts[0, TIME] = max(2.0, float(done))
         for agent in range(start, end):
             _hear(known, agent, num_arms, squares, starts, members, told_arms, told_rewards, done)

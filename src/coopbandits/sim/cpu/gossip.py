@@ -15,7 +15,7 @@ from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -79,7 +79,7 @@ def _play_run(
     contexts, lasts = np.ones((mixed.shape[0], CONTEXT)), np.zeros(mixed.shape[0], np.int64)
     for r in range(span.rounds):
         done = span.first + r
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        slot = span.slot + count_up_to(span.stops, r)
         if renewed.shape[0] > 0:
             _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, done)
         _look(mixed, minima, sums, contexts, rule.num_arms)
@@ -107,9 +107,9 @@ def _renew(
     """Make some agents anew, as if they had heard nothing in all rounds so far."""
     for agent in range(mixed.shape[0]):
         if renewed[agent] > 0:
-            mixed[agent] = 0.0
-            minima[agent] = born[agent]
-            spare[agent] = born[agent]
+            set_row(mixed, agent, 0.0)
+            copy_row(minima, agent, born)
+            copy_row(spare, agent, born)
             for link in range(indptr[agent], indptr[agent + 1]):
                 ages[link], told[link] = float(done), 0.0
 

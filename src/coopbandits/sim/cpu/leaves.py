@@ -101,6 +101,37 @@ def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     return normal(word, cubics) if is_normal else uniform(word)
 
 
+@njit
+def count_up_to(stops: Any, r: int) -> int:
+    """Return how many of some ascending numbers are at most r.
+
+    numpy's own search, and its assignments to whole rows, do the same as these three; but they take
+    a second each to compile.
+    """
+    low, high = 0, stops.size
+    while low < high:
+        middle = (low + high) // 2
+        if stops[middle] <= r:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit
+def set_row(rows: Any, at: int, value: float) -> None:
+    """Fill one row."""
+    for i in range(rows.shape[1]):
+        rows[at, i] = value
+
+
+@njit
+def copy_row(rows: Any, at: int, source: Any) -> None:
+    """Overwrite one row with the same row of another array."""
+    for i in range(rows.shape[1]):
+        rows[at, i] = source[at, i]
+
+
 @njit(inline="always")
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""

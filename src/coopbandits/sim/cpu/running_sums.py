@@ -16,7 +16,7 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
-from coopbandits.sim.cpu.leaves import table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -102,7 +102,7 @@ def _play_run(
     contexts, lasts = np.ones((size, CONTEXT)), np.zeros(size, np.int64)
     for r in range(span.rounds):
         done = span.first + r
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        slot = span.slot + count_up_to(span.stops, r)
         if renewed.shape[0] > 0:
             _renew(
                 renewed[r], links.indptr, links.reverse, held, sent, heard, ages, gaps, told, born,
@@ -139,18 +139,19 @@ def _renew(
         if renewed[agent] == 0:
             continue
         first, end = indptr[agent], indptr[agent + 1]
-        held[agent] = 0.0
+        set_row(held, agent, 0.0)
         held[agent, held.shape[1] - 1] = 1.0
-        minima[agent] = born[agent]
-        spare[agent] = born[agent]
+        copy_row(minima, agent, born)
+        copy_row(spare, agent, born)
         for link in range(first, end):
-            sent[reverse[link]] = 0.0
-            heard[link] = 0.0
+            set_row(sent, reverse[link], 0.0)
+            set_row(heard, link, 0.0)
             ages[link], gaps[link], told[link] = float(done), 1.0, 0.0
         for _ in range(min(done, int(PATIENCE))):
-            held[agent] = held[agent] / (1.0 + end - first)
-            for link in range(first, end):
-                sent[reverse[link]] += held[agent]
+            for w in range(held.shape[1]):
+                held[agent, w] /= 1.0 + end - first
+                for link in range(first, end):
+                    sent[reverse[link], w] += held[agent, w]
 
 
 @njit

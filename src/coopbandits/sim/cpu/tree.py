@@ -17,7 +17,15 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
-from coopbandits.sim.cpu.leaves import reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    copy_row,
+    count_up_to,
+    reward_from_variate,
+    set_row,
+    table_of,
+    variate,
+    word_at,
+)
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -135,7 +143,7 @@ def _play_run(
     lasts = np.zeros(own.shape[0], np.int64)
     for r in range(span.rounds):
         done = span.first + r
-        slot = span.slot + np.searchsorted(span.stops, r, side="right")
+        slot = span.slot + count_up_to(span.stops, r)
         if renewed.shape[0] > 0:
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
@@ -177,16 +185,16 @@ def _renew(
     for agent in range(own.shape[0]):
         if renewed[agent] == 0:
             continue
-        own[agent] = 0.0
+        set_row(own, agent, 0.0)
         own[agent, own.shape[1] - 2] = 1.0
-        totals[agent] = own[agent]
-        spare[agent] = born[agent]
+        copy_row(totals, agent, own)
+        copy_row(spare, agent, born)
         size[agent] = UNKNOWN
         agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
         root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
         still[agent], beat_gap[agent] = 0, 1.0
         for link in range(indptr[agent], indptr[agent + 1]):
-            payloads[link] = 0.0
+            set_row(payloads, link, 0.0)
             controls[link, ROOT], controls[link, BEAT] = 1.0, 0.0
             controls[link, DIST], controls[link, BOND] = FAR, DEAF
             ages[link], gaps[link], counted[link] = float(done), 1.0, 0
