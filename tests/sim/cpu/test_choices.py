@@ -219,6 +219,26 @@ def test_a_patched_helper_is_seen(own: Path) -> None:
     assert arms_of(module.Mine(), "cpu") == arms_of(module.Mine(), "reference") != before
 
 
+def test_helpers_of_another_module_and_tables_are_seen(own: Path) -> None:
+    """numba looks neither at functions reached through a module nor at arrays among globals."""
+    helper = own.with_name("own_helper.py")
+    text = OWN.replace("JITTER", "own_helper.lean(TABLE[arm])").replace(
+        "import coopbandits as cb", "import coopbandits as cb\nimport numpy as np, own_helper"
+    )
+    table = "TABLE = np.zeros(5000)\n"
+    played = []
+    for lean, more in (("0.0 * x", ""), ("x - x", "TABLE[0] = 9.0\n"), ("x", "TABLE[0] = 9.0\n")):
+        helper.write_text(f"from numba import njit\n\n@njit\ndef lean(x):\n    return {lean}\n")
+        own.write_text(text.replace("FACTOR = 1.0", f"FACTOR = 1.0\n{table}{more}"))
+        for path in (helper, own):
+            os.utime(path, (1e9 + len(played), 1e9 + len(played)))
+        sys.modules.pop("own_helper", None)
+        module = load()
+        played.append(arms_of(module.Mine(), "cpu"))
+        assert played[-1] == arms_of(module.Mine(), "reference")
+    assert played[0] == played[1] != played[2]
+
+
 PROGRAM = """
 import coopbandits as cb, own_index
 policy = cb.combine(cb.LocalSums(), own_index.Mine())

@@ -14,12 +14,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import cfunc, njit, types
 from numba.core.errors import NumbaError, TypingError
@@ -154,10 +156,8 @@ def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
     if function not in memo:
         # numba imports the module of what it filed: one that is there wherever this is.
         scope = {**function.__globals__, "__name__": __name__}
-        for name in _names(function.__code__):
-            scope[name] = _compiled_value(scope.get(name), memo) if name in scope else None
-            if name not in function.__globals__:
-                del scope[name]
+        for name in set(_names(function.__code__)) & function.__globals__.keys():
+            scope[name] = _compiled_value(function.__globals__[name], memo)
         cells = tuple(
             CellType(_compiled_value(cell.cell_contents, memo))
             for cell in function.__closure__ or ()
@@ -194,14 +194,21 @@ def _feed(tell: Callable[[bytes], None], value: Any, seen: set[int]) -> None:
         if id(value) in seen:
             return
         seen.add(id(value))
+        if _is_stable(value.__module__):
+            tell(value.__qualname__.encode())
+            return
         enter(value.__code__)
         enter(value.__defaults__)
         for cell in value.__closure__ or ():
             enter(cell.cell_contents)
-        for name in sorted(set(_names(value.__code__))):
+        names = sorted(set(_names(value.__code__)))
+        for name in names:
             if name in value.__globals__:
                 tell(name.encode())
-                enter(value.__globals__[name])
+                found = value.__globals__[name]
+                enter(found)
+                if isinstance(found, ModuleType) and not _is_stable(found.__name__):
+                    enter({other: vars(found)[other] for other in names if other in vars(found)})
     elif isinstance(value, CodeType):
         tell(value.co_code)
         tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
@@ -215,12 +222,19 @@ def _feed(tell: Callable[[bytes], None], value: Any, seen: set[int]) -> None:
             enter(value[key])
     elif isinstance(value, ModuleType):
         tell(value.__name__.encode())
+    elif isinstance(value, np.ndarray):
+        tell(repr((value.shape, value.dtype)).encode() + value.tobytes())  # its repr leaves out
     elif hasattr(value, "py_func"):  # a function that numba has compiled
         enter(value.py_func)
     elif hasattr(value, "__wrapped__"):  # one that remembers its results; its repr is an address
         enter(value.__wrapped__)
     elif not isinstance(value, type):
         tell(repr(value).encode())
+
+
+def _is_stable(module: str) -> bool:
+    """Tell whether a module is nobody's to edit: its functions count by name."""
+    return module.partition(".")[0] in ("numba", "numpy", *sys.stdlib_module_names)
 
 
 @contextlib.contextmanager
