@@ -226,7 +226,7 @@ def test_helpers_of_another_module_and_tables_are_seen(own: Path) -> None:
         "import coopbandits as cb", "import coopbandits as cb\nimport numpy as np, own_helper"
     )
     table = "TABLE = np.zeros(5000)\n"
-    played = []
+    played: list[Any] = []
     for lean, more in (("0.0 * x", ""), ("x - x", "TABLE[0] = 9.0\n"), ("x", "TABLE[0] = 9.0\n")):
         helper.write_text(f"from numba import njit\n\n@njit\ndef lean(x):\n    return {lean}\n")
         own.write_text(text.replace("FACTOR = 1.0", f"FACTOR = 1.0\n{table}{more}"))
