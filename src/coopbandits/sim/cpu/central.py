@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
@@ -14,7 +14,7 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
 from coopbandits.sim.cpu.leaves import count_up_to, reward_from_variate, table_of, variate, word_at
 from coopbandits.sim.cpu.pulls import book
-from coopbandits.sim.cpu.runs import Runs, each_run
+from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -34,25 +34,25 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        each_run(
-            play_run, len(runs), state.world, span(task, done, rounds), state.tally, state.fresh,
-            totals, history,
+        play_rounds(
+            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
             state.memory, rule, numbers, reader.read(rounds).acts,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
 
 
-@njit(cache=True, nogil=True)
-def play_run(
+@njit(cache=True, parallel=True)
+def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
-    rule: Any, numbers: Any, acts: Any, run: int,
+    rule: Any, numbers: Any, acts: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds of one run."""
-    _play_run(
-        world, span, tally, fresh[run], totals[run], history[run], memory[run], rule, numbers,
-        acts[run], run,
-    )  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(totals.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], totals[run], history[run], memory[run], rule, numbers,
+            acts[run], run,
+        )  # fmt: skip
 
 
 @njit

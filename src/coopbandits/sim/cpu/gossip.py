@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
@@ -17,7 +17,7 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
 from coopbandits.sim.cpu.pulls import pull_rows
-from coopbandits.sim.cpu.runs import Runs, each_run
+from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -38,9 +38,8 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        each_run(
-            play_run, len(runs), state.world, span(task, done, rounds), state.tally, state.fresh,
-            mixed, moved, ages,
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
             told, born, minima, spare, counts, reader.read(rounds), links, rule, numbers,
             state.memory,
         )  # fmt: skip
@@ -54,17 +53,18 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
     return np.array([[exponentials(word) for word in row] for row in words])
 
 
-@njit(cache=True, nogil=True)
-def play_run(
+@njit(cache=True, parallel=True)
+def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
     born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
-    numbers: Any, memory: Any, run: int,
+    numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds of one run."""
-    _play_run(
-        world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
-        minima[run], spare[run], counts[run], faults, links, rule, numbers, memory[run], run,
-    )  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(mixed.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
+            minima[run], spare[run], counts[run], faults, links, rule, numbers, memory[run], run,
+        )  # fmt: skip
 
 
 @njit

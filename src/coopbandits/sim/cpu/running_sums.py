@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -18,7 +18,7 @@ from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
 from coopbandits.sim.cpu.pulls import pull_rows
-from coopbandits.sim.cpu.runs import Runs, each_run
+from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -67,25 +67,25 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        each_run(
-            play_run, len(runs), state.world, span(task, done, rounds), state.tally, state.fresh,
-            mass, counts,
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, mass, counts,
             reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
 
 
-@njit(cache=True, nogil=True)
-def play_run(
+@njit(cache=True, parallel=True)
+def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any, run: int,
+    rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds of one run."""
-    _play_run(
-        world, span, tally, fresh[run], mass, counts[run], faults, links, rule, numbers,
-        memory[run], run,
-    )  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(mass.held.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], mass, counts[run], faults, links, rule, numbers,
+            memory[run], run,
+        )  # fmt: skip
 
 
 @njit

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
@@ -20,21 +17,6 @@ from coopbandits.sim.record import Record, Task, Tick
 
 Rows = NDArray[np.float64]
 """Registers of every agent: (run, agent, size)."""
-
-
-def each_run(kernel: Callable[..., None], num_runs: int, *given: Any) -> None:
-    """Call a kernel that releases the interpreter's lock for every run, in the engine's threads.
-
-    Where threads share nothing, these compile in half the time of numba's own parallel loops.
-    """
-    workers = min(get_num_threads(), num_runs)
-    if workers == 1:
-        for run in range(num_runs):
-            kernel(*given, run)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for done in [pool.submit(kernel, *given, run) for run in range(num_runs)]:
-            done.result()
 
 
 TROUBLES = {

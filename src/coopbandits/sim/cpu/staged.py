@@ -21,7 +21,7 @@ from coopbandits.sim.cpu.pulls import (
     play_ucb,
     settle_pulls,
 )
-from coopbandits.sim.cpu.runs import Rows, Rule, Runs, each_run
+from coopbandits.sim.cpu.runs import Rows, Rule, Runs
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.whole_runs import StagePlan, play_stages
 from coopbandits.sim.cpu.world import Span, span
@@ -278,9 +278,8 @@ class UcbStages(Stages):
             num_arms=self.num_arms,
             scale=self.scale,
         )
-        each_run(
-            play_stages, state.shape[0], state.world, plan, state.tally, state.task.rounds,
-            self.in_flight, state.fresh,
+        play_stages(
+            state.world, plan, state.tally, state.task.rounds, self.in_flight, state.fresh,
             self.accumulated, self.operator.dense, self.reading, state.done, stages,
         )  # fmt: skip
         rounds = min(stages * self.stage_rounds, state.task.horizon - state.done)

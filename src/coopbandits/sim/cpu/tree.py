@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -26,7 +26,7 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Runs, each_run
+from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -105,25 +105,25 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        each_run(
-            play_run, len(runs), state.world, span(task, done, rounds), state.tally, state.fresh,
-            tree, counts,
+        play_runs(
+            state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
             reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
     return state.finish(counts)
 
 
-@njit(cache=True, nogil=True)
-def play_run(
+@njit(cache=True, parallel=True)
+def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any, run: int,
+    rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds of one run."""
-    _play_run(
-        world, span, tally, fresh[run], tree, counts[run], faults, links, rule, numbers,
-        memory[run], run,
-    )  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    for run in prange(tree.own.shape[0]):
+        _play_run(
+            world, span, tally, fresh[run], tree, counts[run], faults, links, rule, numbers,
+            memory[run], run,
+        )  # fmt: skip
 
 
 @njit

@@ -11,7 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from coopbandits.sim.cpu.pulls import play_ucb_block
 from coopbandits.sim.cpu.stage_mixing import add_run
@@ -29,19 +29,20 @@ class StagePlan(NamedTuple):
     scale: float
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, parallel=True)
 def play_stages(
     world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
-    operator: Any, rule: Any, done: int, stages: int, run: int,
+    operator: Any, rule: Any, done: int, stages: int,
 ) -> None:  # fmt: skip
-    """Play some stages of one run, from round `done` on; see `Stages` for the arrays.
+    """Play some stages of every run, from round `done` on; see `Stages` for the arrays.
 
     After an odd number of mixed stages, `in_flight` and `fresh` have swapped roles.
     """
-    _play_run(
-        world, plan, tally, recorded, run, in_flight[run], fresh[run], accumulated[run],
-        operator, rule, done, stages,
-    )  # fmt: skip
+    for run in prange(in_flight.shape[0]):
+        _play_run(
+            world, plan, tally, recorded, run, in_flight[run], fresh[run], accumulated[run],
+            operator, rule, done, stages,
+        )  # fmt: skip
 
 
 @njit
