@@ -16,7 +16,7 @@ class Lai(cb.Index):  # mean + sqrt(B σ² ln(time/count)/count), after Lai (198
         return (self.constant * view.sigma**2,)
 
     @staticmethod
-    def value(arm, estimate, word, numbers, scratch):  # type: ignore[no-untyped-def]
+    def value(arm, estimate, word, numbers, scratch):  # type: ignore[no-untyped-def]  # kept short
         count = estimate.counts[arm]
         if count <= 1e-12 * estimate.num_agents:
             return math.inf  # no information yet: play it first
