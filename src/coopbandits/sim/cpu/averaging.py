@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from coopbandits.sim.cpu.leaves import inner
 
 ONE, TWO, THREE, FOUR, FIVE = (np.uintp(number) for number in range(1, 6))
 
 
-@njit
+@inner
 def average(
     indptr: Any, indices: Any, weights: Any, values: Any, out: Any, start: int, end: int
 ) -> None:
@@ -44,7 +45,7 @@ def average(
                 _add_two(values, d, e, wd, we, out, agent)
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def _sum_three(
     values: Any, a: int, b: int, c: int, wa: float, wb: float, wc: float, out: Any, agent: int
 ) -> None:
@@ -52,7 +53,7 @@ def _sum_three(
         out[agent, i] = wa * values[a, i] + wb * values[b, i] + wc * values[c, i]
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def _sum_five(
     values: Any, a: int, b: int, c: int, d: int, e: int, wa: float, wb: float, wc: float, wd: float,
     we: float, out: Any, agent: int,
@@ -65,13 +66,13 @@ def _sum_five(
         )
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
     for i in range(np.uintp(out.shape[1])):
         out[agent, i] += wa * values[a, i] + wb * values[b, i]
 
 
-@njit
+@inner
 def average_heard(
     indptr: Any, senders: Any, weights: Any, own_weights: Any, fate: Any, values: Any, out: Any,
     start: int, end: int,

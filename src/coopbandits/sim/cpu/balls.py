@@ -60,8 +60,10 @@ def search(
     number of members found, and the largest number of levels.
     """
     size = indptr.size - 1
-    mark, queue = np.full(size, -1), np.empty(size, dtype=np.int32)
+    mark, queue = np.empty(size, np.int64), np.empty(size, np.int32)
     total, depth = 0, 1
+    for agent in range(size):
+        mark[agent] = -1
     for agent in range(size):
         mark[agent], queue[0] = agent, agent
         done, end, level = 0, 1, 0
@@ -80,8 +82,10 @@ def search(
                 starts[agent, level] = total + end
         if starts.size > 0:
             starts[agent, 0] = total
-            starts[agent, level:] = total + end
-            members[total : total + end] = queue[:end]
+            for above in range(level, starts.shape[1]):
+                starts[agent, above] = total + end
+            for at in range(end):
+                members[total + at] = queue[at]
         total, depth = total + end, max(depth, level)
         if total > most:
             return agent + 1, total, depth

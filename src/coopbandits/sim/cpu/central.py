@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
-from coopbandits.sim.cpu.leaves import count_up_to, reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    count_up_to,
+    inner,
+    reward_from_variate,
+    table_of,
+    variate,
+    word_at,
+)
+from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -42,28 +50,27 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish()
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, acts: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    for run in prange(totals.shape[0]):
-        _play_run(
-            world, span, tally, fresh[run], totals[run], history[run], memory[run], rule, numbers,
-            acts[run], run,
-        )  # fmt: skip
+    given = (world, span, tally, fresh, totals, history, memory, rule, numbers, acts)
+    in_threads(_play_run, totals.shape[0], given)
 
 
-@njit
+@inner
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
-    rule: Any, numbers: Any, acts: Any, run: int,
+    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, all_totals: Any,
+    all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any,
 ) -> None:  # fmt: skip
     """Play one run; the oldest row of `history` is what the controller sees.
 
     Where all agents of a round see the same totals, an index that does not draw chooses once.
     """
+    fresh, totals, history = all_fresh[run], all_totals[run], all_history[run]
+    memory, acts = all_memory[run], all_acts[run]
     num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
@@ -108,7 +115,7 @@ def _play_run(
                 history[row, w] = totals[0, w]
 
 
-@njit
+@inner
 def _choose(
     address: int, numbers_stride: int, num_arms: int, squares: int, visible: Any, kept: int,
     contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any, lasts: Any,

@@ -15,10 +15,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray, njit
+from numba import carray
 
 from coopbandits.core.contract import Estimate
-from coopbandits.sim.cpu.leaves import best_arm, word_at
+from coopbandits.sim.cpu.leaves import best_arm, inner, word_at
 
 FACTOR, TIME, AGENTS, AHEAD = range(4)
 """A row of `contexts`: totals are `factor` times a row of registers; then as in `Estimate`."""
@@ -29,6 +29,9 @@ LAST, LEVEL, TROUBLE = range(3)
 """A row of `memory`: the arm played last, a level for cheaper choices, and what went wrong."""
 
 MEMORY = 3
+
+_TIME, _AGENTS, _LEVEL = np.uintp(TIME), np.uintp(AGENTS), np.uintp(LEVEL)
+"""Unsigned: added to an unsigned place they leave it so, and nothing counts from the end."""
 
 NO_NUMBER, NO_ARM, RAISED = 1.0, 2.0, 3.0
 """Kinds of trouble: the index of some arm is not a number; an arm was picked that there is not; an
@@ -53,7 +56,7 @@ bound: Any = None
 bonus: Any = None
 
 
-@njit
+@inner
 def best_of(values: Any) -> int:
     """Return the arm to play; see `core.choice.best_arm`."""
     arm: Any = np.uintp(0)
@@ -68,7 +71,7 @@ def best_of(values: Any) -> int:
     return best_arm(values)
 
 
-@njit
+@inner
 def checked_best_of(values: Any) -> int:
     """As `best_of`; −1 where a value is not a number."""
     for k in range(values.size):
@@ -183,7 +186,7 @@ def by_bound(digest: str) -> Any:
     return choose
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def reaching(
     rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float, least: float
 ) -> int:
@@ -196,7 +199,7 @@ def reaching(
     return found
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def bonus_index(total: float, count: float, radicand: float, least: float) -> float:
     """Return the index of one arm, +∞ without information."""
     return (total + math.sqrt(radicand)) / count if count > least else math.inf
@@ -223,20 +226,26 @@ def by_bonus(digest: str) -> Any:
         values, nothing = carray(scratch_at, num_arms), carray(scratch_at, 0)
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
         time, agents, word = -1.0, -1.0, np.uint64(0)
+        growth, offset, least, share = 0.0, 0.0, 0.0, 0.0
         width = np.uintp(num_arms)  # unsigned: nothing counts from the end
         for agent in range(np.uintp(start), np.uintp(end)):
-            context = agent * np.uintp(context_stride)
             row, note = agent * np.uintp(row_stride), agent * np.uintp(MEMORY)
-            is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
-            time, agents = contexts[context + TIME], contexts[context + AGENTS]
-            factor = contexts[context + FACTOR]
-            estimate = Estimate(nothing, nothing, time, agents, 1.0, 0.0, ())
-            numbers = carray(numbers_at, 1 << 40)[agent * np.uintp(numbers_stride) :]
-            if is_new_time:
-                prepare(estimate, word, numbers, scratch)
-            growth, offset = bonus(estimate, numbers, scratch)
-            growth, offset, least = growth / factor, offset / factor**2, LEAST * agents / factor
-            last, threshold = np.uintp(memory[note + LAST]), memory[note + LEVEL]
+            is_first, is_new_time = agent == np.uintp(start), False
+            if is_first or context_stride > 0:
+                context = agent * np.uintp(context_stride)
+                is_new_time = contexts[context + _TIME] != time
+                is_new_time |= contexts[context + _AGENTS] != agents
+                time, agents = contexts[context + _TIME], contexts[context + _AGENTS]
+                share = 1.0 / contexts[context]
+                least = LEAST * agents * share
+            if is_first or context_stride > 0 or numbers_stride > 0:
+                estimate = Estimate(nothing, nothing, time, agents, 1.0, 0.0, ())
+                numbers = carray(numbers_at, 1 << 40)[agent * np.uintp(numbers_stride) :]
+                if is_new_time:
+                    prepare(estimate, word, numbers, scratch)
+                growth, offset = bonus(estimate, numbers, scratch)
+                growth, offset = growth * share, offset * share * share
+            last, threshold = np.uintp(np.int64(memory[note])), memory[note + _LEVEL]
             count = rows[row + width + last]
             lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - rows[row + last]
             is_clear = growth * count + offset >= lack * abs(lack)
@@ -260,8 +269,8 @@ def by_bonus(digest: str) -> Any:
                     values[k] = bonus_index(total, count, growth * count + offset, least)
                 arm = np.uintp(best_arm(values))
             arms[agent] = np.int64(arm)
-            memory[note + LAST] = float(arm)
-            memory[note + LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
+            memory[note] = float(arm)
+            memory[note + _LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
         return 1
 
     return choose

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import cfunc, types
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic, overload
 
@@ -156,7 +156,7 @@ def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
     if function not in memo:
         # numba imports the module of what it filed: one that is there wherever this is.
         scope = {**function.__globals__, "__name__": __name__}
-        for name in set(_names(function.__code__)) & function.__globals__.keys():
+        for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
             scope[name] = _compiled_value(function.__globals__[name], memo)
         cells = tuple(
             CellType(_compiled_value(cell.cell_contents, memo))
@@ -165,7 +165,7 @@ def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
         copy = FunctionType(
             function.__code__, scope, function.__name__, function.__defaults__, cells
         )
-        memo[function] = njit(forceinline=True, error_model="numpy")(copy)
+        memo[function] = leaves.inner(forceinline=True, error_model="numpy")(copy)
     return memo[function]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, njit
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
@@ -19,7 +19,8 @@ from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import count_up_to, set_row, table_of
+from coopbandits.sim.cpu.leaves import count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.parallel import in_threads, share_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -99,7 +100,7 @@ def hearing_of(network: Network) -> Hearing:
     return Hearing(links.indptr, links.senders, weights, network.matrix.diagonal())
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
     indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, parts: int,
@@ -110,29 +111,28 @@ def play_rounds(
     After an odd number of rounds `spare` holds the totals. `before` (run, 1, link) are the fates of
     the last messages before the span.
     """
-    num_runs, size = mixed.shape[:2]
     at_once = span.rounds if parts == 1 else 1
-    width = world.block * (world.num_blocks // parts)
     for first in range(0, span.rounds, at_once):
-        for task in prange(num_runs * parts):
-            run, start = task // parts, task % parts * width
-            _play(
-                world, span, tally, fresh[run], mixed[run], spare[run], lasts[run], memory[run],
-                indptr, indices, weights, mixing, rule, numbers, faults, before, hearing, run,
-                start, min(start + width, size), first, first + at_once,
-            )  # fmt: skip
+        given = (
+            parts, first, first + at_once, world, span, tally, fresh, mixed, spare, lasts, memory,
+            indptr, indices, weights, mixing, rule, numbers, faults, before, hearing,
+        )  # fmt: skip
+        in_threads(_play, mixed.shape[0] * parts, given)
 
 
-@njit
+@inner
 def _play(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
-    indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any,
-    before: Any, hearing: Any, run: int, start: int, end: int, first: int, stop: int,
+    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
+    all_mixed: Any, all_spare: Any, all_lasts: Any, all_memory: Any, indptr: Any, indices: Any,
+    weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any, before: Any, hearing: Any,
 ) -> None:  # fmt: skip
     """Let some agents of one run average, choose and pull, in every of some rounds.
 
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
+    run, start, end = share_of(task, parts, world)
+    fresh, mixed, spare = all_fresh[run], all_mixed[run], all_spare[run]
+    lasts, memory = all_lasts[run], all_memory[run]
     scratch, num_agents = np.empty(rule.scratch), mixing.num_agents
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
@@ -162,12 +162,12 @@ def _play(
         pull_rows(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
-            acts[r : r + 1], world.block, rule.squares,
-            span.slot + count_up_to(span.stops, r), done, start, end,
+            acts[r : r + 1], world.block, rule.squares, span.slot + count_up_to(span.stops, r),
+            done, start, end,
         )  # fmt: skip
 
 
-@njit
+@inner
 def _average_faulty(
     own: Any, other: Any, contexts: Any, indptr: Any, senders: Any, weights: Any, own_weights: Any,
     mixes: bool, num_agents: float, least_time: float, renewed: Any, fate: Any, num_arms: int,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.flooded_totals import HEADER
@@ -25,12 +25,14 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
+    inner,
     reward_from_variate,
     set_row,
     table_of,
     variate,
     word_at,
 )
+from coopbandits.sim.cpu.parallel import in_threads, share_of
 from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -145,7 +147,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, parts: int,
@@ -155,25 +157,24 @@ def play_rounds(
     Every thread plays whole runs (`parts` = 1), or some agents of every run in each step. `counts`
     (run, block, recorded round, 4) is described in `Runs.finish`.
     """
-    num_runs, size = world.reward_keys.shape
     at_once = 2 * span.rounds if parts == 1 else 1
-    width = world.block * (world.num_blocks // parts)
     for first in range(0, 2 * span.rounds, at_once):
-        for task in prange(num_runs * parts):
-            run, start = task // parts, task % parts * width
-            _play(
-                world, span, tally, fresh[run], log, fleet, counts[run], faults, links, rule,
-                numbers, memory[run], run, start, min(start + width, size), first, first + at_once,
-            )  # fmt: skip
+        given = (
+            parts, first, first + at_once, world, span, tally, fresh, log, fleet, counts, faults,
+            links, rule, numbers, memory,
+        )  # fmt: skip
+        in_threads(_play, world.reward_keys.shape[0] * parts, given)
 
 
-@njit
+@inner
 def _play(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
-    links: Any, rule: Any, numbers: Any, memory: Any, run: int, start: int, end: int, first: int,
-    stop: int,
+    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
+    log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,
+    all_memory: Any,
 ) -> None:  # fmt: skip
     """Play some steps of some agents of one run."""
+    run, start, end = share_of(task, parts, world)
+    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     num_agents = world.reward_keys.shape[1]
     contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
@@ -211,7 +212,7 @@ def _play(
             )  # fmt: skip
 
 
-@njit
+@inner
 def _renew(
     renewed: Any, indptr: Any, entries: Any, memory: Any, totals: Any, known: Any, start: int,
     end: int,
@@ -227,7 +228,7 @@ def _renew(
             known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1, 0
 
 
-@njit
+@inner
 def _look(
     totals: Any, known: Any, contexts: Any, num_arms: int, done: int, start: int, end: int
 ) -> None:
@@ -241,7 +242,7 @@ def _look(
         contexts[agent, AHEAD] = max(1.0, agents * done / rounds) if rounds > 0 else 1.0
 
 
-@njit
+@inner
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any, paid: Any,
     kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any, entries: Any, totals: Any,
@@ -267,7 +268,7 @@ def _pull(
         book(counts[at], paid[at], kept_arms, fresh, agent, num_arms, slot, arm, done, done + 1, u)
 
 
-@njit
+@inner
 def _exchange(
     indptr: Any, senders: Any, reverse: Any, fate: Any, arms: Any, rewards: Any, before: Any,
     now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int,
@@ -295,7 +296,7 @@ def _exchange(
                     )  # fmt: skip
 
 
-@njit
+@inner
 def _count_sent(entries: Any, sender: int, agent: int, arrived: int) -> int:
     """Return how many entries the sender does not know the agent to have, without a branch."""
     found = 0
@@ -304,14 +305,14 @@ def _count_sent(entries: Any, sender: int, agent: int, arrived: int) -> int:
     return found
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _is_sent(entries: Any, sender: int, origin: int, agent: int, arrived: int) -> Any:
     back = (entries[SOURCE, sender, origin] == agent) & (arrived > 0)
     new = (entries[CHANGED, sender, origin] > arrived) & (entries[VERSION, sender, origin] > 0)
     return new & (not back)
 
 
-@njit
+@inner
 def _take(
     arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
     num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int,
@@ -341,7 +342,7 @@ def _take(
                     old, own = before[old, origin], own - 1
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _add(
     totals: Any, agent: int, num_arms: int, squares: int, arm: int, reward: float, times: float
 ) -> None:

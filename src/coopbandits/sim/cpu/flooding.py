@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate import FloodedPulls
@@ -20,7 +20,15 @@ from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.leaves import count_up_to, reward_from_variate, table_of, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    count_up_to,
+    inner,
+    reward_from_variate,
+    table_of,
+    variate,
+    word_at,
+)
+from coopbandits.sim.cpu.parallel import in_threads, share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -104,7 +112,7 @@ def items_sent(
     return sent
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
     memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,
@@ -125,25 +133,22 @@ def play_rounds(
         How many parts the agents of a run are split into: 1, or the number of blocks.
     """
     at_once = span.rounds if parts == 1 else 1
-    width = world.block * (world.num_blocks // parts)
     for first in range(0, span.rounds, at_once):
-        for task in prange(totals.shape[0] * parts):
-            run, start = task // parts, task % parts * width
-            _play(
-                world, span, tally, fresh, totals, arms, rewards, last, memory, starts, members,
-                rule, numbers, run, start, min(start + width, totals.shape[1]), first,
-                first + at_once,
-            )  # fmt: skip
+        given = (
+            parts, first, first + at_once, world, span, tally, fresh, totals, arms, rewards, last,
+            memory, starts, members, rule, numbers,
+        )  # fmt: skip
+        in_threads(_play, totals.shape[0] * parts, given)
 
 
-@njit
+@inner
 def _play(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, ring_arms: Any, ring_rewards: Any,
-    last: Any, memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, run: int,
-    start: int, end: int, first: int, stop: int,
+    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, fresh: Any,
+    totals: Any, ring_arms: Any, ring_rewards: Any, last: Any, memory: Any, starts: Any,
+    members: Any, rule: Any, numbers: Any,
 ) -> None:  # fmt: skip
     """Play some rounds of some agents of one run."""
-    # Arrays are unpacked from their tuples once; see `play_block`.
+    run, start, end = share_of(task, parts, world)
     table, keys = table_of(world.tables, run), world.reward_keys[run]
     cubics, stops = world.cubics, span.stops
     counts, paid, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
@@ -175,7 +180,7 @@ def _play(
                 arms[agent, done] = arm
 
 
-@njit
+@inner
 def _hear(
     known: Any, agent: int, num_arms: int, squares: int, starts: Any, members: Any, arms: Any,
     rewards: Any, done: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
@@ -15,7 +15,8 @@ from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -53,26 +54,26 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
     return np.array([[exponentials(word) for word in row] for row in words])
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
     born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
     numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    for run in prange(mixed.shape[0]):
-        _play_run(
-            world, span, tally, fresh[run], mixed[run], moved[run], ages[run], told[run], born[run],
-            minima[run], spare[run], counts[run], faults, links, rule, numbers, memory[run], run,
-        )  # fmt: skip
+    state = (mixed, moved, ages, told, born, minima, spare)
+    given = (world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory)
+    in_threads(_play_run, mixed.shape[0], given)
 
 
-@njit
+@inner
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
-    numbers: Any, memory: Any, run: int,
+    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, state: Any, all_counts: Any,
+    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
 ) -> None:  # fmt: skip
+    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
+    mixed, moved, ages, told = state[0][run], state[1][run], state[2][run], state[3][run]
+    born, minima, spare = state[4][run], state[5][run], state[6][run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
@@ -99,7 +100,7 @@ def _play_run(
         )  # fmt: skip
 
 
-@njit
+@inner
 def _renew(
     renewed: Any, indptr: Any, mixed: Any, ages: Any, told: Any, born: Any, minima: Any, spare: Any,
     done: int,
@@ -114,7 +115,7 @@ def _renew(
                 ages[link], told[link] = float(done), 0.0
 
 
-@njit
+@inner
 def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Count agents by their minima, and the pulls behind the averages."""
     for agent in range(mixed.shape[0]):
@@ -126,7 +127,7 @@ def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> N
         contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, num_agents * pulls), 1.0
 
 
-@njit
+@inner
 def _mix(
     indptr: Any, senders: Any, reverse: Any, fate: Any, mixed: Any, moved: Any, ages: Any,
     told: Any, minima: Any, spare: Any, sums: Any, degrees: Any, counts: Any,

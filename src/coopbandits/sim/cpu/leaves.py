@@ -8,18 +8,24 @@ here for 64-bit words, and a test checks that both agree bit for bit.
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import jit, njit, types
+from numba.extending import intrinsic
 
 from coopbandits.core import draws
 from coopbandits.core.contract import Vector
 from coopbandits.problems import rewards
 
-reward_from_variate = njit(inline="always")(rewards.reward_from_variate)
+reward_from_variate = njit(forceinline=True)(rewards.reward_from_variate)
 normal_quantile = njit()(draws.normal_quantile)
+
+inner = partial(jit, nopython=True, no_cpython_wrapper=True, error_model="numpy")
+"""As `njit`, for functions that only kernels call: what Python would need takes time to compile."""
 
 _CUBICS = draws.normal_cubics()
 
@@ -42,7 +48,7 @@ _TWELVE, _27, _30, _31 = (
 )
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def word_at(key: Any, pull: int) -> Any:
     """Return one word of a tape."""
     x = key + np.uint64(pull + 1) * _GOLDEN
@@ -51,24 +57,43 @@ def word_at(key: Any, pull: int) -> Any:
     return x ^ (x >> _31)
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def uniform(word: Any) -> float:
     """Return one uniform."""
     return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
 
 
-@njit(inline="always")
+@intrinsic
+def rarely(typing: Any) -> Any:
+    """Mark a branch that is seldom taken, and dear.
+
+    Without it the compiler may compute both branches for several arms at once and throw one away,
+    and whether it does depends on what else was compiled before. An empty instruction that it must
+    not move keeps the branch a branch.
+    """
+    del typing
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        del sig, args
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@njit(forceinline=True)
 def normal(word: Any, cubics: Any) -> float:
     """Return one standard normal."""
     cell = np.int64(word >> _CELL_SHIFT)
     if cell < _FIRST_CELL or cell >= _END_CELL:
+        rarely()
         return normal_quantile(uniform(word))
     x = np.float64(np.int64((word >> _PLACE_SHIFT) & _PLACE_MASK))
     c = 4 * cell
     return cubics[c] + x * (cubics[c + 1] + x * (cubics[c + 2] + x * cubics[c + 3]))
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def normal_of(word: Any) -> float:
     """Return one standard normal; the table is compiled in."""
     return normal(np.uint64(word), _CUBICS)
@@ -95,7 +120,7 @@ def gamma_of(key: Any, shape: float) -> float:
         trial += 1
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     """Return a normal or a uniform, as the problem declares."""
     return normal(word, cubics) if is_normal else uniform(word)
@@ -132,7 +157,7 @@ def copy_row(rows: Any, at: int, source: Any) -> None:
         rows[at, i] = source[at, i]
 
 
-@njit(inline="always")
+@njit(forceinline=True)
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]

@@ -2,9 +2,6 @@
 
 `play_alone` takes any index. `play_ucb` is the declared shortcut for UCB, whose indices need not be
 computed in every round; tests hold it to the former.
-
-In a function with ``parallel=True`` numba drops updates of arrays that stand in a tuple, taking
-them for dead code. There, tallies are only written by functions of their own that are not inlined.
 """
 
 from __future__ import annotations
@@ -13,12 +10,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
+    inner,
     normal,
     reward_from_variate,
     table_of,
@@ -26,30 +24,34 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
+from coopbandits.sim.cpu.parallel import in_threads, num_tasks, share_of
 
 BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
     """Pull arm r in round r, for rounds of the initial stage."""
-    for task in prange(world.reward_keys.shape[0] * world.num_blocks):
-        run, block = task // world.num_blocks, task % world.num_blocks
-        last = min((block + 1) * world.block, world.reward_keys.shape[1])
-        table = table_of(world.tables, run)
-        for agent in range(block * world.block, last):
-            key = world.reward_keys[run, agent]
-            at = 0
-            for r in range(span.rounds):
-                z = variate(world.is_normal, word_at(key, r), world.cubics)
-                u = reward_from_variate(world.form_kind, table, r, z)
-                book(
-                    tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
-                    fresh[run], agent, table.shape[0], span.slot + at, r, r, r + 1, u,
-                )  # fmt: skip
-                if r + 1 == span.stops[at]:
-                    at += 1
+    in_threads(_play_initial, num_tasks(world), (world, span, tally, fresh))
+
+
+@inner
+def _play_initial(task: int, world: Any, span: Any, tally: Any, fresh: Any) -> None:
+    run, first, last = share_of(task, world.num_blocks, world)
+    block, table = task % world.num_blocks, table_of(world.tables, run)
+    for agent in range(first, last):
+        key = world.reward_keys[run, agent]
+        at = 0
+        for r in range(span.rounds):
+            z = variate(world.is_normal, word_at(key, r), world.cubics)
+            u = reward_from_variate(world.form_kind, table, r, z)
+            book(
+                tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
+                fresh[run], agent, table.shape[0], span.slot + at, r, r, r + 1, u,
+            )  # fmt: skip
+            if r + 1 == span.stops[at]:
+                at += 1
 
 
 class Reading(NamedTuple):
@@ -64,7 +66,7 @@ class Reading(NamedTuple):
     num_agents: float
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_alone(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, times: Any,
     reading: Any, rule: Any, numbers: Any, memory: Any,
@@ -82,22 +84,21 @@ def play_alone(
     times : (rounds,)
         s in every round.
     """
-    for task in prange(world.reward_keys.shape[0] * world.num_blocks):
-        run, block = task // world.num_blocks, task % world.num_blocks
-        _play_block(
-            world, span, tally, run, block, read[run], fresh[run], factor, times, reading, rule,
-            numbers, memory[run],
-        )  # fmt: skip
+    given = (
+        world, span, tally, read, fresh, factor, times, reading, rule, numbers, memory,
+    )  # fmt: skip
+    in_threads(_play_block, num_tasks(world), given)
 
 
-@njit
+@inner
 def _play_block(
-    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
-    times: Any, reading: Any, rule: Any, numbers: Any, memory: Any,
+    task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, factor: float,
+    times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any,
 ) -> None:  # fmt: skip
     """Let one block of one run's agents play, one after another."""
-    num_arms, squares = rule.num_arms, rule.squares
-    last = min((block + 1) * world.block, world.reward_keys.shape[1])
+    run, first, last = share_of(task, world.num_blocks, world)
+    block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
+    num_arms, squares, memory = rule.num_arms, rule.squares, all_memory[run]
     keys, words_from = world.reward_keys[run], world.decision_keys[run]
     table, stops = table_of(world.tables, run), span.stops
     counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
@@ -105,7 +106,7 @@ def _play_block(
     scratch, chosen = np.empty(rule.scratch), np.zeros(1, np.int64)
     contexts[0, AGENTS] = reading.num_agents
     changes = reading.own_pulls or rule.random  # else one choice holds for the whole span
-    for agent in range(block * world.block, last):
+    for agent in range(first, last):
         for c in range(totals.shape[1]):
             totals[0, c] = factor * read[agent, c]
             fresh[agent, c] = 0.0
@@ -137,7 +138,7 @@ def _play_block(
                 at += 1
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_ucb(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
@@ -155,23 +156,27 @@ def play_ucb(
     rule : Reading
         How own pulls count.
     """
-    for task in prange(world.reward_keys.shape[0] * world.num_blocks):
-        run, block = task // world.num_blocks, task % world.num_blocks
-        play_ucb_block(
-            world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
-        )
+    given = (world, span, tally, read, fresh, factor, clear, explorations, rule)
+    in_threads(_play_ucb, num_tasks(world), given)
 
 
-@njit
+@inner
+def _play_ucb(
+    task: int, world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
+    explorations: Any, rule: Any,
+) -> None:  # fmt: skip
+    run, block = task // world.num_blocks, task % world.num_blocks
+    play_ucb_block(
+        world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
+    )
+
+
+@inner
 def play_ucb_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
-    """Let one block of one run's agents play.
-
-    From here on arrays are handed down by themselves: to take one out of a tuple costs two atomic
-    operations each time, and an agent's whole stage costs as much as thirty of them.
-    """
+    """Let one block of one run's agents play."""
     num_arms = world.tables.shape[1]
     last = min((block + 1) * world.block, world.reward_keys.shape[1])
     keys, table = world.reward_keys[run], table_of(world.tables, run)
@@ -200,7 +205,7 @@ def play_ucb_block(
             )  # fmt: skip
 
 
-@njit
+@inner
 def _play_own_pulls(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
@@ -251,7 +256,7 @@ def _play_own_pulls(
             at += 1
 
 
-@njit
+@inner
 def _play_one_arm(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
@@ -277,7 +282,7 @@ def _play_one_arm(
             at += 1
 
 
-@njit
+@inner
 def _sum_rewards(kind: int, table: Any, arm: int, size: int, variates: Any) -> float:
     gained = 0.0
     if kind == LOCATION_SCALE:  # without a branch per pull
@@ -290,7 +295,7 @@ def _sum_rewards(kind: int, table: Any, arm: int, size: int, variates: Any) -> f
     return gained
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _fill(is_normal: bool, cubics: Any, key: Any, first: int, size: int, variates: Any) -> None:
     if is_normal:
         for i in range(size):
@@ -300,7 +305,7 @@ def _fill(is_normal: bool, cubics: Any, key: Any, first: int, size: int, variate
             variates[i] = uniform(word_at(key, first + i))
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _refresh(arm: int, total: float, count: float, least: float, means: Any, widths: Any) -> None:
     """Keep an arm's index as mean + width·√E."""
     if count <= least:
@@ -309,7 +314,7 @@ def _refresh(arm: int, total: float, count: float, least: float, means: Any, wid
         means[arm], widths[arm] = total / count, 1.0 / math.sqrt(count)
 
 
-@njit(fastmath={"nnan", "nsz"})
+@inner(fastmath={"nnan", "nsz"})
 def _largest(means: Any, widths: Any, values: Any, root: float) -> float:
     """Fill in the indices and return the largest; no not-a-number can occur, so it vectorises."""
     largest = -1e300
@@ -319,7 +324,7 @@ def _largest(means: Any, widths: Any, values: Any, root: float) -> float:
     return largest
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _leader(means: Any, widths: Any, values: Any, root: float) -> int:
     """Return the arm to play; the tie rule of `best_arm` after a faster search."""
     largest = _largest(means, widths, values, root)
@@ -331,7 +336,7 @@ def _leader(means: Any, widths: Any, values: Any, root: float) -> int:
     return arm
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -> float:
     """Return what the played arm's index must exceed to win without a closer look."""
     mean, width = means[arm], widths[arm]
@@ -341,7 +346,7 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
     return bound + 4e-9 * max(1.0, abs(bound)) if bound > -1e300 else bound
 
 
-@njit
+@inner
 def book(
     counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, num_arms: int, slot: int,
     arm: int, start: int, end: int, gained: float,
@@ -356,7 +361,7 @@ def book(
             arms[agent, pull] = arm
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_round(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
     numbers: Any, memory: Any, arms: Any, rewards: Any,
@@ -372,21 +377,20 @@ def play_round(
     arms, rewards : (run, agent)
         What was pulled and what it paid.
     """
-    for task in prange(world.reward_keys.shape[0] * world.num_blocks):
-        run, block = task // world.num_blocks, task % world.num_blocks
-        start = block * world.block
-        last = min(start + world.block, world.reward_keys.shape[1])
-        _play_round(
-            world, span, tally, run, block, read[run], fresh[run], contexts, rule, numbers,
-            memory[run], arms[run], rewards[run], start, last,
-        )  # fmt: skip
+    given = (
+        world, span, tally, read, fresh, contexts, rule, numbers, memory, arms, rewards,
+    )  # fmt: skip
+    in_threads(_play_round, num_tasks(world), given)
 
 
-@njit
+@inner
 def _play_round(
-    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, contexts: Any,
-    rule: Any, numbers: Any, memory: Any, arms: Any, rewards: Any, start: int, last: int,
+    task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, contexts: Any,
+    rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any,
 ) -> None:  # fmt: skip
+    run, start, last = share_of(task, world.num_blocks, world)
+    block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
+    memory, arms, rewards = all_memory[run], all_arms[run], all_rewards[run]
     scratch, table = np.empty(rule.scratch), table_of(world.tables, run)
     choose(
         rule.address, read, read.shape[1], contexts, CONTEXT, world.decision_keys[run], span.first,
@@ -406,15 +410,22 @@ def _play_round(
         )  # fmt: skip
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def settle_pulls(
     indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int, squares: int,
     weight: float,
 ) -> None:  # fmt: skip
     """Add the last pull of every agent and of its neighbours to its settled totals."""
-    num_runs, num_agents = arms.shape
-    for task in prange(num_runs * num_agents):
-        run, agent = task // num_agents, task % num_agents
+    given = (indptr, indices, arms, rewards, settled, num_arms, squares, weight)
+    in_threads(_settle_run, arms.shape[0], given)
+
+
+@inner
+def _settle_run(
+    run: int, indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int,
+    squares: int, weight: float,
+) -> None:  # fmt: skip
+    for agent in range(arms.shape[1]):
         own = settled[run, agent]
         _settle(own, num_arms, squares, arms[run, agent], rewards[run, agent], weight)
         for at in range(indptr[agent], indptr[agent + 1]):
@@ -422,7 +433,7 @@ def settle_pulls(
             _settle(own, num_arms, squares, arms[run, other], rewards[run, other], weight)
 
 
-@njit
+@inner
 def _settle(
     settled: Any, num_arms: int, squares: int, arm: int, reward: float, weight: float
 ) -> None:
@@ -432,7 +443,7 @@ def _settle(
         settled[squares] += weight * reward * reward
 
 
-@njit
+@inner
 def pull_rows(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,

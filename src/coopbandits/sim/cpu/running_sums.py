@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -16,7 +16,8 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import first_minima
-from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row, table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -75,24 +76,22 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     return state.finish(counts)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    for run in prange(mass.held.shape[0]):
-        _play_run(
-            world, span, tally, fresh[run], mass, counts[run], faults, links, rule, numbers,
-            memory[run], run,
-        )  # fmt: skip
+    given = (world, span, tally, fresh, mass, counts, faults, links, rule, numbers, memory)
+    in_threads(_play_run, mass.held.shape[0], given)
 
 
-@njit
+@inner
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any, run: int,
+    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, mass: Any, all_counts: Any,
+    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
 ) -> None:  # fmt: skip
+    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
     ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
     born, minima, spare = mass.born[run], mass.minima[run], mass.spare[run]
@@ -126,7 +125,7 @@ def _play_run(
         )  # fmt: skip
 
 
-@njit
+@inner
 def _renew(
     renewed: Any, indptr: Any, reverse: Any, held: Any, sent: Any, heard: Any, ages: Any, gaps: Any,
     told: Any, born: Any, minima: Any, spare: Any, done: int,
@@ -154,7 +153,7 @@ def _renew(
                     sent[reverse[link], w] += held[agent, w]
 
 
-@njit
+@inner
 def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Write the factor that turns mass into totals, and the number of pulls behind them."""
     last = held.shape[1] - 1
@@ -169,7 +168,7 @@ def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> No
         contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, factor * pulls), 1.0
 
 
-@njit
+@inner
 def _hand_on(
     indptr: Any, reverse: Any, held: Any, share: Any, sent: Any, ages: Any, gaps: Any
 ) -> None:
@@ -188,7 +187,7 @@ def _hand_on(
                     sent[back, w] += share[agent, w]
 
 
-@njit
+@inner
 def _take(
     indptr: Any, senders: Any, reverse: Any, fate: Any, held: Any, share: Any, sent: Any,
     heard: Any, ages: Any, gaps: Any, told: Any, minima: Any, spare: Any, sums: Any, counts: Any,

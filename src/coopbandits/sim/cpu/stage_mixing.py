@@ -15,11 +15,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from coopbandits.core.mixing import LAMBDA_ZERO
+from coopbandits.sim.cpu.leaves import inner
+from coopbandits.sim.cpu.parallel import in_threads
+
+AT_ONCE = 64
+"""Agents that a thread mixes at a time."""
 
 DENSE_LIMIT = 4000
 """The dense matrix is considered up to this many agents, where it takes 128 MB."""
@@ -104,19 +109,28 @@ def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int, values: in
     return bool(sparse_cost * agents / values + uses * agents**2 < uses * sparse_cost)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def mix_step(
     indptr: Any, indices: Any, weights: Any, values: Any, before: Any, lead: float, drop: float
 ) -> None:
     """Overwrite `before` with lead · P values − drop · before."""
-    num_runs, num_agents, _ = values.shape
-    for task in prange(num_runs * num_agents):
-        run, agent = task // num_agents, task % num_agents
+    blocks = -(-values.shape[1] // AT_ONCE)
+    given = (blocks, indptr, indices, weights, values, before, lead, drop)
+    in_threads(_mix_block, values.shape[0] * blocks, given)
+
+
+@inner
+def _mix_block(
+    task: int, blocks: int, indptr: Any, indices: Any, weights: Any, values: Any, before: Any,
+    lead: float, drop: float,
+) -> None:  # fmt: skip
+    run, first = task // blocks, task % blocks * AT_ONCE
+    for agent in range(first, min(first + AT_ONCE, values.shape[1])):
         start, end = indptr[agent], indptr[agent + 1]
         mix_agent(indices, weights, start, end, values[run], before[run], agent, lead, drop)
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def mix_agent(
     indices: Any, weights: Any, start: int, end: int, values: Any, target: Any, agent: int,
     lead: float, drop: float,
@@ -140,18 +154,22 @@ def mix_agent(
         keep = 1.0
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def add_dense(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for all runs."""
-    num_runs, num_agents, size = values.shape
-    columns = size - num_arms
-    for task in prange(num_runs * columns):
-        run, column = task // columns, task % columns
-        pullers = np.empty(num_agents, dtype=np.int64)
-        _add_column(operator, values[run], num_arms, column, pullers, accumulated[run])
+    columns = values.shape[2] - num_arms
+    in_threads(_add_task, values.shape[0] * columns, (operator, values, num_arms, accumulated))
 
 
-@njit
+@inner
+def _add_task(task: int, operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
+    columns = values.shape[2] - num_arms
+    run, column = task // columns, task % columns
+    pullers = np.empty(values.shape[1], dtype=np.int64)
+    _add_column(operator, values[run], num_arms, column, pullers, accumulated[run])
+
+
+@inner
 def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for one run."""
     pullers = np.empty(values.shape[0], dtype=np.int64)
@@ -159,7 +177,7 @@ def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None
         _add_column(operator, values, num_arms, column, pullers, accumulated)
 
 
-@njit
+@inner
 def _add_column(
     operator: Any, values: Any, num_arms: int, column: int, pullers: Any, accumulated: Any
 ) -> None:
@@ -174,7 +192,7 @@ def _add_column(
         _add_rows(operator, values, pullers[:found], arm, count, accumulated)
 
 
-@njit(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def _add_rows(
     operator: Any, values: Any, pullers: Any, arm: int, count: int, accumulated: Any
 ) -> None:

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -20,12 +20,14 @@ from coopbandits.sim.cpu.gossip import first_minima
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
+    inner,
     reward_from_variate,
     set_row,
     table_of,
     variate,
     word_at,
 )
+from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -113,24 +115,22 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish(counts)
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    for run in prange(tree.own.shape[0]):
-        _play_run(
-            world, span, tally, fresh[run], tree, counts[run], faults, links, rule, numbers,
-            memory[run], run,
-        )  # fmt: skip
+    given = (world, span, tally, fresh, tree, counts, faults, links, rule, numbers, memory)
+    in_threads(_play_run, tree.own.shape[0], given)
 
 
-@njit
+@inner
 def _play_run(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any, run: int,
+    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, tree: Any, all_counts: Any,
+    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
 ) -> None:  # fmt: skip
+    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     own, totals = tree.own[run], tree.totals[run]
     payloads, controls = tree.payloads[run], tree.controls[run]
     ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
@@ -175,7 +175,7 @@ def _play_run(
         _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
 
-@njit
+@inner
 def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
     gaps: Any, counted: Any, born: Any, spare: Any, size: Any, agents_seen: Any, steady: Any,
@@ -200,7 +200,7 @@ def _renew(
             ages[link], gaps[link], counted[link] = float(done), 1.0, 0
 
 
-@njit
+@inner
 def _estimate(minima: Any, spare: Any, size: Any) -> None:
     """Take over new minima, and estimate N from them."""
     for agent in range(size.size):
@@ -212,7 +212,7 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
             size[agent] = max(1.0, (EXPONENTIALS - 1) / total)
 
 
-@njit
+@inner
 def _look(totals: Any, size: Any, steady: Any, contexts: Any, num_arms: int, done: int) -> None:
     """Write the time, the number of agents and the anticipation for the choice."""
     last = totals.shape[1] - 1
@@ -228,7 +228,7 @@ def _look(totals: Any, size: Any, steady: Any, contexts: Any, num_arms: int, don
         contexts[agent, AHEAD] = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
 
 
-@njit
+@inner
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
@@ -262,13 +262,13 @@ def _pull(
             arms[agent, done] = arm
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def is_alive(age: float, gap: float) -> bool:
     """Return whether a neighbour has been heard from recently enough."""
     return age <= 8.0 * gap + 10.0
 
 
-@njit
+@inner
 def _send(
     indptr: Any, senders: Any, reverse: Any, fate: Any, width: int, controls: Any, ages: Any,
     gaps: Any, heard: Any, minima: Any, spare: Any, size: Any, steady: Any, parent: Any, root: Any,
@@ -295,7 +295,7 @@ def _send(
                         spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
 
 
-@njit
+@inner
 def _store(
     indptr: Any, senders: Any, reverse: Any, totals: Any, payloads: Any, heard: Any, counted: Any
 ) -> None:
@@ -320,7 +320,7 @@ def _store(
                     payloads[back, w] = totals[agent, w] - share * payloads[link, w]
 
 
-@njit
+@inner
 def _tend(
     indptr: Any, controls: Any, ages: Any, gaps: Any, heard: Any, counted: Any, tag: Any,
     parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
@@ -378,7 +378,7 @@ def _tend(
             counted[link] = related and is_alive(ages[link], gaps[link])
 
 
-@njit
+@inner
 def _add_up(
     indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any, steady: Any
 ) -> None:
@@ -396,7 +396,7 @@ def _add_up(
         agents_seen[agent] = agents
 
 
-@njit(inline="always")
+@inner(forceinline=True)
 def _improve(
     root: Any, beat: Any, still: Any, beat_gap: Any, agent: int, new_root: float, new_beat: float
 ) -> None:

@@ -11,8 +11,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
+from coopbandits.sim.cpu.leaves import count_up_to, inner
+from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import play_ucb_block
 from coopbandits.sim.cpu.stage_mixing import add_run
 from coopbandits.sim.cpu.world import Span
@@ -29,7 +31,7 @@ class StagePlan(NamedTuple):
     scale: float
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True)
 def play_stages(
     world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
     operator: Any, rule: Any, done: int, stages: int,
@@ -38,18 +40,18 @@ def play_stages(
 
     After an odd number of mixed stages, `in_flight` and `fresh` have swapped roles.
     """
-    for run in prange(in_flight.shape[0]):
-        _play_run(
-            world, plan, tally, recorded, run, in_flight[run], fresh[run], accumulated[run],
-            operator, rule, done, stages,
-        )  # fmt: skip
+    given = (
+        world, plan, tally, recorded, in_flight, fresh, accumulated, operator, rule, done, stages,
+    )  # fmt: skip
+    in_threads(_play_run, in_flight.shape[0], given)
 
 
-@njit
+@inner
 def _play_run(
-    world: Any, plan: Any, tally: Any, recorded: Any, run: int, in_flight: Any, fresh: Any,
-    accumulated: Any, operator: Any, rule: Any, done: int, stages: int,
+    run: int, world: Any, plan: Any, tally: Any, recorded: Any, all_in_flight: Any, all_fresh: Any,
+    all_accumulated: Any, operator: Any, rule: Any, done: int, stages: int,
 ) -> None:  # fmt: skip
+    in_flight, fresh, accumulated = all_in_flight[run], all_fresh[run], all_accumulated[run]
     num_arms = plan.num_arms
     explorations = np.empty(plan.stage_rounds)
     for _ in range(stages):
@@ -59,8 +61,8 @@ def _play_run(
         for r in range(rounds):
             own = r if rule.own_pulls else 0
             explorations[r] = plan.scale * math.log(max(2.0, float(start + own)))
-        slot = np.searchsorted(recorded, done, side="right")
-        last = np.searchsorted(recorded, done + rounds, side="left")
+        slot = count_up_to(recorded, done)
+        last = count_up_to(recorded, done + rounds - 1)
         span = Span(done, rounds, recorded[slot : last + 1] - done, int(slot))
         read = in_flight if first else accumulated
         factor = rule.weight if first else float(plan.fewest_agents)
