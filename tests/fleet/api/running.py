@@ -52,11 +52,12 @@ def ask(
     body: Any = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Make one request; a dict is sent as JSON, an iterator in chunks."""
-    sent = dict(headers or {})
+    """Make one request, as JSON unless told otherwise; an iterator is sent in chunks."""
+    kind = {"content-type": "application/json"} if method == "POST" else {}
+    sent = kind if headers is None else headers
     if isinstance(body, dict):
         body = json.dumps(body).encode()
-        sent = {"content-type": "application/json", **sent}
+        sent = {**kind, **sent}
     place = parse_place(server.address)
     if isinstance(place, Address):
         connection = http.client.HTTPConnection(place.host, place.port, timeout=5)

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.api.app import MAX_BODY
+from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Choice, UnavailableError
 
 from .running import ask, running
 from .stand_in import StandIn
 
 JSON = {"content-type": "application/json"}
+MAX_BODY = ApiLimits().max_body_bytes
 KEY = "secret"
 
 
@@ -98,7 +99,8 @@ def test_head_is_get_without_its_body(server: ApiServer) -> None:
         ("POST", "/choose", b"{}", {}, 415, "got no content type"),
         ("POST", "/choose", b"a=1", {"content-type": "text/plain"}, 415, "got text/plain"),
         ("POST", "/choose", b" " * (MAX_BODY + 1), JSON, 413, "up to 65536 bytes"),
-        ("POST", "/observe", None, {}, 400, "not JSON"),
+        ("POST", "/observe", None, JSON, 400, "not JSON"),
+        ("POST", "/choose", None, {}, 415, "got no content type"),
         ("POST", "/observe", {"ticket": "x", "reward": "1"}, {}, 422, "`$.reward`"),
         ("POST", "/observe", {"ticket": "x"}, {}, 422, "missing required field `reward`"),
         ("POST", "/observe", b'{"ticket": "x", "reward": NaN}', JSON, 400, "not JSON"),
@@ -177,7 +179,7 @@ def test_a_token_is_needed(locked: ApiServer, shown: str | None, path: str) -> N
 
 @pytest.mark.parametrize("shown", ["Bearer secret", "bearer  secret "])
 def test_the_token_opens(locked: ApiServer, shown: str) -> None:
-    assert ask(locked, "POST", "/choose", headers={"authorization": shown}).status == 200
+    assert ask(locked, "POST", "/choose", headers=JSON | {"authorization": shown}).status == 200
 
 
 def test_some_paths_may_be_public(locked: ApiServer) -> None:

@@ -113,7 +113,7 @@ def test_without_token_only_this_machine_may_call(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="open to everybody; set a token"):
             start_and_stop(ApiServer(StandIn(), Address("0.0.0.0", 0), tls=tls))  # noqa: S104  refused
     with running(StandIn(), "0.0.0.0:0", token="x" * 32) as server:
-        assert ask(server, "GET", "/ready").status == 401
+        assert ask(server, "GET", "/health").status == 401
 
 
 def test_certificates_let_in_their_holders_alone(tmp_path: Path) -> None:
@@ -144,7 +144,10 @@ def test_a_stop_waits_for_nobody_who_dawdles(caplog: pytest.LogCaptureFixture) -
         place = parse_address(server.address)
         idle, half, slow = (socket.create_connection(place, timeout=5) for _ in range(3))
         half.sendall(b"POST /choose HT")
-        slow.sendall(b"POST /choose HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+        slow.sendall(
+            b"POST /choose HTTP/1.1\r\nhost: localhost\r\n"
+            b"content-type: application/json\r\ncontent-length: 9\r\n\r\n{"
+        )
         ask(server, "GET", "/ready")  # by now all three have been accepted
         began = time.monotonic()
     assert time.monotonic() - began < 5

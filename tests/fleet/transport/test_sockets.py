@@ -91,7 +91,7 @@ def test_a_listener_takes_a_break_where_it_cannot_accept(
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         listener.sockets = [sock]
-        listener._attend(sock)
+        listener._watch(sock)
         with socket.create_connection(sock.getsockname()):
             (await asyncio.wait_for(taken.get(), 5.0)).close()
         assert sock.asked == 3

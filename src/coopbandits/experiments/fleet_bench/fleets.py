@@ -30,7 +30,10 @@ WARM_SECONDS = 1.0
 STEP = 0.01
 PATIENCE = 60.0
 
-CHOOSE = b"POST /choose HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"
+CHOOSE = (
+    b"POST /choose HTTP/1.1\r\nhost: localhost\r\n"
+    b"content-type: application/json\r\ncontent-length: 0\r\n\r\n"
+)
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 

@@ -1,7 +1,8 @@
 """The API as an ASGI application: one table of paths, one pipeline for every request.
 
-Eight fixed paths need no router. A request is checked in this order: token, path, method, size and
-content type of its body. Then its endpoint is called, a plain function from bytes to an answer.
+A few fixed paths need no router. A request is checked in this order: host and origin, token, path,
+method, content type and size of its body. Then its endpoint is called, a plain function from bytes
+to an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coopbandits.fleet.api.answers import JSON, Answer, accepted, failed, refused
+from coopbandits.fleet.api.callers import PREFLIGHT, Callers
 from coopbandits.fleet.api.messages import (
+    AliveAnswer,
     ArmAnswer,
     ArmsAnswer,
     ChoiceAnswer,
@@ -26,9 +29,11 @@ from coopbandits.fleet.api.messages import (
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, Meter, render
 from coopbandits.fleet.api.openapi import describe
+from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Service
 
-MAX_BODY = 64 * 1024
+PUBLIC = ("/alive", "/ready")
+"""For probes, which have no token; they tell one bit each."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -54,13 +59,24 @@ class Api:
     token : str, optional
         Required of every request as `Authorization: Bearer …`.
     public : collection of str
-        Paths that need no token.
+        Paths that need no token; without it, errors there do not say why.
+    callers : Callers, optional
+        Who is answered; without it, who calls this machine by its own names.
+    limits : ApiLimits
+        The size of bodies.
     """
 
     def __init__(
-        self, service: Service, token: str | None = None, public: Collection[str] = ()
+        self,
+        service: Service,
+        token: str | None = None,
+        public: Collection[str] = PUBLIC,
+        *,
+        callers: Callers | None = None,
+        limits: ApiLimits | None = None,
     ) -> None:
-        self.service = service
+        self.service, self.callers = service, callers or Callers()
+        self.max_body = (limits or ApiLimits()).max_body_bytes
         self.token = token.encode() if token else None
         self.public = frozenset(public)
         self.meter = Meter()
@@ -70,6 +86,7 @@ class Api:
             "/arms": Endpoint("GET", self.arms),
             "/health": Endpoint("GET", self.health),
             "/ready": Endpoint("GET", self.ready),
+            "/alive": Endpoint("GET", self.alive),
             "/metrics": Endpoint("GET", self.metrics),
             "/openapi.json": Endpoint("GET", self.openapi),
             "/": Endpoint("GET", self.index),
@@ -78,12 +95,18 @@ class Api:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
         path, headers = scope["path"], dict(scope["headers"])
-        answer = self._refuse(path, scope["method"], headers)
+        answer = self.callers.refuse(scope["headers"], scope["http_version"])
+        known = answer is None
         if answer is None:
-            answer = await self._answer(path, headers, receive)
-        if answer is not None:
-            self.meter.count(path if path in self.endpoints else "other", answer.status)
-            await _send(send, answer)
+            answer = self._refuse(path, scope["method"], headers)
+        if answer is None:
+            answer = await self._answer(path, receive)
+        if answer is None:
+            return
+        if answer.status >= 500 and not self._is_proven(headers):
+            answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
+        self.meter.count(path if path in self.endpoints else "other", answer.status)
+        await _send(send, answer, self.callers.grants(scope["headers"]) if known else ())
 
     def choose(self, body: bytes) -> Answer:
         """Choose an option."""
@@ -108,6 +131,10 @@ class Api:
         reason = self.service.ready()
         return accepted(ReadyAnswer(True)) if reason is None else refused(503, reason)
 
+    def alive(self, _: bytes) -> Answer:
+        """Return that there is somebody."""
+        return accepted(AliveAnswer(True))
+
     def metrics(self, _: bytes) -> Answer:
         """Return all metrics in Prometheus' format."""
         return Answer(200, render(self.service.metrics(), self.meter), CONTENT_TYPE)
@@ -127,8 +154,10 @@ class Api:
         return msgspec.json.encode(describe(arms, self.token is not None, self.public))
 
     def _refuse(self, path: str, method: str, headers: dict[bytes, bytes]) -> Answer | None:
-        """Return an error if the request's head is enough to refuse it."""
-        if not self._admits(path, headers):
+        """Return an answer if the request's head is enough for one."""
+        if method == "OPTIONS" and b"origin" in headers:  # a browser asks whether it may ask
+            return Answer(204, b"", headers=PREFLIGHT)
+        if path not in self.public and not self._is_proven(headers):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             return refused(401, sentence, (b"www-authenticate", b"Bearer"))
         if path not in self.endpoints:
@@ -137,23 +166,23 @@ class Api:
         if method not in accepts:
             sentence = f"{path} does not take {method}; use {accepts[0]}"
             return refused(405, sentence, (b"allow", ", ".join(accepts).encode()))
-        return None
+        return _refuse_kind(headers) if method == "POST" else None
 
-    def _admits(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        if self.token is None or path in self.public:
+    def _is_proven(self, headers: dict[bytes, bytes]) -> bool:
+        if self.token is None:
             return True
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token)
 
-    async def _answer(
-        self, path: str, headers: dict[bytes, bytes], receive: Receive
-    ) -> Answer | None:
+    async def _answer(self, path: str, receive: Receive) -> Answer | None:
         """Return the endpoint's answer; None if the client hung up before sending its body."""
         method, call = self.endpoints[path]
-        body = await _read(receive) if method == "POST" else b""
+        body = await _read(receive, self.max_body) if method == "POST" else b""
         if body is None:
             return None
-        return _refuse_body(body, headers) or self._call(path, call, body)
+        if len(body) > self.max_body:
+            return refused(413, f"the body is too large; up to {self.max_body} bytes are taken")
+        return self._call(path, call, body)
 
     def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
         started = perf_counter()
@@ -165,10 +194,10 @@ class Api:
             self.meter.time(path, perf_counter() - started)
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read(receive: Receive, most: int) -> bytes | None:
     """Return a body, read only a little beyond the limit; None if the client hung up."""
     body = b""
-    while len(body) <= MAX_BODY:
+    while len(body) <= most:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
@@ -178,23 +207,23 @@ async def _read(receive: Receive) -> bytes | None:
     return body
 
 
-def _refuse_body(body: bytes, headers: dict[bytes, bytes]) -> Answer | None:
-    if len(body) > MAX_BODY:
-        return refused(413, f"the body is too large; up to {MAX_BODY} bytes are taken")
+def _refuse_kind(headers: dict[bytes, bytes]) -> Answer | None:
+    """Refuse all but JSON, the one kind that a web page may not send unasked."""
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if body and kind != JSON:
-        sent = kind.decode("latin-1") or "no content type"
-        return refused(
-            415, f"the body is JSON only, got {sent}; send Content-Type: {JSON.decode()}"
-        )
-    return None
+    if kind == JSON:
+        return None
+    sent = kind.decode("latin-1") or "no content type"
+    return refused(415, f"POST takes JSON only, got {sent}; send Content-Type: {JSON.decode()}")
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: Answer, grants: tuple[tuple[bytes, bytes], ...]) -> None:
     headers = [
         (b"content-type", answer.content_type),
         (b"content-length", b"%d" % len(answer.body)),
         *answer.headers,
+        *grants,
     ]
+    if answer.status == 204:
+        headers = headers[2:]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

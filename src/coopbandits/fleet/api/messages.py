@@ -71,6 +71,12 @@ class ReadyAnswer(msgspec.Struct):
     ready: bool
 
 
+class AliveAnswer(msgspec.Struct):
+    """The process is alive."""
+
+    alive: bool
+
+
 class ErrorAnswer(msgspec.Struct):
     """What was wrong and what to do, in one sentence; nothing was changed."""
 

@@ -28,6 +28,7 @@ PREFIX = "coopbandits_"
 BOUNDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.1, 1.0)
 
 REQUESTS = ("http_requests_total", "Requests by path and status of the answer", ("path", "status"))
+CUTS = ("http_cuts_total", "Connections of the API cut by its limits", ("reason",))
 DURATIONS = {
     "/choose": ("choose_seconds", "Time that the agent took to choose"),
     "/observe": ("observe_seconds", "Time that the agent took to take in a reward"),
@@ -41,6 +42,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
+        self.cuts: Counter[str] = Counter()
         self.durations = {path: [0] * (len(BOUNDS) + 1) for path in DURATIONS}
         self.seconds = dict.fromkeys(DURATIONS, 0.0)
 
@@ -60,6 +62,11 @@ class Meter:
         family = CounterMetricFamily(PREFIX + name, text, labels=labels)
         for (path, status), count in sorted(self.requests.items()):
             family.add_metric([path, str(status)], count)
+        yield family
+        name, text, labels = CUTS
+        family = CounterMetricFamily(PREFIX + name, text, labels=labels)
+        for reason, count in sorted(self.cuts.items()):
+            family.add_metric([reason], count)
         yield family
         ends = [*map(str, BOUNDS), "+Inf"]
         for path, (name, text) in DURATIONS.items():

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coopbandits.fleet.api.messages import (
+    AliveAnswer,
     ArmsAnswer,
     ChoiceAnswer,
     ChooseRequest,
@@ -23,14 +24,20 @@ REFERENCE = "#/components/schemas/{name}"
 TEXT = {"text/plain": {"schema": {"type": "string"}}}
 PLAIN_OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
+HEAD_ERRORS = {
+    400: "This is no HTTP request.",
+    403: "A web page that may not ask this agent.",
+    421: "This agent does not go by that host name.",
+}
 BODY_ERRORS = {
-    400: "The body is not JSON.",
+    400: "The body is not JSON, or this is no HTTP request.",
     413: "The body is too large.",
-    415: "The body is not declared as JSON.",
+    415: "The request is not declared as JSON.",
     422: "The body does not fit, or what it says cannot be used.",
 }
 UNAUTHORIZED = {401: "No valid token was shown."}
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full."}
+TOO_MANY = "Too many tickets are open, or this is faster than the cluster allows."
 FAILED = {500: "The agent failed; its log says why."}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
     401: ("WWW-Authenticate", {"type": "string"}),
@@ -52,7 +59,6 @@ class Operation(NamedTuple):
     answer: Any
     errors: Mapping[int, str] = MappingProxyType({})
     body: Any = None
-    body_required: bool = False
 
 
 OPERATIONS = (
@@ -61,7 +67,7 @@ OPERATIONS = (
         "/choose",
         "Choose an option and get a ticket for its reward",
         ChoiceAnswer,
-        {**BODY_ERRORS, **UNAVAILABLE, 429: "Too many tickets are open."},
+        {**BODY_ERRORS, **UNAVAILABLE, 429: TOO_MANY},
         ChooseRequest,
     ),
     Operation(
@@ -75,9 +81,9 @@ OPERATIONS = (
             404: "The ticket was never handed out.",
             409: "The ticket's reward was handed in before, and was another one.",
             410: "The ticket has expired.",
+            429: TOO_MANY,
         },
         ObserveRequest,
-        True,
     ),
     Operation("get", "/arms", "What the agent knows of every option", ArmsAnswer),
     Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
@@ -88,6 +94,7 @@ OPERATIONS = (
         ReadyAnswer,
         UNAVAILABLE,
     ),
+    Operation("get", "/alive", "Whether there is an agent at all", AliveAnswer),
     Operation("get", "/metrics", "Metrics for Prometheus", TEXT),
     Operation("get", "/openapi.json", "This description", PLAIN_OBJECT),
     Operation("get", "/", "A list of the paths", TEXT),
@@ -131,7 +138,7 @@ def _operation(operation: Operation, secret: bool) -> dict[str, Any]:
     }
     if operation.body is not None:
         content = _content(operation.body)
-        described["requestBody"] = {"content": content, "required": operation.body_required}
+        described["requestBody"] = {"content": content, "required": True}
     if secret:
         described["security"] = [{"token": []}]
     return described
@@ -143,7 +150,7 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
     }
     if operation.answer is ChoiceAnswer:
         answers["200"]["links"] = REWARD_LINK
-    errors = {**operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
+    errors = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
     for status, text in sorted(errors.items()):
         answers[str(status)] = {"description": text, "content": _content(ErrorAnswer)}
         if status in HEADERS:

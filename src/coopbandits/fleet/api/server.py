@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 from collections.abc import Collection
 from pathlib import Path
@@ -11,14 +12,19 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from coopbandits.fleet.address import Address, show_place
-from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.app import PUBLIC, Api
+from coopbandits.fleet.api.callers import Callers
+from coopbandits.fleet.api.connections import Connections
 from coopbandits.fleet.api.sockets import listen, release
+from coopbandits.fleet.config import ApiLimits
+from coopbandits.fleet.transport.listener import Listener
 
 if TYPE_CHECKING:
     from coopbandits.fleet.service import Service
 
-KEEP_ALIVE = 60
 GRACE = 1
+SWEEP_SECONDS = 0.5
+"""How often connections are looked at that take too long."""
 
 
 class ApiServer:
@@ -36,6 +42,13 @@ class ApiServer:
         Serves HTTPS; a context that requires certificates admits only clients that have one.
     public : collection of str
         Paths that need no token.
+    limits : ApiLimits, optional
+        What is taken of clients.
+
+    Attributes
+    ----------
+    background : Task
+        Runs as long as the API is served; if it ends, time-outs are no longer kept.
     """
 
     def __init__(
@@ -45,10 +58,12 @@ class ApiServer:
         *,
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
-        public: Collection[str] = (),
+        public: Collection[str] = PUBLIC,
+        limits: ApiLimits | None = None,
     ) -> None:
-        self.api = Api(service, token, public)
-        self.tls = tls
+        self.tls, self.limits = tls, limits or ApiLimits()
+        callers = Callers(place, self.limits, any_host=tls is not None)
+        self.api = Api(service, token, public, callers=callers, limits=self.limits)
         self._wanted = self._bound = place
         self._server: uvicorn.Server | None = None
 
@@ -69,24 +84,42 @@ class ApiServer:
         made = await listen(self._wanted, protected=self.api.token is not None or certain)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
-        self._server, self._socket = _embedded(self.api, self.tls), made
-        await self._server.startup([made])
-        self._ticking = asyncio.create_task(self._server.main_loop())
+        self._server = server = _embedded(self.api, self.limits)
+        await server.startup([])  # it gets its connections from us
+        self._connections = Connections(
+            self.limits,
+            self.tls,
+            self.api.meter,
+            config=server.config,
+            server_state=server.server_state,
+            app_state={},
+        )
+        self._listener = Listener(self._connections.take)
+        self._listener.attend([made])
+        self.background = asyncio.create_task(self._attend(server))
+
+    async def _attend(self, server: uvicorn.Server) -> None:
+        while True:
+            await server.on_tick(0)  # sets the header Date
+            self._connections.sweep(asyncio.get_running_loop().time())
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def stop(self) -> None:
         """Finish open requests and close, within a few seconds."""
         if self._server is None:
             return
         release(self._bound)  # before closing: afterwards the path may be another process's
-        self._ticking.cancel()
-        await asyncio.wait([self._ticking])
+        self._listener.close()
+        self.background.cancel()
+        await asyncio.wait([self.background])
+        self._connections.close()
         cutting = asyncio.get_running_loop().call_later(GRACE, _cut_off, self._server)
-        await self._server.shutdown([self._socket])
+        await self._server.shutdown([])
         cutting.cancel()
         self._server = None
 
 
-def _embedded(api: Api, tls: ssl.SSLContext | None) -> uvicorn.Server:
+def _embedded(api: Api, limits: ApiLimits) -> uvicorn.Server:
     """Return a server that we start and stop ourselves, so that it captures no signals."""
     config = uvicorn.Config(
         api,
@@ -99,11 +132,10 @@ def _embedded(api: Api, tls: ssl.SSLContext | None) -> uvicorn.Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE,
+        timeout_keep_alive=math.ceil(limits.idle_timeout),
         timeout_graceful_shutdown=GRACE + 1,
     )
     config.load()
-    config.ssl = tls
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     return server

@@ -84,7 +84,7 @@ class Wire:
     def encode(self, request: Request) -> bytes:
         """Return the bytes of a request."""
         headers = [*self._headers, ("content-length", str(len(request.body)))]
-        if request.body:
+        if request.method == "POST":
             headers.append(("content-type", "application/json"))
         head = h11.Request(method=request.method, target=request.path, headers=headers)
         events = (head, h11.Data(data=request.body), h11.EndOfMessage())

@@ -10,6 +10,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.eligibility import can_estimate, family_of
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number
 
 LONGEST_SOCKET = 103
@@ -38,11 +39,28 @@ def _rewards(cluster: ClusterConfig) -> Iterator[str]:
             "[cluster] has neither reward_range nor sigma; give the lowest and the highest reward "
             "as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
         )
+    else:
+        yield from _magnitudes(cluster)
     policy = parse_policy(cluster.policy)
     if cluster.reward_range is None and family_of(policy) == "bernoulli":
         yield (
             f"[cluster] policy {cluster.policy} takes rewards between two numbers, but there is "
             "no reward_range; give one, or choose family=gaussian"
+        )
+
+
+def _magnitudes(cluster: ClusterConfig) -> Iterator[str]:
+    """Refuse numbers whose squares and quotients are no longer numbers."""
+    ends = cluster.reward_range or (0.0, 1.0)
+    if max(map(abs, ends)) > MOST:
+        yield (
+            f"[cluster] reward_range is {list(ends)}; it must lie between {-MOST:g} and {MOST:g}: "
+            "hand in rewards in a larger unit"
+        )
+    elif not 1 / MOST <= cluster.scale.sigma <= MOST:
+        yield (
+            f"[cluster] sigma is {cluster.sigma!r}, {cluster.scale.sigma:g} of the range; it must "
+            f"be from {1 / MOST:g} to {MOST:g}: hand in rewards in another unit"
         )
 
 

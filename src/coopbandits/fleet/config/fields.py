@@ -6,6 +6,7 @@ A reader takes the name of what it reads (``[node] id``) and the value from the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import datetime
 from numbers import Real
@@ -25,6 +26,10 @@ from coopbandits.fleet.config.eligibility import eligible_names, require_eligibl
 from coopbandits.fleet.identity.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
+
+HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+
+ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]+")
 
 DURABILITIES = ("process", "power")
 
@@ -102,6 +107,24 @@ def reward_range(what: str, value: Any) -> tuple[float, float]:
     raise InputError(
         f"{what} is {value!r}; it must be two finite numbers, the lower one first: [0.0, 1.0]"
     )
+
+
+def hosts(what: str, value: Any) -> tuple[str, ...]:
+    """Read names or addresses of hosts, without ports."""
+    return _texts(what, value, HOST, "names or addresses without a port: ['shop-1.example.net']")
+
+
+def origins(what: str, value: Any) -> tuple[str, ...]:
+    """Read origins of web pages."""
+    return _texts(what, value, ORIGIN, "origins of web pages: ['https://shop.example.net']")
+
+
+def _texts(what: str, value: Any, form: re.Pattern[str], wanted: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(text, str) and form.fullmatch(text) for text in value
+    ):
+        raise InputError(f"{what} is {value!r}; it must be a list of {wanted}")
+    return tuple(text.lower() for text in value)
 
 
 def _is_number(value: Any) -> bool:

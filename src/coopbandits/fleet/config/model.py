@@ -33,6 +33,34 @@ class TlsFiles(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ApiLimits:
+    """What the API takes of applications, and from whom.
+
+    Attributes
+    ----------
+    max_connections : int
+        Open at once; one that only waits makes room for a new one.
+    max_header_bytes, max_body_bytes : int
+        Of one request.
+    header_timeout, body_timeout, idle_timeout : float
+        Seconds for sending a request's headers, its body, and until the next request.
+    hosts : tuple of str
+        Names by which the agent may be called, besides its address and this machine's.
+    origins : tuple of str
+        Web pages that may ask, as their `Origin`.
+    """
+
+    max_connections: int = 256
+    max_header_bytes: int = 16_384
+    max_body_bytes: int = 65_536
+    header_timeout: float = 10.0
+    body_timeout: float = 10.0
+    idle_timeout: float = 60.0
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ClusterConfig:
     """Settings that must be equal on all agents of a cluster.
 
@@ -148,6 +176,8 @@ class NodeConfig:
         For links between agents; None only on one machine with --insecure.
     api_tls : TlsFiles or None
         For the API; applications must then present a certificate.
+    api_limits : ApiLimits
+        What the API takes.
     """
 
     cluster: ClusterConfig
@@ -164,3 +194,4 @@ class NodeConfig:
     uvloop: bool = False
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
+    api_limits: ApiLimits = ApiLimits()

@@ -22,7 +22,8 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig` and `NodeConfig` list all keys. All problems are reported at once, a sentence each.
+`ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All problems are reported at once, a
+sentence each.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
 from coopbandits.fleet.config.files import find_bad_files
-from coopbandits.fleet.config.model import ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
 
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
@@ -66,15 +67,26 @@ NODE: dict[str, read.Reader] = {
     "uvloop": read.flag,
 }
 
+API_LIMITS: dict[str, read.Reader] = {
+    "max_connections": read.count,
+    "max_header_bytes": read.count,
+    "max_body_bytes": read.count,
+    "header_timeout": read.positive,
+    "body_timeout": read.positive,
+    "idle_timeout": read.positive,
+    "hosts": read.hosts,
+    "origins": read.origins,
+}
+
 TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
-TABLES = ("cluster", "node", "tls", "api_tls", "neighbors")
+TABLES = ("cluster", "node", "tls", "api_tls", "api_limits", "neighbors")
 
 OPTIONAL = {
     field.name
-    for kind in (ClusterConfig, NodeConfig)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits)
     for field in fields(kind)
     if field.default is not MISSING
 }
@@ -132,12 +144,16 @@ def parse_config(
     found = _Tables(data, Path(path).absolute().parent)
     cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
+    limits = found.table("api_limits", API_LIMITS)
     if found.problems:
         raise ConfigError(str(path), found.problems)
     if "reward_range" in cluster and not {"policy", "sigma"} & cluster.keys():
         cluster["policy"] = "flood-ts:family=bernoulli"
     made = ClusterConfig(**cluster)
-    config = NodeConfig(made, neighbors=neighbors, tls=tls, api_tls=api_tls, **node)
+    taken = ApiLimits(**limits)
+    config = NodeConfig(
+        made, neighbors=neighbors, tls=tls, api_tls=api_tls, api_limits=taken, **node
+    )
     problems = list(find_contradictions(config, now, insecure=insecure))
     if problems:
         raise ConfigError(str(path), problems)

@@ -7,6 +7,13 @@ from typing import NamedTuple
 
 from coopbandits.core.errors import InputError
 
+MOST = 1e100
+"""The largest reward, range or σ; one over it is the smallest σ.
+
+A fleet makes fewer than 1e18 pulls. So sums, sums of squares and even squares of sums stay below
+1e236, and none of what is computed of them leaves the numbers that floats have.
+"""
+
 
 class RewardScale(NamedTuple):
     """Maps the declared range onto [0, 1]; without a range rewards are unchanged.
@@ -31,6 +38,7 @@ class RewardScale(NamedTuple):
         if not math.isfinite(reward):
             raise InputError(f"reward {reward} is not finite; rewards are finite numbers")
         if not self.bounded:
+            _require_summable(reward)
             return reward
         if not self.low <= reward <= self.high:
             raise InputError(
@@ -47,6 +55,14 @@ class RewardScale(NamedTuple):
         """Return an interval of the agent's scale as rewards, clipped to the range."""
         ends = self.reward(middle - half), self.reward(middle + half)
         return (max(self.low, ends[0]), min(self.high, ends[1])) if self.bounded else ends
+
+
+def _require_summable(reward: float) -> None:
+    if abs(reward) > MOST:
+        raise InputError(
+            f"reward {reward} is too large to be summed up; hand in rewards between {-MOST:g} and "
+            f"{MOST:g}, in a larger unit"
+        )
 
 
 def reward_scale(reward_range: tuple[float, float] | None, sigma: float | None) -> RewardScale:

@@ -7,11 +7,13 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport.tcp import TcpTransport
@@ -40,6 +42,7 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
         config.api,
         token=read_token(config.token_file) if config.token_file else None,
         tls=api_context(config.api_tls) if config.api_tls else None,
+        limits=config.api_limits,
     )
 
 
@@ -49,8 +52,7 @@ def run_agent(config: NodeConfig) -> int:
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
-        runner.run(serve(config))
-    return 0
+        return runner.run(serve(config))
 
 
 def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -62,8 +64,9 @@ def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] 
     return uvloop.new_event_loop
 
 
-async def serve(config: NodeConfig) -> None:
-    """Gossip and serve the API until a signal comes."""
+async def serve(config: NodeConfig) -> int:
+    """Gossip and serve the API until a signal comes or something fails; return the exit status."""
+    reserve_descriptors(config)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
@@ -75,8 +78,20 @@ async def serve(config: NodeConfig) -> None:
         await api.start()
         gc.freeze()  # objects made so far live as long as the process: spare the collector them
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
-        await stopping.wait()
+        await _first(stopping.wait(), runtime.failed.wait(), api.background)
+        if api.background.done():
+            runtime.fail("the upkeep of its API", api.background.exception())
     finally:
         await api.stop()
         await runtime.stop()
     log.info("agent %s stopped after %d rounds", config.id, runtime.rounds)
+    return int(runtime.failed.is_set())
+
+
+async def _first(*waits: Awaitable[Any]) -> None:
+    """Return when one of them is over; the others go on, or are collected."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task, wait in zip(tasks, waits, strict=True):
+        if task is not wait:
+            task.cancel()

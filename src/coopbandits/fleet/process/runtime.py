@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
@@ -62,6 +63,8 @@ class Runtime:
     ----------
     service : ApplicationService
         Serves the application.
+    failed : Event
+        Something unexpected happened, so it serves no more; all that is left is to stop it.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Runtime:
         transport: Transport,
         words: Callable[[], int] = lambda: randbits(64),
     ) -> None:
-        self.clock = SteadyClock()
+        self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
         replica = open_replica(config, disk, self.clock(), words() | 1)
         if replica.journal.torn:
@@ -81,6 +84,8 @@ class Runtime:
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._armed = math.inf
+        self.failed = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
 
     @property
     def rounds(self) -> int:
@@ -91,33 +96,61 @@ class Runtime:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
         await self.transport.start(self)
-        self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
+        self._arm_beat()
         self._on_tick()
 
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
+        self._stop_timers()
+        await (self._ending or self.transport.stop())
+        self.disk.close()
+
+    def _stop_timers(self) -> None:
         for handle in (self._beat, self._timer):
             if handle:
                 handle.cancel()
-        await self.transport.stop()
-        self.disk.close()
+
+    def fail(self, where: str, error: BaseException | None) -> None:
+        """End all service at once: half an agent is worse than none, which others notice.
+
+        What is in memory may no longer be what the journal says; a restart reads it anew.
+        """
+        if self.failed.is_set():
+            return
+        log.critical("agent %s failed in %s and stops", self.id, where, exc_info=error)
+        self.service.failure = f"the agent failed in {where}; its log says why, start it again"
+        self.failed.set()
+        self._stop_timers()
+        self._ending = self._loop.create_task(self.transport.stop())
+
+    def _vital(self, where: str, *steps: Callable[[], None]) -> None:
+        """Do what must not fail."""
+        if self.failed.is_set():
+            return
+        try:
+            for step in steps:
+                step()
+        except Exception as error:
+            self.fail(where, error)
 
     # Events of the transport
 
     def link_up(self, peer: str) -> None:
         """Pass on to the node."""
-        self.node.link_up(peer)
+        self._vital("greeting a neighbour", partial(self.node.link_up, peer))
 
     def received(self, peer: str, data: bytes) -> None:
-        """Pass on to the node; the next round may have waited for just this message."""
+        """Pass on to the node; the next round may have waited for just this message.
+
+        If the message cannot be handled, the transport cuts the link; nothing else may suffer.
+        """
         self.node.received(peer, data)
         if self.node.next_tick < self._armed:
-            self.node.tick()
-            self._arm()
+            self._vital("a round of gossip", self.node.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Pass on to the node."""
-        self.node.link_down(peer, reason)
+        self._vital("losing a link", partial(self.node.link_down, peer, reason))
 
     def refused(self, who: str, reason: str) -> None:
         """Pass on to the node."""
@@ -127,8 +160,7 @@ class Runtime:
 
     def _on_tick(self) -> None:
         self._timer, self._armed = None, math.inf
-        self.node.tick()
-        self._arm()
+        self._vital("a round of gossip", self.node.tick, self._arm)
 
     def _arm(self) -> None:
         due = self.node.next_tick
@@ -141,7 +173,8 @@ class Runtime:
         self._timer = self._loop.call_later(delay, self._on_tick)
 
     def _on_beat(self) -> None:
-        self.clock.follow_system_clock()
-        self.node.beat()
-        self._arm()
+        beat = self.clock.follow_system_clock, self.node.beat, self._arm, self._arm_beat
+        self._vital("its upkeep", *beat)
+
+    def _arm_beat(self) -> None:
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)

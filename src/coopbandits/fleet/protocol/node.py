@@ -37,6 +37,7 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
@@ -124,6 +125,7 @@ class Node:
         self.strangers = 0
         self.trouble = ""  # why the disk refuses writes
         self._logged: dict[tuple[str, str], float] = {}
+        self._strangers_log = SparingLog(log, "strangers")
         self.gossip = self._make_gossip()
 
     def _make_gossip(self) -> Gossip:
@@ -199,7 +201,10 @@ class Node:
     def refused(self, who: str, reason: str) -> None:
         """Count a connection that could not prove to be a neighbour's."""
         self.strangers += 1
-        self._log_refusal(who, "stranger", reason)
+        if who in self.peers:
+            self._log_refusal(who, "stranger", reason)
+        else:  # of these there can be any number
+            self._strangers_log.warning(self.clock(), "refused %s: %s", who, reason)
 
     def received(self, peer: str, data: bytes) -> None:
         """Handle bytes from a neighbour."""

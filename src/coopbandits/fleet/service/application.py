@@ -13,6 +13,7 @@ from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
 from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.service.pace import Pace
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.tickets import ticket_name, ticket_number
 
@@ -39,15 +40,32 @@ class ApplicationService:
         self.numbers = {name: k for k, name in enumerate(self.names)}
         self.identity_word: int = node.replica.journal.origin["word"]
         self.replica, self.scale = node.replica, config.cluster.scale
+        self.failure = ""  # why the agent serves no more
+        choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
+        self.choosing, self.observing = self._pace(choices), self._pace(rewards)
+
+    def _pace(self, made: int) -> Pace:
+        cluster, now = self.config.cluster, self.node.clock()
+        return Pace(cluster.max_pulls_per_second, now - cluster.epoch, made, now)
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
         """Return an arm, one of `allowed` if given, and a ticket."""
         numbers = None if allowed is None else [self._number(name) for name in allowed]
+        now = self._ready_for(self.choosing)
         try:
-            number, arm = self.replica.choose(self.words(), numbers, self.node.clock())
+            number, arm = self.replica.choose(self.words(), numbers, now)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
+        self.choosing.spend()
         return Choice(ticket_name(self.identity_word, number), self.names[arm])
+
+    def _ready_for(self, pace: Pace) -> float:
+        """Return the time; refuse a call that comes too early, or after a failure."""
+        if self.failure:
+            raise UnavailableError(self.failure)
+        now = self.node.clock()
+        pace.check(now)
+        return now
 
     def _number(self, name: str) -> int:
         if name not in self.numbers:
@@ -57,10 +75,13 @@ class ApplicationService:
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
         number = ticket_number(ticket, self.identity_word)
+        self._ready_for(self.observing)
         try:
             arm, duplicate = self.replica.observe(number, float(reward))
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
+        if not duplicate:
+            self.observing.spend()
         return Receipt(ticket, self.names[arm], float(reward), duplicate)
 
     def arms(self) -> list[ArmEstimate]:
@@ -114,7 +135,7 @@ class ApplicationService:
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
-        return self.node.trouble or None
+        return self.failure or self.node.trouble or None
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
@@ -145,6 +166,11 @@ class ApplicationService:
             measured("rewards_total", ({}, rewards)),
             measured("open_tickets", ({}, len(tickets.open))),
             measured("expired_tickets_total", ({}, choices - rewards - len(tickets.open))),
+            measured(
+                "refused_pulls_total",
+                ({"call": "choose"}, self.choosing.refused),
+                ({"call": "observe"}, self.observing.refused),
+            ),
             measured("journal_bytes", ({}, replica.journal.size)),
             measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
             measured("conservation_residual", ({}, residual(self))),

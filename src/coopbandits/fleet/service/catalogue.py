@@ -38,6 +38,9 @@ CATALOGUE = {
     "rewards_total": Entry("counter", "Rewards taken in, duplicates not counted"),
     "open_tickets": Entry("gauge", "Tickets handed out and neither used nor expired"),
     "expired_tickets_total": Entry("counter", "Tickets that expired unused"),
+    "refused_pulls_total": Entry(
+        "counter", "Choices and rewards refused as faster than max_pulls_per_second", ("call",)
+    ),
     "journal_bytes": Entry("gauge", "Size of the journal on disk"),
     "journal_seconds_total": Entry("counter", "Time spent writing the journal"),
     "conservation_residual": Entry(

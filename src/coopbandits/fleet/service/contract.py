@@ -103,12 +103,12 @@ class OtherRewardError(InputError):
 
 
 class TooManyTicketsError(InputError):
-    """The limit of open tickets is reached.
+    """The limit of open tickets is reached, or pulls are made faster than the cluster allows.
 
     Attributes
     ----------
     retry_after : float
-        Seconds until the oldest one expires.
+        Seconds until the oldest one expires, or the next pull is due.
     """
 
     def __init__(self, sentence: str, retry_after: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.sockets import tune
 from coopbandits.fleet.transport.timing import Timing
+
+log = logging.getLogger(__name__)
 
 
 async def establish(
@@ -27,6 +30,9 @@ async def establish(
             await connection.settled.wait()
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")
+    except Exception:  # a bug must not cost more than this connection
+        log.exception("a handshake with %s failed", connection.who)
+        connection.refuse("the handshake failed")
     finally:
         if not connection.up:
             connection.abort("given up")

@@ -171,12 +171,12 @@ class TcpTransport(Transport):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _take(self, sock: socket.socket, address: Address) -> None:
+    def _take(self, sock: socket.socket, address: tuple[Any, ...]) -> None:
         if len(self._callers) >= MAX_CALLERS:
             oldest = next(iter(self._callers))
             oldest.refuse("it made room for a newer caller")
             self._callers.pop(oldest).cancel()
-        caller = Connection(self, str(address), None)
+        caller = Connection(self, str(Address(*address[:2])), None)
         task = self._spawn(establish(caller, sock, self.credentials, self.timing))
         self._callers[caller] = task
         task.add_done_callback(lambda _: self._callers.pop(caller, None))
@@ -184,7 +184,7 @@ class TcpTransport(Transport):
     async def _dial(self, peer: str) -> None:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
-            connection = await self._call(peer)
+            connection = await self._try(peer)
             if connection is not None:
                 since = loop.time()
                 await connection.ended.wait()
@@ -192,6 +192,13 @@ class TcpTransport(Transport):
                     failures = 0
             await asyncio.sleep(self.timing.pause(failures, self.uniform()))
             failures += 1
+
+    async def _try(self, peer: str) -> Connection | None:
+        try:
+            return await self._call(peer)
+        except Exception:  # the neighbour must be dialled again whatever happened
+            log.exception("agent %s failed to call %s, and tries again", self.node, peer)
+            return None
 
     async def _call(self, peer: str) -> Connection | None:
         address = self.neighbors[peer]
