@@ -207,3 +207,20 @@ def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> No
     assert answer.status == 500
     assert answer.json()["error"].endswith("its log says why")
     assert "the disk is full" in caplog.text
+
+
+def test_probes_need_no_token_and_are_told_one_bit() -> None:
+    agent, proof = StandIn(), {"authorization": f"Bearer {KEY}"}
+    with running(agent, token=KEY) as server:
+        assert ask(server, "GET", "/alive").json() == {"alive": True}
+        assert ask(server, "GET", "/ready").json() == {"ready": True}
+        agent.unready = "the journal /var/lib/x cannot be written"
+        hidden, told = ask(server, "GET", "/ready"), ask(server, "GET", "/ready", headers=proof)
+        assert (hidden.status, told.status) == (503, 503)
+        assert told.json() == {"error": agent.unready}
+        assert "journal" not in hidden.body.decode()
+        assert ask(server, "GET", "/alive").status == 200
+        others = set(server.api.endpoints) - {"/alive", "/ready"}
+        for path in others:
+            for method in ("GET", "POST", "HEAD"):
+                assert ask(server, method, path).status == 401

@@ -27,6 +27,12 @@ def test_without_a_range_rewards_stay_as_they_are() -> None:
     assert scale.sigma == 8.0
 
 
+@pytest.mark.parametrize("reward", [1.0001e100, -1e200, 1e308])
+def test_rewards_that_cannot_be_summed_are_refused(reward: float) -> None:
+    with pytest.raises(InputError, match="too large to be summed up; hand in rewards between"):
+        reward_scale(None, 1.0).unit(reward)
+
+
 @pytest.mark.parametrize("declared", [((0.0, 1.0), None), (None, 1.0)])
 @pytest.mark.parametrize("reward", [float("inf"), float("-inf"), float("nan")])
 def test_rewards_are_finite(

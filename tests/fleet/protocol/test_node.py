@@ -194,15 +194,29 @@ def test_a_silent_neighbour_is_given_up_and_signs_of_life_are_sent() -> None:
     assert world.broken[0] == (0, 1, "nothing heard for 5 s")
 
 
-def test_strangers_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    node = quiet().node(0)
-    for _ in range(5):
-        node.refused("10.0.0.9:4", "no certificate")
-    assert node.strangers == 5
-    assert caplog.text.count("refused 10.0.0.9:4: no certificate") == 1
-    for port in range(2000):
+def test_many_strangers_are_counted_and_few_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    world = quiet()
+    node = world.node(0)
+    for port in range(2252):
         node.refused(f"10.0.0.9:{port}", "no certificate")
-    assert len(node._logged) <= 1001
+    assert node.strangers == 2252
+    assert caplog.text.count("refused 10.0.0.9:") == 5
+    assert caplog.text.count("more strangers are only counted for 60 s") == 1
+    world.now += 61.0
+    node.refused("10.0.0.9:1", "no certificate")
+    assert "2247 more strangers were not logged" in caplog.text
+    assert len(caplog.records) == 5 + 1 + 1 + 1
+    assert len(node._logged) == 0
+
+
+def test_a_neighbour_that_is_refused_is_logged_beside_all_strangers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node = quiet().node(0)
+    for port in range(100):
+        node.refused(f"10.0.0.9:{port}", "no certificate")
+        node.refused("n1", "its certificate has expired")
+    assert caplog.text.count("refused n1: its certificate has expired") == 1
 
 
 def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

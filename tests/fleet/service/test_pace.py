@@ -1,0 +1,158 @@
+"""An application that pulls too fast is told so, and what is taken is believed by all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+
+from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.service import TooManyTicketsError
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.pace import BURST, Pace
+
+from ..api.running import ask, running
+from ..world import START, World
+
+RATE = 2.0
+CLUSTER = ClusterConfig(
+    "test", 1_790_000_000, ("red", "blue"), "flood-ts", sigma=1.0, max_pulls_per_second=RATE
+)
+
+
+def make(cluster: ClusterConfig = CLUSTER) -> tuple[World, ApplicationService]:
+    world = World(cluster, nx.path_graph(2))
+    return world, serve(world)
+
+
+def serve(world: World) -> ApplicationService:
+    return ApplicationService(world.config(0), world.node(0), lambda: 7)
+
+
+def count(call: Callable[[], object], most: int = 10_000) -> int:
+    """Return how often something can be done before it is refused as too fast."""
+    for done in range(most):
+        try:
+            call()
+        except TooManyTicketsError:
+            return done
+    return most
+
+
+def pull(service: ApplicationService) -> None:
+    service.observe(service.choose().ticket, 1.0)
+
+
+def test_pulls_beyond_the_rate_are_refused_and_change_nothing() -> None:
+    world, service = make()
+    assert count(lambda: pull(service)) == RATE * BURST
+    before, journal = service.arms(), bytes(world.disks[0].data)
+    with pytest.raises(TooManyTicketsError, match="faster than 2 a second") as caught:
+        service.choose()
+    assert caught.value.retry_after == pytest.approx(0.5)
+    assert (service.arms(), bytes(world.disks[0].data)) == (before, journal)
+    metric = next(m for m in service.metrics() if m.name == "refused_pulls_total")
+    assert metric.samples == [({"call": "choose"}, 2.0), ({"call": "observe"}, 0.0)]
+    world.now += 0.5
+    pull(service)
+    with pytest.raises(TooManyTicketsError):
+        service.choose()
+
+
+def test_rewards_of_many_tickets_at_once_are_taken_at_the_rate() -> None:
+    world, service = make()
+    tickets = []
+    while len(tickets) < 200:
+        world.now += 0.5
+        tickets.append(service.choose().ticket)
+    waiting = iter(tickets)
+    assert count(lambda: service.observe(next(waiting), 1.0)) == RATE * BURST
+    assert int(service.replica.own_counts.sum()) == RATE * BURST
+    refused = tickets[int(RATE * BURST)]
+    world.now += 1.0
+    assert not service.observe(refused, 1.0).duplicate
+
+
+def test_a_duplicate_and_a_mistake_cost_nothing() -> None:
+    _, service = make()
+    ticket = service.choose().ticket
+    service.observe(ticket, 1.0)
+    for _ in range(500):
+        assert service.observe(ticket, 1.0).duplicate
+        with pytest.raises(InputError):
+            service.choose(["no such arm"])
+
+
+def test_restarts_do_not_add_up() -> None:
+    world, service = make()
+    made = count(lambda: pull(service))
+    for _ in range(20):
+        world.crash(0)
+        world.restart(0)
+        service = serve(world)
+        made += count(lambda: pull(service))
+        world.now += 1.0
+    assert made <= RATE * (BURST + 2 * 20 + 1)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.4, 3.0, 1000.0])
+@pytest.mark.parametrize("delay", [0.0, 1.0, 25.0])
+def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None:
+    """Every third news is late, the others are not: growth then looks faster than it is."""
+    epoch, step = 1000.0, 0.25 if rate >= 1.0 else 20.0
+    made, heard, now = 0, 0, epoch + 5.0
+    pace = Pace(rate, now - epoch, made, now)
+    claims = Claims(bounded=False, rate=rate, epoch=epoch, max_agents=10)
+    for turn in range(900):
+        now += step
+        before = made
+        while count(lambda: (pace.check(now), pace.spend()), 1):  # noqa: B023  called at once
+            made += 1
+        arrives = now + (delay if turn % 300 == 0 else 0.0)
+        if made > max(before, heard):
+            claims.check_entries({1.0: float(made)}, 0.0, 0.0, arrives)
+            claims.accept_entries({1.0: float(made)}, arrives)
+            heard = made
+    assert made == heard >= rate * 900 * step
+    assert BURST < SLACK
+
+
+def test_the_fleet_believes_an_application_at_full_speed() -> None:
+    world, service = make(replace(CLUSTER, max_pulls_per_second=50.0))
+    other = world.node(1)
+    while world.now < START + 100.0:
+        count(lambda: pull(service))
+        for _ in range(4):
+            world.step()
+    assert not other.refusals
+    totals = other.replica.agent.estimate().counts.sum()
+    assert totals >= 50.0 * 90.0
+
+
+def test_the_api_answers_429_with_a_time_to_wait() -> None:
+    _, service = make(replace(CLUSTER, max_pulls_per_second=0.2))
+    with running(service) as server:
+        answers = [ask(server, "POST", "/choose") for _ in range(8)]
+    assert [answer.status for answer in answers] == [200] * 6 + [429] * 2
+    assert answers[-1].headers["retry-after"] == "5"
+    assert "max_pulls_per_second" in answers[-1].json()["error"]
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts", "flooded-totals*moss"])
+def test_rewards_at_the_bound_leave_choices_and_estimates_finite(policy: str) -> None:
+    world, service = make(replace(CLUSTER, policy=policy, max_pulls_per_second=1000.0))
+    for reward in (1e100, -1e100, 1e100, 1e-100) * 10:
+        service.observe(service.choose().ticket, reward)
+        ticket = service.choose().ticket
+        for beyond in (1e308, -1e308, 1.01e100):
+            with pytest.raises(InputError, match="too large to be summed up"):
+                service.observe(ticket, beyond)
+        service.observe(ticket, 0.0)
+        world.step()
+    for arm in service.arms():
+        assert arm.mean is None or abs(arm.mean) <= 1e100
