@@ -53,7 +53,7 @@ def test_an_agent_answers_to_the_names_of_its_machine(server: ApiServer, host: s
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8400", "localhost.evil.example", "evil-localhost", "10.0.0.1",
-     "127.0.0.1.evil.example", "[fd00::1]", "127.1", "2130706433", "0.0.0.0", "", "::1", "[::1",
+     "127.0.0.1.evil.example", "[fd00::1]", "127.1", "2130706433", "0.0.0.0", "", "::1", "[::1",  # noqa: S104  refused
      "localhost:x", "localhost@evil", "local host", "localhost,evil", "l\xf6calhost",
      "localhost/x", "user@localhost", "[::1%lo]"],
 )  # fmt: skip

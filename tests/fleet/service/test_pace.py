@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import networkx as nx
 import pytest
@@ -95,7 +96,7 @@ def test_restarts_do_not_add_up() -> None:
         world.crash(0)
         world.restart(0)
         service = serve(world)
-        made += count(lambda: pull(service))
+        made += count(partial(pull, service))
         world.now += 1.0
     assert made <= RATE * (BURST + 2 * 20 + 1)
 

@@ -33,10 +33,11 @@ def reserve_descriptors(config: NodeConfig) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
-    if hard != resource.RLIM_INFINITY and hard < needed:
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    except (OSError, ValueError) as error:
         raise InputError(
-            f"this process may open {hard} files, but {config.api_limits.max_connections} "
+            f"this process may open {soft} files, but {config.api_limits.max_connections} "
             f"connections of applications and {len(config.neighbors)} neighbours take {needed}; "
             "raise the limit (LimitNOFILE, ulimit -n), or lower max_connections in [api_limits]"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        ) from error
