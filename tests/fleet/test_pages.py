@@ -25,7 +25,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet import service
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.api.metrics import DURATIONS, REQUESTS, Meter, render
+from coopbandits.fleet.api.metrics import CUTS, DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.client.exchange import ERRORS
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
@@ -64,7 +64,7 @@ def blocks(page: Path, language: str) -> list[str]:
 def own_metrics() -> dict[str, list[str]]:
     """Return name, kind, labels and meaning of all metrics of agent and API."""
     known: dict[str, tuple[str, str, tuple[str, ...]]] = dict(CATALOGUE.items())
-    known[REQUESTS[0]] = ("counter", *REQUESTS[1:])
+    known |= {name: ("counter", text, labels) for name, text, labels in (REQUESTS, CUTS)}
     known |= {name: ("histogram", text, ()) for name, text in DURATIONS.values()}
     return {
         f"coopbandits_{name}": [kind, ", ".join(f"`{label}`" for label in labels), text]
@@ -172,7 +172,7 @@ def test_tests_that_are_named_exist(page: str) -> None:
 def test_metrics_and_alerts_of_the_failures_exist() -> None:
     text = (DOCS / "fleet/failures.md").read_text()
     metrics = re.findall(r"`(?!test_)([a-z_]+_(?:total|up|seconds))[`{]", text)
-    assert set(metrics) <= set(CATALOGUE)
+    assert set(metrics) <= {*CATALOGUE, CUTS[0]}
     alerts = set(re.findall(r"- alert: (\w+)", (EXAMPLES / "alerts.yml").read_text()))
     named = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)`", text)) - {"UnreachableError"}
     assert len(metrics) > 5

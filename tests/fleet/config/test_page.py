@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, read
+from coopbandits.fleet.config import ApiLimits, ClusterConfig, NodeConfig, read
 from coopbandits.fleet.process.assemble import LEARNING
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
-    field.name: field.default for kind in (ClusterConfig, NodeConfig) for field in fields(kind)
+    field.name: field.default
+    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for field in fields(kind)
 }
 SECTIONS = {
     "[cluster]": read.CLUSTER,
     "[node]": read.NODE,
+    "[api_limits]": read.API_LIMITS,
     "[tls] and [api_tls]": read.TLS,
     "[[neighbors]]": read.NEIGHBOR,
 }

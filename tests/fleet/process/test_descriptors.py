@@ -175,10 +175,11 @@ def test_without_descriptors_an_api_waits_says_it_once_and_goes_on(
     assert len(lines_logged) < 10, lines_logged
 
 
-def config_of(**limits: int) -> NodeConfig:
+def config_of(max_connections: int) -> NodeConfig:
     cluster: Any = None
     neighbors = {f"n{i}": Address("127.0.0.1", 1) for i in range(10)}
-    return NodeConfig(cluster, "a", Path("unused"), neighbors, api_limits=ApiLimits(**limits))
+    limits = ApiLimits(max_connections=max_connections)
+    return NodeConfig(cluster, "a", Path("unused"), neighbors, api_limits=limits)
 
 
 def test_the_limit_is_raised_to_what_the_budgets_need() -> None:

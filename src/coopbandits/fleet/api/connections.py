@@ -77,7 +77,7 @@ class Connections:
     def close(self) -> None:
         """End handshakes that are under way."""
         for made, entering in list(self._open.items()):
-            if made.transport is None:
+            if not made.connected:
                 entering.cancel()
 
     def _make_room(self) -> bool:
@@ -94,10 +94,10 @@ class Connections:
             now = asyncio.get_running_loop().time()
             self._cuts.warning(now, "cut a connection of the API, by its limit: %s", reason)
         entering = self._open.pop(made)
-        if made.transport is None:
-            entering.cancel()
-        else:
+        if made.connected:
             made.transport.abort()
+        else:
+            entering.cancel()
 
     def _forget(self, made: Guarded) -> None:
         self._open.pop(made, None)

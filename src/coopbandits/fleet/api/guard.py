@@ -6,6 +6,7 @@ requests ahead of their answers; all that is added here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -59,6 +60,8 @@ class Guarded(HttpToolsProtocol):
         When that began, by the event loop's clock.
     served : int
         Requests answered.
+    connected : bool
+        Whether hands are shaken, where there is TLS.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Guarded(HttpToolsProtocol):
             IDLE: limits.idle_timeout,
             LINGER: LINGER_SECONDS,
         }
-        self.served = 0
+        self.served, self.connected = 0, False
         self._head_bytes = self._messages = 0
         self._deaf = False
         self._enter(HEAD)
@@ -95,6 +98,11 @@ class Guarded(HttpToolsProtocol):
     def is_late(self, now: float) -> bool:
         """Return whether what the connection waits for takes too long."""
         return now - self.since > self.patience[ANSWER if self.busy else self.phase]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        self.connected = True
+        super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector
 from prometheus_client import generate_latest as generate
@@ -58,16 +59,8 @@ class Meter:
 
     def families(self) -> Iterator[Family]:
         """Yield the counts and times as metric families."""
-        name, text, labels = REQUESTS
-        family = CounterMetricFamily(PREFIX + name, text, labels=labels)
-        for (path, status), count in sorted(self.requests.items()):
-            family.add_metric([path, str(status)], count)
-        yield family
-        name, text, labels = CUTS
-        family = CounterMetricFamily(PREFIX + name, text, labels=labels)
-        for reason, count in sorted(self.cuts.items()):
-            family.add_metric([reason], count)
-        yield family
+        yield _counter(REQUESTS, self.requests)
+        yield _counter(CUTS, {(reason,): count for reason, count in self.cuts.items()})
         ends = [*map(str, BOUNDS), "+Inf"]
         for path, (name, text) in DURATIONS.items():
             counts = [float(count) for count in accumulate(self.durations[path])]
@@ -93,6 +86,16 @@ def render(metrics: Sequence[Metric], meter: Meter) -> bytes:
     registry.register(Snapshot(metrics, meter))
     ProcessCollector(registry=registry)
     return generate(registry)
+
+
+def _counter(
+    head: tuple[str, str, tuple[str, ...]], counts: Mapping[tuple[Any, ...], int]
+) -> CounterMetricFamily:
+    name, text, labels = head
+    family = CounterMetricFamily(PREFIX + name, text, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric([str(value) for value in values], count)
+    return family
 
 
 def _family(metric: Metric) -> Family:
