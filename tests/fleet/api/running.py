@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -27,10 +27,15 @@ class Response(NamedTuple):
 
 
 @contextmanager
-def running(service: Service, address: str = "127.0.0.1:0", **settings: Any) -> Iterator[ApiServer]:
+def running(
+    service: Service,
+    address: str = "127.0.0.1:0",
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    **settings: Any,
+) -> Iterator[ApiServer]:
     """Serve an API until the block ends."""
     server = ApiServer(service, parse_place(address), **settings)
-    loop = asyncio.new_event_loop()
+    loop = loop_factory()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

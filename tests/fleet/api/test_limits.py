@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import uvloop
 
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer, guard
@@ -21,6 +23,7 @@ from .certificates import contexts
 from .running import ask, running
 from .stand_in import StandIn
 
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 PATIENCE = 10.0
 HEAD = b"POST /choose HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 ASK = b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -77,9 +80,10 @@ def cuts(server: ApiServer) -> dict[str, int]:
     return dict(server.api.meter.cuts)
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("data", [b"", b"GET /rea", ASK, HEAD + b"content-length: 9\r\n\r\n{"])
-def test_idle_connections_however_many_keep_nobody_out(data: bytes) -> None:
-    with running(StandIn(), limits=ApiLimits(max_connections=40)) as server:
+def test_idle_connections_however_many_keep_nobody_out(data: bytes, loop: Any) -> None:
+    with running(StandIn(), loop_factory=loop, limits=ApiLimits(max_connections=40)) as server:
         with Client(server.address) as client, calls(server, 300, data):
             for _ in range(20):
                 assert client.choose().ticket
@@ -187,11 +191,15 @@ SLOW = {
 }
 
 
+@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("what", SLOW)
-def test_who_takes_too_long_is_cut(what: str) -> None:
+def test_who_takes_too_long_is_cut(what: str, loop: Any) -> None:
     limits = ApiLimits(header_timeout=0.3, body_timeout=0.3, idle_timeout=60.0)
     start, piece, reason = SLOW[what]
-    with running(StandIn(), limits=limits) as server, call(server, start) as caller:
+    with (
+        running(StandIn(), loop_factory=loop, limits=limits) as server,
+        call(server, start) as caller,
+    ):
         began = time.monotonic()
         caller.settimeout(0.05)
         while True:

@@ -59,10 +59,17 @@ class Callers:
 
     def refuse(self, headers: Headers, http_version: str) -> Answer | None:
         """Return an error for a caller that is not answered."""
+        known = dict(headers)
+        if (
+            len(known) == len(headers)
+            and known.get(b"host") in self._known
+            and b"origin" not in known
+        ):
+            return None  # as almost always
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 and (hosts or http_version != "1.0"):
             return refused(400, f"the request has {len(hosts)} headers Host; send one")
-        if hosts and not self.any_host and not self._answers_to(hosts[0]):
+        if hosts and not self._answers_to(hosts[0]):
             return refused(
                 421,
                 f"this agent is not called {_shown(hosts[0])}; use its address, or list the name "
@@ -85,11 +92,10 @@ class Callers:
         return (b"access-control-allow-origin", origin), (b"vary", b"origin")
 
     def _answers_to(self, host: bytes) -> bool:
-        if host in self._known:
-            return True
-        found = HOST.fullmatch(host.decode("latin-1"))
-        if found is None or not self._is_own(_normal(found["six"] or found["name"])):
-            return False
+        if not self.any_host:
+            found = HOST.fullmatch(host.decode("latin-1"))
+            if found is None or not self._is_own(_normal(found["six"] or found["name"])):
+                return False
         if len(self._known) < 100:
             self._known.add(host)
         return True

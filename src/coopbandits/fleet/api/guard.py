@@ -81,12 +81,9 @@ class Guarded(HttpToolsProtocol):
             LINGER: LINGER_SECONDS,
         }
         self.served, self.connected = 0, False
-        self._head_bytes = self._messages = 0
+        self._earlier = self._chunk = self._messages = 0
         self._deaf = False
-        self._enter(HEAD)
-
-    def _enter(self, phase: str) -> None:
-        self.phase, self.since = phase, self.loop.time()
+        self.phase, self.since = HEAD, self.loop.time()
 
     @property
     def busy(self) -> bool:
@@ -111,14 +108,14 @@ class Guarded(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse and close if they are not requests within the limits."""
-        self._unset_keepalive_if_required()
         if self._deaf or self.parser is None:
             return
-        messages = self._messages
+        messages, self._chunk, self._now = self._messages, len(data), self.loop.time()
         try:
             self.parser.feed_data(data)
             if self.phase == HEAD and messages == self._messages:
-                self._count(len(data))  # a header without end is told only here
+                self._earlier += self._chunk
+                self._bound(self._earlier)  # of a header without end nothing else is told
         except httptools.HttpParserUpgrade:  # not done; what follows may be in any protocol
             self._deaf = True
             if self.cycle is not None:
@@ -134,37 +131,31 @@ class Guarded(HttpToolsProtocol):
         """Start to count."""
         super().on_message_begin()
         self._messages += 1
-        self._head_bytes = 0
-        self._enter(HEAD)
-
-    def on_url(self, url: bytes) -> None:
-        """Count the target's bytes."""
-        self._count(len(url))
-        super().on_url(url)
+        self._earlier = 0
+        self.phase, self.since = HEAD, self._now
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header's bytes; those after the body are thrown away."""
-        self._count(len(name) + len(value))
-        if self.phase != HEAD:
-            return
+        """Take a header, if there are not too many."""
         if len(self.headers) >= MAX_HEADERS:
             raise RefusedError(431, f"the request has more than {MAX_HEADERS} headers; send fewer")
         super().on_header(name, value)
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
+    def _bound(self, size: int) -> None:
         most = self.limits.max_header_bytes
-        if self._head_bytes > most:
+        if size > most:
             raise RefusedError(431, f"the headers are too large; up to {most} bytes are taken")
 
     def on_headers_complete(self) -> None:
         """Queue the request."""
         if len(self.pipeline) >= MAX_AHEAD:
             raise RefusedError(429, f"more than {MAX_AHEAD} requests wait; read the answers first")
+        if self._earlier + self._chunk > self.limits.max_header_bytes:  # perhaps
+            self._bound(len(self.url) + sum(len(name) + len(value) for name, value in self.headers))
         if not self.url.startswith(b"/"):
             self._name_host()
-        self._enter(BODY)
+        self.phase, self.since = BODY, self._now
         super().on_headers_complete()
+        self.headers = []  # what comes after the body is none of the request's
 
     def _name_host(self) -> None:
         """Let the host in the target, as in `GET http://host/`, overrule the header."""
@@ -177,14 +168,20 @@ class Guarded(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Wait for the answer, or for the next request."""
         super().on_message_complete()
-        self._enter(IDLE if self.cycle.response_complete else ANSWER)
+        self.phase = IDLE if self.cycle.response_complete else ANSWER
+        self.since = self._now
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Go on with the next request, or wait for it; no timer, since late ones are swept up."""
         self.served += 1
-        super().on_response_complete()
-        if self.phase == ANSWER:
-            self._enter(IDLE)
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+        else:
+            self.flow.resume_reading()
+            if self.phase == ANSWER:
+                self.phase = IDLE
+        if self.phase in (ANSWER, IDLE):
+            self.since = self.loop.time()
 
     def _turn_down(self, answer: Answer) -> None:
         self._deaf = True
@@ -192,7 +189,7 @@ class Guarded(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.transport.abort()  # it would be taken for the answer to an earlier request
             return
-        self._enter(LINGER)
+        self.phase, self.since = LINGER, self._now
         self.transport.write(_encode(answer))
         if self.transport.can_write_eof():
             self.transport.write_eof()  # closing now could take the answer from the client

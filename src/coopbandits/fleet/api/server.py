@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import ssl
 from collections.abc import Collection
 from pathlib import Path
@@ -84,7 +83,7 @@ class ApiServer:
         made = await listen(self._wanted, protected=self.api.token is not None or certain)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
-        self._server = server = _embedded(self.api, self.limits)
+        self._server = server = _embedded(self.api)
         await server.startup([])  # it gets its connections from us
         self._connections = Connections(
             self.limits,
@@ -119,7 +118,7 @@ class ApiServer:
         self._server = None
 
 
-def _embedded(api: Api, limits: ApiLimits) -> uvicorn.Server:
+def _embedded(api: Api) -> uvicorn.Server:
     """Return a server that we start and stop ourselves, so that it captures no signals."""
     config = uvicorn.Config(
         api,
@@ -132,7 +131,6 @@ def _embedded(api: Api, limits: ApiLimits) -> uvicorn.Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=math.ceil(limits.idle_timeout),
         timeout_graceful_shutdown=GRACE + 1,
     )
     config.load()
