@@ -242,6 +242,15 @@ def test_who_does_not_read_answers_is_cut(monkeypatch: pytest.MonkeyPatch, close
         assert ask(server, "GET", "/ready").status == 200
 
 
+def test_who_does_not_read_answers_keeps_nobody_out() -> None:
+    question = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    limits = ApiLimits(max_connections=4)
+    with running(Talkative(), limits=limits) as server, calls(server, 8, question):
+        for _ in range(10):
+            assert ask(server, "GET", "/ready").status == 200
+        assert "no room" not in cuts(server)
+
+
 def test_a_few_requests_may_come_at_once_and_are_answered_in_order() -> None:
     one = b"GET /%s HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with running(StandIn()) as server, call(server, one % b"ready" + one % b"nowhere") as caller:

@@ -11,6 +11,7 @@ from coopbandits import InputError
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import (
+    ApiLimits,
     ClusterConfig,
     ConfigError,
     NodeConfig,
@@ -51,6 +52,10 @@ def test_everything_that_can_be_said() -> None:
         ("node.silence", 1.5),
         ("node.uvloop", True),
         ("api_tls", {"ca": "../a.pem", "certificate": "b.pem", "key": "c.pem"}),
+        ("api_limits.max_connections", 9),
+        ("api_limits.header_timeout", 2),
+        ("api_limits.hosts", ["Shop-1.example.net", "fd00::1"]),
+        ("api_limits.origins", ["https://shop.example.net:8443"]),
     )
     assert config == NodeConfig(
         cluster=ClusterConfig(
@@ -79,6 +84,12 @@ def test_everything_that_can_be_said() -> None:
         uvloop=True,
         tls=TlsFiles(here / "ca.pem", here / "shop-1.pem", here / "shop-1-key.pem"),
         api_tls=TlsFiles(here / "../a.pem", here / "b.pem", here / "c.pem"),
+        api_limits=ApiLimits(
+            max_connections=9,
+            header_timeout=2.0,
+            hosts=("shop-1.example.net", "fd00::1"),
+            origins=("https://shop.example.net:8443",),
+        ),
     )
 
 
@@ -140,6 +151,19 @@ def test_what_is_left_out_has_a_default() -> None:
         ("node.durability", "disk", "unknown [node] durability 'disk'; known are power, process"),
         ("node.uvloop", "yes", "[node] uvloop is 'yes'; it must be true or false"),
         ("node.lisen", "x:1", "unknown key of [node] 'lisen'; known are api, "),
+        ("api_limits.max_connections", 0, "[api_limits] max_connections"),
+        ("api_limits.body_timeout", 0.0, "[api_limits] body_timeout"),
+        ("api_limits.hosts", "shop-1", "[api_limits] hosts is 'shop-1'; it must be a list"),
+        ("api_limits.hosts", ["10.0.0.1:80"], "names or addresses without a port"),
+        ("api_limits.hosts", ["abc:80"], "names or addresses without a port"),
+        ("api_limits.hosts", ["shop-1:80"], "names or addresses without a port"),
+        ("api_limits.hosts", ["http://shop-1"], "names or addresses without a port"),
+        ("api_limits.origins", ["shop.example.net"], "it must be a list of origins of web pages"),
+        ("api_limits.origins", ["https://shop.example.net/"], "origins of web pages"),
+        ("api_limits.timeout", 1.0, "unknown key of [api_limits] 'timeout'"),
+        ("cluster.reward_range", [0.0, 1e200], "it must lie between -1e+100 and 1e+100"),
+        ("cluster.sigma", 1e200, "it must be from 1e-100 to 1e+100"),
+        ("cluster.sigma", 1e-200, "hand in rewards in another unit"),
         ("tls.key", REMOVED, "[tls] has no key; give it"),
         ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
         ("neighbours", [], "unknown table 'neighbours'; known are api_limits, api_tls, "

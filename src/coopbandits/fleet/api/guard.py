@@ -87,10 +87,11 @@ class Guarded(HttpToolsProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a whole request waits for its answer."""
+        """Whether a whole request waits for its answer, and not the answer for its client."""
         cycle = self.cycle
-        waits = cycle is not None and not cycle.response_complete
-        return waits and (bool(self.pipeline) or not cycle.more_body)
+        if cycle is None or cycle.response_complete or self.flow.write_paused:
+            return False
+        return bool(self.pipeline) or not cycle.more_body
 
     def is_late(self, now: float) -> bool:
         """Return whether what the connection waits for takes too long."""

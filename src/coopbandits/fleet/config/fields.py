@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import datetime
+from ipaddress import IPv6Address
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from coopbandits.fleet.identity.names import NODE_ID
 
 Reader = Callable[[str, Any], Any]
 
-HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+HOST = re.compile(r"[A-Za-z0-9._-]+")
 
 ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]+")
 
@@ -111,18 +112,26 @@ def reward_range(what: str, value: Any) -> tuple[float, float]:
 
 def hosts(what: str, value: Any) -> tuple[str, ...]:
     """Read names or addresses of hosts, without ports."""
-    return _texts(what, value, HOST, "names or addresses without a port: ['shop-1.example.net']")
+    wanted = "names or addresses without a port: ['shop-1.example.net']"
+    return _texts(what, value, lambda text: HOST.fullmatch(text) or _is_ipv6(text), wanted)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def origins(what: str, value: Any) -> tuple[str, ...]:
     """Read origins of web pages."""
-    return _texts(what, value, ORIGIN, "origins of web pages: ['https://shop.example.net']")
+    wanted = "origins of web pages: ['https://shop.example.net']"
+    return _texts(what, value, ORIGIN.fullmatch, wanted)
 
 
-def _texts(what: str, value: Any, form: re.Pattern[str], wanted: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(
-        isinstance(text, str) and form.fullmatch(text) for text in value
-    ):
+def _texts(what: str, value: Any, fits: Callable[[str], object], wanted: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and fits(one) for one in value):
         raise InputError(f"{what} is {value!r}; it must be a list of {wanted}")
     return tuple(text.lower() for text in value)
 
