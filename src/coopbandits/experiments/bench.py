@@ -220,8 +220,9 @@ HEADER = ("case", "graph", "K", "T", "draws", "ns", "peak MB")
 def row(timing: Timing) -> tuple[str, ...]:
     """Return the cells of one line of the table."""
     case = timing.case
+    policy = case.policy.replace(f"{OWN}:", "")
     return (
-        f"{case.group}: {case.policy.replace(OWN + ':', '')}", case.graph, f"{case.num_arms}", f"{case.horizon}",
+        f"{case.group}: {policy}", case.graph, f"{case.num_arms}", f"{case.horizon}",
         f"{timing.draws:.2f}", f"{timing.nanoseconds:.1f}", f"{timing.peak_megabytes:.0f}",
     )  # fmt: skip
 

@@ -43,8 +43,7 @@ class TopTwo(Index):
 
     Notes
     -----
-    *Differs from the paper*: after 16 draws that one arm has all led, it is played; a hundred make a choice among many arms
-    take milliseconds.
+    *Differs from the paper*: after 16 draws that one arm has all led, it is played.
     """
 
     beta: float = 0.5
