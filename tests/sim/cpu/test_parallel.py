@@ -26,7 +26,7 @@ def note(task: int, out: Any, given: Any, shift: int, is_negative: bool) -> None
         out[task] += sign * given.factor * mine[k] + shift
 
 
-@njit
+@njit  # type: ignore[untyped-decorator]  # numba has no types
 def launch(out: Any, given: Any, shift: int, is_negative: bool) -> None:
     in_threads(note, out.size, (out, given, shift, is_negative))
 
@@ -52,7 +52,7 @@ def test_arrays_keep_their_owners() -> None:
     assert out[0] == 303.0
 
 
-@njit
+@njit  # type: ignore[untyped-decorator]  # numba has no types
 def launch_often(times: int, out: Any, given: Any) -> None:
     for _ in range(times):
         in_threads(note, out.size, (out, given, 0, False))
