@@ -7,7 +7,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow check bench docs clean
+.PHONY: run test test-slow test-chaos check bench docs clean
 
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -22,13 +22,17 @@ STARTED := $(shell date +%s)
 test: export OPENBLAS_NUM_THREADS = 1
 test: .venv/.dev
 	$(MAKE) -j2 check .venv/.kernels
-	$(PYTEST) -m "plays and not slow"
-	$(PYTEST) -m "not plays and not slow" tests/core --cov=coopbandits.core --cov-fail-under=100
-	$(PYTEST) -m "not plays and not slow" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	$(PYTEST) -m "plays and not slow and not chaos"
+	$(PYTEST) -m "not plays and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
+	$(PYTEST) -m "not plays and not slow and not chaos" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
 	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s
+
+# Real agents in network namespaces, for ten minutes; COOPBANDITS_CHAOS_SECONDS tells otherwise.
+test-chaos: .venv/.dev
+	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
 .venv/.kernels: .venv/.dev $(shell find src -name '*.py')
 	$(BIN)/python tests/compile_kernels.py

@@ -46,7 +46,7 @@ class LateMachine(cb.Machine):  # one agent; enough by itself for the reference 
         self.new = self.registers.zeros()
 
 
-class LateRows(cb.AgentRows):  # all agents at once: optional, and a hundred times as fast
+class LateRows(cb.AgentRows):  # all agents at once: optional, and far faster
     def __init__(self, num_agents: int, matrix: Any, registers: cb.Registers) -> None:
         self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
         self.mixed = np.zeros((num_agents, registers.size))

@@ -10,7 +10,10 @@ from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
 from coopbandits.core.index import INDICES, KLUCB
 from coopbandits.sim.cpu.choices import compiled_choice
 
-VARIANTS = ("dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true")
+VARIANTS = (
+    "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true",
+    "coopbandits.experiments.bench_parts:OwnConsensus*kl-ucb",
+)  # fmt: skip
 
 
 def play(text: str) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         CentralTS,
         CentralUCB,
         CentredDraw,
+        Claims,
         CooperativeAgent,
         CoopUCB,
         CoopUCB2,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         DelayedCentralUCB,
         EpsilonGreedy,
         Estimate,
+        FleetAgent,
         FloodedPulls,
         FloodedTotals,
         FloodTS,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
         RowEstimates,
         RunningConsensus,
         RunningSums,
+        Share,
         StagedMixing,
         Statistic,
         TopTwo,
@@ -129,13 +132,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "core": (
         "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
-        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
+        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims "
         "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
-        "DecTS DelayedCentralUCB EpsilonGreedy Estimate FloodTS FloodUCB "
+        "DecTS DelayedCentralUCB EpsilonGreedy Estimate FleetAgent FloodTS FloodUCB "
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
         "Index InflatedUCB InputError KLUCB LocalSums LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums StagedMixing "
+        "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums Share StagedMixing "
         "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
@@ -190,6 +193,7 @@ __all__ = [
     "CentralUCB",
     "CentredDraw",
     "Churn",
+    "Claims",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
@@ -202,6 +206,7 @@ __all__ = [
     "EpsilonGreedy",
     "Estimate",
     "Faults",
+    "FleetAgent",
     "FloodTS",
     "FloodUCB",
     "FloodedPulls",
@@ -237,6 +242,7 @@ __all__ = [
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "Share",
     "SimulationInterrupted",
     "Sleep",
     "Speeds",

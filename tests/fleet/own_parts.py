@@ -94,6 +94,20 @@ class Careless(Neighbors):
     checks_claims: ClassVar[bool] = False
 
 
+class CredulousMachine(NeighborsMachine):
+    """Has no check of its own."""
+
+    check_claims = cb.Machine.check_claims
+
+
+@dataclass(frozen=True)
+class Boastful(Neighbors):
+    """Declares a check that its machines do not have."""
+
+    def make(self, view: cb.LocalView, registers: cb.Registers) -> NeighborsMachine:
+        return CredulousMachine(view, registers)
+
+
 @dataclass(frozen=True)
 class Own(cb.Policy):
     """Both of the above."""

@@ -19,7 +19,16 @@ from coopbandits.core.aggregate import (
     StagedMixing,
     TreeSums,
 )
-from coopbandits.core.contract import Agent, Estimate, LocalView, Share, State, Vector
+from coopbandits.core.aggregate.claims import Claims
+from coopbandits.core.contract import (
+    Agent,
+    Estimate,
+    FleetAgent,
+    LocalView,
+    Share,
+    State,
+    Vector,
+)
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at
 from coopbandits.core.errors import InputError
@@ -94,6 +103,7 @@ __all__ = [
     "CentralTotals",
     "CentralUCB",
     "CentredDraw",
+    "Claims",
     "Controller",
     "CoopUCB",
     "CoopUCB2",
@@ -104,6 +114,7 @@ __all__ = [
     "DelayedCentralUCB",
     "EpsilonGreedy",
     "Estimate",
+    "FleetAgent",
     "FloodTS",
     "FloodUCB",
     "FloodedPulls",

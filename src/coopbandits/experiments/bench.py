@@ -83,6 +83,12 @@ class Timing:
     peak_megabytes: float
 
 
+OWN = "coopbandits.experiments.bench_parts"
+"""Parts as a user would write them."""
+
+INDICES_BESIDE = ("local-sums", "running-consensus", "tree-sums", "flooded-pulls", "staged-mixing")
+"""Aggregations on which a user's own index is timed beside the shipped one."""
+
 CASES = (
     Case("policy", "dducb", "cycle:100"),
     Case("policy", "dducb", "grid:15x15"),
@@ -108,6 +114,18 @@ CASES = (
     Case("agents", "dducb", "regular:3,1000", horizon=500, runs=5),
     Case("agents", "dducb", "regular:3,10000", horizon=500, runs=1),
     Case("agents", "dducb", "regular:3,100000", horizon=500, runs=1),
+    *(
+        Case("own index", f"{aggregation}*{index}", "cycle:100", horizon=2_000, runs=2)
+        for aggregation in INDICES_BESIDE
+        for index in ("ucb", f"{OWN}:OwnUCB")
+    ),
+    *(
+        Case(
+            "KL-UCB", f"running-consensus*{index}", "cycle:100", horizon=2_000, runs=2, binary=True
+        )
+        for index in ("kl-ucb:family=bernoulli", f"{OWN}:OwnKLUCB:family=bernoulli")
+    ),
+    Case("own aggregation", f"{OWN}:OwnConsensus*ucb", "cycle:100", horizon=2_000, runs=2),
 )
 
 
@@ -202,8 +220,9 @@ HEADER = ("case", "graph", "K", "T", "draws", "ns", "peak MB")
 def row(timing: Timing) -> tuple[str, ...]:
     """Return the cells of one line of the table."""
     case = timing.case
+    policy = case.policy.replace(f"{OWN}:", "")
     return (
-        f"{case.group}: {case.policy}", case.graph, f"{case.num_arms}", f"{case.horizon}",
+        f"{case.group}: {policy}", case.graph, f"{case.num_arms}", f"{case.horizon}",
         f"{timing.draws:.2f}", f"{timing.nanoseconds:.1f}", f"{timing.peak_megabytes:.0f}",
     )  # fmt: skip
 

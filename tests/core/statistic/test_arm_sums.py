@@ -95,6 +95,21 @@ def test_what_no_pulls_can_have_made(values: Any, bounded: bool, said: str) -> N
     assert bool(found) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("squares", "bounded", "refused"),
+    [
+        (0.5, True, False),
+        (1.0, True, False),
+        (1.1, True, True),
+        (1.1, False, False),
+        (-0.1, False, True),
+    ],
+)
+def test_squares_that_no_pulls_can_have_made(squares: float, bounded: bool, refused: bool) -> None:
+    found = ArmSums(True).registers(2).excess(np.array([1.0, 0.0, 1.0, 2.0, squares]), bounded)
+    assert found.startswith("squared rewards [") == refused
+
+
 @REPEATABLE
 @given(pulls, pulls, st.booleans())
 def test_two_sets_of_pulls_add_up(some: Any, more: Any, squares: bool) -> None:

@@ -53,6 +53,10 @@ def test_those_of_version_0_1_run() -> None:
         ("central-ts", "one controller that sees every pull"),
         ("central-totals*ucb", "one controller that sees every pull"),
         ("own:Careless*ucb", "Careless does not check what neighbours claim"),
+        (
+            "own:Boastful*ucb",
+            "Boastful declares checks_claims, but its machines have no check_claims",
+        ),
         ("own:Undeclared", "it does not check what neighbours claim"),
         ("own:Bare", "its agents have no estimate, share, abandon, check_claims, reweighted, "),
     ],

@@ -15,7 +15,7 @@ from coopbandits.core.index.posterior import draw_beta, draw_normal, write_betas
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
 
-MOST_DRAWS = 100
+MOST_DRAWS = 16
 """Draws in search of another arm; where one arm wins them all, it is played."""
 
 
@@ -43,7 +43,7 @@ class TopTwo(Index):
 
     Notes
     -----
-    *Differs from the paper*: after 100 draws that one arm has all led, it is played.
+    *Differs from the paper*: after 16 draws that one arm has all led, it is played.
     """
 
     beta: float = 0.5

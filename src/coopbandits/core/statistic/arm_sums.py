@@ -107,6 +107,13 @@ class ArmRegisters(Registers):
                 f"rewards {sums.tolist()} for {counts.tolist()} pulls; each reward, scaled by its "
                 "range, lies in 0 to 1"
             )
+        squares = values[..., 2 * self.num_arms :]  # one register, or none
+        most = sums.sum() - room if bounded else math.inf
+        if squares.size > 0 and not 0.0 <= squares.max() <= most:
+            return (
+                f"squared rewards {squares.tolist()} for rewards {sums.tolist()}; squares are "
+                "never negative, and of rewards in 0 to 1 never above their sum"
+            )
         return ""
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from coopbandits.core.aggregate import AGGREGATIONS
-from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
+from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS, Machine
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import combine
@@ -63,10 +63,11 @@ def obstacle(policy: Any) -> str:
         return f"{who} does not check what neighbours claim; declare checks_claims and write it"
     if beyond := sorted(policy.needs - TOLD):
         return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
-    if parts is None:
-        agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
-        if lacking := missing_methods(agent):
-            return f"its agents have no {', '.join(lacking)}"
+    agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
+    if parts is None and (lacking := missing_methods(agent)):
+        return f"its agents have no {', '.join(lacking)}"
+    if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
+        return f"{who} declares checks_claims, but its machines have no check_claims"
     return ""
 
 

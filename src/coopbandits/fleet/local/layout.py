@@ -47,12 +47,15 @@ class Place(NamedTuple):
         Where neighbours reach it.
     api : str
         Where its application does.
+    wrap : tuple of str
+        What to put before the command that starts it.
     """
 
     id: str
     folder: Path
     listen: Address
     api: str
+    wrap: tuple[str, ...] = ()
 
     @property
     def config(self) -> Path:

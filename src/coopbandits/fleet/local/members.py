@@ -70,7 +70,7 @@ class Member:
         self._began = time.monotonic()
         with (self.place.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  our own program
-                [*COMMAND, str(self.place.config)],
+                [*self.place.wrap, *COMMAND, str(self.place.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

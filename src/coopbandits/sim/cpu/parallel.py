@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, prange, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from coopbandits.sim.cpu.leaves import inner
@@ -46,7 +47,7 @@ def in_threads(typing: Any, body: Any, tasks: Any, given: Any) -> Any:  # noqa: 
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         del sig
-        kept = builder.alloca(context.get_value_type(given))
+        kept = cgutils.alloca_once(builder, context.get_value_type(given))  # also in a loop
         builder.store(_disowned(context, builder, given, args[2]), kept)
         task = _task_of(context, builder, body, called, given)
         whole = types.int64

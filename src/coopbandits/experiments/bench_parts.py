@@ -1,0 +1,122 @@
+"""Parts as a user would write them, without any of the cheaper forms that ours declare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coopbandits.core.aggregate import AgentRows, Aggregation, Machine, RowEstimates
+from coopbandits.core.contract import Estimate, LocalView, Vector
+from coopbandits.core.index import KLUCB, Index
+from coopbandits.core.statistic import Registers
+
+
+@dataclass(frozen=True)
+class OwnUCB(Index):
+    """UCB from its formula alone."""
+
+    name: ClassVar[str] = "own-ucb"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """2σ²."""
+        return (2.0 * view.sigma**2,)
+
+    def scratch_size(self, num_arms: int) -> int:
+        """2σ² ln t."""
+        del num_arms
+        return 1
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        """2σ² ln t."""
+        del word
+        scratch[0] = numbers[0] * math.log(estimate.time)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        """Return the mean and its bonus."""
+        del word, numbers
+        count = estimate.counts[arm]
+        if count <= 1e-12 * estimate.num_agents:
+            return math.inf
+        return float(estimate.sums[arm] / count + math.sqrt(scratch[0] / count))
+
+
+@dataclass(frozen=True)
+class OwnKLUCB(KLUCB):
+    """KL-UCB without the bound that spares most arms."""
+
+    name: ClassVar[str] = "own-kl-ucb"
+    bound = None
+
+
+@dataclass(frozen=True)
+class OwnConsensus(Aggregation):
+    """Averages of everything so far, mixed once a round."""
+
+    name: ClassVar[str] = "own-consensus"
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        """Return one agent's machine."""
+        return OwnMachine(view, registers)
+
+    def make_rows(self, views: Any, matrix: Any, registers: Registers) -> AgentRows:
+        """Return all agents of a run."""
+        return OwnRows(len(views), matrix, registers)
+
+
+class OwnMachine(Machine):
+    """One agent."""
+
+    fields = ("mixed", "new")
+
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        self.view, self.registers, self.num_agents = view, registers, float(view.num_agents or 1)
+        self.mixed, self.new = registers.zeros(), registers.zeros()
+
+    def estimate(self) -> Estimate:
+        """N times the averages."""
+        totals = self.num_agents * self.mixed
+        time = max(1.0, self.registers.version(totals))
+        return self.registers.read(totals, time=time, num_agents=self.num_agents)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Keep a pull until the averages are mixed."""
+        self.registers.add(self.new, arm, reward)
+
+    def outgoing(self, neighbor: int) -> Vector:
+        """Send the averages."""
+        del neighbor
+        return self.mixed.copy()
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Mix, and add the pull."""
+        weights = self.view.neighbor_weights
+        gained = [weights[j] * (values - self.mixed) for j, values in messages.items()]
+        self.mixed = sum(gained, self.mixed) + self.new
+        self.new = self.registers.zeros()
+
+
+class OwnRows(AgentRows):
+    """All agents at once."""
+
+    def __init__(self, num_agents: int, matrix: Any, registers: Registers) -> None:
+        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
+        self.mixed = np.zeros((num_agents, registers.size))
+
+    def estimate(self) -> RowEstimates:
+        """N times the averages."""
+        totals = self.num_agents * self.mixed
+        time = np.maximum(1.0, self.registers.version(totals))
+        return RowEstimates(totals, time, self.num_agents)
+
+    def exchange(self, pulls: Vector) -> None:
+        """Mix, and add the pulls."""
+        self.mixed = self.matrix @ self.mixed + pulls
