@@ -182,12 +182,15 @@ class Api:
             return None
         if len(body) > self.max_body:
             return refused(413, f"the body is too large; up to {self.max_body} bytes are taken")
-        return self._call(path, call, body)
+        return await self._call(path, call, body)
 
-    def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
+    async def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
         started = perf_counter()
         try:
-            return call(body)
+            answer = call(body)
+            if self.endpoints[path].method == "POST":
+                await self.service.stored()
+            return answer
         except Exception as error:  # one failing request must not stop the server
             return failed(error)
         finally:

@@ -116,7 +116,9 @@ class Player:
                 due = max(due + self.period, loop.time())
 
     async def _pull(self, client: AsyncClient, number: int) -> None:
-        choice = await self._retry(client.choose)
+        while not (choice := await self._retry(client.choose)).ticket:
+            self.retries += 1  # an agent that cannot write gives advice alone
+            await asyncio.sleep(PAUSE)
         arm = self.numbers[choice.arm]
         reward = self.tape.reward(number, arm)
         receipt = await self._retry(lambda: client.observe(choice.ticket, reward))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -12,13 +13,18 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.storage.disk import Disk, DiskError
+from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.transport import Transport
 
 JUMP = 5.0
 """A system clock that is ahead by more seconds than this was set forward."""
+
+WATCH_SECONDS = 0.5
+"""How often the journal is looked for where it was."""
 
 log = logging.getLogger(__name__)
 
@@ -76,13 +82,15 @@ class Runtime:
     ) -> None:
         self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
-        replica = open_replica(config, disk, self.clock(), words() | 1)
-        if replica.journal.torn:
-            log.warning("cut off %d bytes of a record that was torn", replica.journal.torn)
-        self.node = make_node(config, replica, transport, self.clock)
+        replica = open_replica(config, disk, self.clock(), words() | 1, words())
+        tell_opening(replica.journal)
+        self.outbox = Outbox(transport)
+        self.node = make_node(config, replica, self.outbox, self.clock)
         self.service = ApplicationService(config, self.node, words)
+        self._committer: GroupCommit | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._armed = math.inf
         self.failed = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -95,18 +103,24 @@ class Runtime:
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
+        if self.disk.durability == "power":
+            journal = self.node.replica.journal
+            self.service.committer = self._committer = GroupCommit(journal, self.outbox)
         await self.transport.start(self)
         self._arm_beat()
+        self._on_watch()
         self._on_tick()
 
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
+        if self._committer:
+            await self._committer.close()
         await (self._ending or self.transport.stop())
         self.disk.close()
 
     def _stop_timers(self) -> None:
-        for handle in (self._beat, self._timer):
+        for handle in (self._beat, self._timer, self._watch):
             if handle:
                 handle.cancel()
 
@@ -149,7 +163,8 @@ class Runtime:
             self._vital("a round of gossip", self.node.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Pass on to the node."""
+        """Pass on to the node; what waits to be sent was meant for this link."""
+        self.outbox.forget(peer)
         self._vital("losing a link", partial(self.node.link_down, peer, reason))
 
     def refused(self, who: str, reason: str) -> None:
@@ -172,9 +187,32 @@ class Runtime:
         delay = max(0.0, due - self.clock())
         self._timer = self._loop.call_later(delay, self._on_tick)
 
+    def _on_watch(self) -> None:
+        self._vital("watching its journal", self._check_journal, self._arm_watch)
+
+    def _check_journal(self) -> None:
+        with contextlib.suppress(DiskError):  # the journal remembers it, and the beat tells
+            self.node.replica.journal.check()
+
+    def _arm_watch(self) -> None:
+        self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
+
     def _on_beat(self) -> None:
         beat = self.clock.follow_system_clock, self.node.beat, self._arm, self._arm_beat
         self._vital("its upkeep", *beat)
 
     def _arm_beat(self) -> None:
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
+
+
+def tell_opening(journal: Journal) -> None:
+    """Log what is unusual about a journal that was opened."""
+    if journal.torn:
+        log.warning(
+            "cut off %d bytes of a record that was torn, and kept them beside the journal",
+            journal.torn,
+        )
+    if journal.converts and not journal.trouble:
+        log.info("converted the journal of version 0.1, and kept the original as journal.v1")
+    if journal.trouble:
+        log.error("%s; until it can, choices come without tickets", journal.trouble)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.choice import NO_INFORMATION
@@ -15,10 +15,16 @@ from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, Unav
 from coopbandits.fleet.service.catalogue import measured
 from coopbandits.fleet.service.pace import Pace
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.tickets import ticket_name, ticket_number
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
+
+
+class Waiting(Protocol):
+    """What stores events while others are gathered."""
+
+    async def wait(self) -> None:
+        """Return once all events so far are on disk; DiskError if they may not be."""
 
 
 class ApplicationService:
@@ -36,9 +42,9 @@ class ApplicationService:
 
     def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
         self.config, self.node, self.words = config, node, words
+        self.committer: Waiting | None = None
         self.names = config.cluster.arms
         self.numbers = {name: k for k, name in enumerate(self.names)}
-        self.identity_word: int = node.replica.journal.origin["word"]
         self.replica, self.scale = node.replica, config.cluster.scale
         self.failure = ""  # why the agent serves no more
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
@@ -49,15 +55,20 @@ class ApplicationService:
         return Pace(cluster.max_pulls_per_second, now - cluster.epoch, made, now)
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` if given, and a ticket."""
+        """Return an arm, one of `allowed` if given, and a ticket.
+
+        An agent that was started on a full disk answers by what it knows, without a ticket.
+        """
         numbers = None if allowed is None else [self._number(name) for name in allowed]
+        if self.replica.journal.read_only and not self.failure:
+            return Choice("", self.names[self.replica.advise(self.words(), numbers)])
         now = self._ready_for(self.choosing)
         try:
             number, arm = self.replica.choose(self.words(), numbers, now)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spend()
-        return Choice(ticket_name(self.identity_word, number), self.names[arm])
+        return Choice(self.replica.tickets.name(number), self.names[arm])
 
     def _ready_for(self, pace: Pace) -> float:
         """Return the time; refuse a call that comes too early, or after a failure."""
@@ -74,15 +85,26 @@ class ApplicationService:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        number = ticket_number(ticket, self.identity_word)
+        number = self.replica.tickets.number(ticket)
         self._ready_for(self.observing)
         try:
+            if self.replica.journal.trouble:
+                raise DiskError(self.replica.journal.trouble)
             arm, duplicate = self.replica.observe(number, float(reward))
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         if not duplicate:
             self.observing.spend()
         return Receipt(ticket, self.names[arm], float(reward), duplicate)
+
+    async def stored(self) -> None:
+        """Return once all that was chosen and observed so far is on disk."""
+        if self.committer is None:
+            return
+        try:
+            await self.committer.wait()
+        except DiskError as error:
+            raise UnavailableError(f"{error}; ask again, a reward counts once") from error
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
@@ -135,6 +157,8 @@ class ApplicationService:
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
+        if self.replica.journal.read_only and not self.failure:
+            return f"{self.node.trouble}; until it can, choices come without tickets"
         return self.failure or self.node.trouble or None
 
     def metrics(self) -> list[Metric]:
