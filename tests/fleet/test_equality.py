@@ -62,7 +62,7 @@ def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[N
     for i, identity_word in enumerate(identity_words(SEED, 0, network.num_agents)):
         others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
         config = NodeConfig(cluster, name(i), Path("unused"), others)
-        replica = open_replica(config, MemoryDisk(), 0.0, identity_word, number)
+        replica = open_replica(config, MemoryDisk(), 0.0, identity_word, i, number)
         wire = wires.transport(name(i), others)
         nodes.append(make_node(config, replica, wire, lambda: START, number))
     return nodes

@@ -15,6 +15,7 @@ from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.events import Chose
 from coopbandits.fleet.transport import LinkEvents, Transport
 
 START = 1_800_000_000.0
@@ -59,6 +60,7 @@ class World:
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, START
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
+        self.starts = 0
         self.disks = [MemoryDisk() for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -81,18 +83,20 @@ class World:
 
     # Trouble
 
-    def crash(self, agent: int, torn: bytes = b"") -> None:
-        """Kill an agent; what it was about to write may be on disk in part."""
+    def crash(self, agent: int, torn: int = 0) -> None:
+        """Kill an agent; some bytes of what it was about to write may be on disk."""
+        journal = self.node(agent).replica.journal if torn else None
         self.nodes[agent] = None
-        self.disks[agent].data += torn
+        if journal is not None:
+            self.disks[agent].data += journal._encode(Chose(0, self.now))[:torn]
         for other in self.graph.neighbors(agent):
             self._down(agent, other, "crash")
 
     def restart(self, agent: int, neighbors: Sequence[int] | None = None) -> None:
         config = self.config(agent, neighbors)
-        replica = open_replica(
-            config, self.disks[agent], self.now, self.identity_words[agent], number
-        )
+        self.starts += 1  # a nonce need only be new
+        word = self.identity_words[agent]
+        replica = open_replica(config, self.disks[agent], self.now, word, self.starts, number)
         wire = Wire(self, agent)
         self.nodes[agent] = make_node(config, replica, wire, lambda: self.now, number)
 

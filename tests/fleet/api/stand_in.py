@@ -72,6 +72,9 @@ class StandIn:
             raise ExpiredTicketError(f"{ticket} has expired; choose again")
         raise UnknownTicketError(f"there is no ticket {ticket!r}; choose first")
 
+    async def stored(self) -> None:
+        pass
+
     def arms(self) -> list[ArmEstimate]:
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
 

@@ -214,6 +214,7 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(node.replica.journal.disk, "append", full)
+        patch.setattr(node.replica.journal.disk, "replace", full)
         node.replica.tickets.add(0, -1e10)
         world.now += 1.0
         world.queue.clear()
@@ -222,7 +223,7 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
         assert not world.queue, "nothing is sent that is not on disk"
         node.beat()
     world.now += 2.0
-    node.tick()
+    node.beat()
     assert node.trouble == ""
 
 

@@ -148,14 +148,17 @@ def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(world.disks[0], "append", full)
+        patch.setattr(world.disks[0], "replace", full)
         with pytest.raises(UnavailableError, match="no space; nothing was chosen"):
             service.choose()
         with pytest.raises(UnavailableError, match="no space; the reward is not counted"):
             service.observe(choice.ticket, 1.0)
-        assert service.ready() is None, "a tick has not failed yet"
+        assert service.ready() == "no space"
         world.step()
         assert service.ready() == "no space"
         assert service.health()["trouble"] == "no space"
+    world.step()
+    assert service.ready() is None
     assert sum(arm.open for arm in service.arms()) == 1
     assert not service.observe(choice.ticket, 1.0).duplicate
     world.step(2.0)

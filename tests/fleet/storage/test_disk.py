@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -13,31 +12,35 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.fleet.storage.disk import DiskError, FileDisk
+from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import Journal
 
 WRITER = """
 import os, sys
 from pathlib import Path
 from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import Journal
 journal = Journal(FileDisk(Path(sys.argv[1])), {"node": "x"}, {"word": 1})
-journal.compact(b"0")
+journal.compact({"number": 0})
 number = 0
 while True:
     number += 1
-    journal.append(b"%d" % number + b" " * (number % 50))
+    journal.append(Observed(number, 0.5))
     os.write(1, b"%d\\n" % number)
     if number % 97 == 0:
-        journal.compact(b"%d" % number)
+        journal.compact({"number": number})
 """
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_what_was_written_is_read(tmp_path: Path, durability: str) -> None:
     disk = FileDisk(tmp_path / "new" / "folder", durability)
-    disk.append(b"one")
+    assert disk.read() is None
+    disk.replace(b"one")
     disk.append(b"two")
+    disk.sync()
     assert disk.read() == b"onetwo"
     disk.replace(b"three")
     disk.append(b"four")
@@ -62,31 +65,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         FileDisk(tmp_path / "file" / "journal")
 
 
-def test_a_full_disk_keeps_nothing_of_what_it_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = FileDisk(tmp_path)
-    disk.append(b"kept")
-    real = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda file, data: real(file, data[:3]))
-        with pytest.raises(DiskError, match="only 3 of 4 bytes"):
-            disk.append(b"lost")
-    assert disk.read() == b"kept"
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(DiskError, match="No space left"):
-            disk.replace(b"lost")
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["journal", "lock"]
-    disk.append(b", too")
-    assert disk.read() == b"kept, too"
-    disk.close()
-
-
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.1])
 def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay: float) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
@@ -97,8 +75,8 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay
         writer.send_signal(signal.SIGKILL)
         told = (first + writer.stdout.read()).splitlines()
     journal = Journal(disk := FileDisk(tmp_path), {"node": "x"}, {"word": 1})
-    numbers = [int(event) for event in journal.events]
+    numbers = [event.number for event in journal.events if isinstance(event, Observed)]
     disk.close()
-    first_number = int(journal.snapshot) + 1
+    first_number = int(journal.snapshot["number"]) + 1
     assert numbers == list(range(first_number, first_number + len(numbers)))
     assert first_number - 1 + len(numbers) - int(told[-1]) in (0, 1)

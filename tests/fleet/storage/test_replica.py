@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import OtherRewardError
-from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
+from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
 
 from ..world import World
@@ -30,7 +30,8 @@ def replica_of(made: World, agent: int = 0) -> Replica:
 
 
 def remembered(replica: Replica) -> dict[str, Any]:
-    return replica._export() | {"incarnation": 0}
+    state = replica._export()
+    return state | {"incarnation": 0, "tickets": state["tickets"] | {"starts": []}}
 
 
 class Full(MemoryDisk):
@@ -40,8 +41,13 @@ class Full(MemoryDisk):
 
     def append(self, data: bytes) -> None:
         if self.full:
-            raise DiskError("no space")
+            raise DoubtError("no space")
         super().append(data)
+
+    def replace(self, data: bytes) -> None:
+        if self.full:
+            raise DiskError("no space")
+        super().replace(data)
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts:family=bernoulli", "gossip-ts"])
@@ -96,7 +102,7 @@ def test_expired_tickets_are_no_longer_open_pulls() -> None:
 
 def test_a_full_disk_refuses_and_changes_nothing() -> None:
     made = world()
-    made.disks[0] = disk = Full(made.disks[0].read())
+    made.disks[0] = disk = Full(made.disks[0].read() or b"")
     made.restart(0)
     replica = replica_of(made)
     number, _ = replica.choose(1, None, 0.0)
@@ -157,7 +163,7 @@ def test_a_common_round_that_was_not_on_disk_yet_is_ended_again() -> None:
 
 def test_a_disk_that_is_full_for_a_while_loses_no_common_round() -> None:
     made = world("dec-ts", num_agents=3)
-    made.disks[0] = disk = Full(made.disks[0].read())
+    made.disks[0] = disk = Full(made.disks[0].read() or b"")
     made.restart(0)
     for step in range(5):
         made.pull(step % 3, step, 0.5)

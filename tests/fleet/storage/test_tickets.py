@@ -10,11 +10,11 @@ from coopbandits.fleet.service import (
     TooManyTicketsError,
     UnknownTicketError,
 )
-from coopbandits.fleet.storage.tickets import Settled, Tickets, ticket_name, ticket_number
+from coopbandits.fleet.storage.tickets import STARTS, Settled, Tickets
 
 
 def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
-    tickets = Tickets(limit=3, lifetime=10.0)
+    tickets = Tickets(limit=3, lifetime=10.0, nonce=7)
     number = tickets.add(arm=2, now=0.0)
     assert tickets.look_up(number, 0.5).arm == 2
     assert tickets.settle(number, 0.5) == 2
@@ -24,7 +24,7 @@ def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
 
 
 def test_tickets_expire_in_the_order_of_their_making() -> None:
-    tickets = Tickets(limit=9, lifetime=10.0)
+    tickets = Tickets(limit=9, lifetime=10.0, nonce=7)
     for now in (0.0, 1.0, 5.0):
         tickets.add(0, now)
     assert tickets.due(9.9) == []
@@ -35,7 +35,7 @@ def test_tickets_expire_in_the_order_of_their_making() -> None:
 
 
 def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
-    tickets = Tickets(limit=9, lifetime=10.0)
+    tickets = Tickets(limit=9, lifetime=10.0, nonce=7)
     for now in (1e9, 2.0):
         tickets.add(0, now)
     assert tickets.due(50.0) == [], "the first holds up the second"
@@ -45,7 +45,7 @@ def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
 
 
 def test_no_more_than_so_many_are_open_or_remembered() -> None:
-    tickets = Tickets(limit=2, lifetime=10.0)
+    tickets = Tickets(limit=2, lifetime=10.0, nonce=7)
     first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)
     with pytest.raises(TooManyTicketsError, match=r"2 tickets are open.* wait 9 s") as caught:
         tickets.check_room(1.0)
@@ -60,19 +60,52 @@ def test_no_more_than_so_many_are_open_or_remembered() -> None:
 
 
 def test_names_tell_agents_apart() -> None:
-    assert ticket_number(ticket_name(7, 12), 7) == 12
-    for name in ("", "7-12", ticket_name(8, 12), f"{7:016x}-", f"{7:016x}-1.0", f"{7:016x}-²"):
+    tickets, other = Tickets(2, 1.0, nonce=7), Tickets(2, 1.0, nonce=8)
+    mine, foreign = tickets.name(tickets.add(0, 0.0)), other.name(other.add(0, 0.0))
+    assert tickets.number(mine) == 1
+    for name in ("", "7-1", foreign, f"{7:016x}-", f"{7:016x}-1.0", f"{7:016x}-²"):
         with pytest.raises(UnknownTicketError, match="no ticket of this agent"):
-            ticket_number(name, 7)
-    with pytest.raises(UnknownTicketError, match="handed out no such ticket"):
-        Tickets(2, 1.0).look_up(1, 0.0)
+            tickets.number(name)
+    for name in (f"{7:016x}-2", f"{7:016x}-0", f"{7:016x}-01"):
+        with pytest.raises(UnknownTicketError, match="handed out no such ticket"):
+            tickets.number(name)
+
+
+def test_tickets_of_a_memory_that_was_rolled_back_are_unknown_and_never_given_again() -> None:
+    tickets = Tickets(99, 10.0, nonce=7)
+    tickets.add(0, 0.0)
+    copy = tickets.export_state()
+    lost = [tickets.name(tickets.add(1, 1.0)) for _ in range(3)]
+    again = Tickets(99, 10.0, nonce=7)
+    again.restore_state(copy)
+    again.begin(8)
+    fresh = [again.name(again.add(2, 1.0)) for _ in range(3)]
+    assert not set(lost) & set(fresh)
+    for name in lost:
+        with pytest.raises(UnknownTicketError, match="has lost the memory of it since"):
+            again.number(name)
+    assert [again.number(name) for name in fresh] == [2, 3, 4]
+    assert again.number(f"{7:016x}-1") == 1, "one of before is as good as ever"
+
+
+def test_starts_are_forgotten_but_not_their_open_tickets() -> None:
+    tickets = Tickets(2 * STARTS, 10.0, nonce=1)
+    first = tickets.name(tickets.add(0, 0.0))
+    for nonce in range(2, STARTS + 50):
+        tickets.begin(nonce)
+        tickets.begin(nonce)
+        tickets.add(0, 0.0)
+    assert tickets.number(first) == 1
+    tickets.open.clear()
+    tickets.begin(1)
+    assert len(tickets.starts) == STARTS
 
 
 def test_state_comes_back() -> None:
-    tickets = Tickets(limit=5, lifetime=10.0)
+    tickets = Tickets(limit=5, lifetime=10.0, nonce=7)
     for arm in range(3):
         tickets.add(arm, 1.5)
     tickets.settle(2, 0.25)
-    again = Tickets(limit=5, lifetime=10.0)
+    again = Tickets(limit=5, lifetime=10.0, nonce=7)
     again.restore_state(tickets.export_state())
     assert (again.next_number, again.open, again.settled) == (4, tickets.open, tickets.settled)

@@ -153,12 +153,15 @@ class Api:
         body = await _read(receive) if method == "POST" else b""
         if body is None:
             return None
-        return _refuse_body(body, headers) or self._call(path, call, body)
+        return _refuse_body(body, headers) or await self._call(path, call, body)
 
-    def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
+    async def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
         started = perf_counter()
         try:
-            return call(body)
+            answer = call(body)
+            if self.endpoints[path].method == "POST":
+                await self.service.stored()
+            return answer
         except Exception as error:  # one failing request must not stop the server
             return failed(error)
         finally:

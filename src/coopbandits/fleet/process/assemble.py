@@ -68,9 +68,13 @@ def open_replica(
     disk: Disk,
     now: float,
     identity_word: int,
+    nonce: int,
     number: Callable[[str], int] = agent_number,
 ) -> Replica:
-    """Open an agent's journal; `identity_word` is used only if it is new."""
+    """Open an agent's journal.
+
+    `identity_word` is used only if it is new; `nonce` is another random word at every start.
+    """
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
     identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
@@ -79,9 +83,10 @@ def open_replica(
         journal,
         partial(make_agent, cluster, journal.origin["word"]),
         [number(name) for name in config.neighbors],
-        Tickets(config.max_open_tickets, config.ticket_lifetime),
+        Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
         cluster.scale,
         now,
+        nonce,
     )
 
 

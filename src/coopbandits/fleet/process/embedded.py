@@ -91,11 +91,11 @@ class LocalAgent:
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
         """Return an arm, one of `allowed` if given, and a ticket."""
-        return self._ask(lambda: self._runtime.service.choose(allowed))
+        return self._ask(lambda: self._runtime.service.choose(allowed), stored=True)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        return self._ask(lambda: self._runtime.service.observe(ticket, reward))
+        return self._ask(lambda: self._runtime.service.observe(ticket, reward), stored=True)
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
@@ -113,18 +113,21 @@ class LocalAgent:
         """Return the agent's metrics."""
         return self._ask(lambda: self._runtime.service.metrics())
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
         """Call in the agent's thread: its state is not safe to touch from another."""
         answer: Future[T] = Future()
 
-        def work() -> None:
+        async def work() -> None:
             try:
-                answer.set_result(question())
+                found = question()
+                if stored:
+                    await self._runtime.service.stored()
+                answer.set_result(found)
             except BaseException as error:  # raised in the caller's thread instead
                 answer.set_exception(error)
 
         with self._lock:
             if self._loop is None:
                 raise InputError(f"agent {self.config.id} is not running; start it first")
-            self._loop.call_soon_threadsafe(work)
+            asyncio.run_coroutine_threadsafe(work(), self._loop)
         return answer.result()

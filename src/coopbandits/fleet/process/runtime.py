@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -11,13 +12,18 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.storage.disk import Disk, DiskError
+from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.transport import Transport
 
 JUMP = 5.0
 """A system clock that is ahead by more seconds than this was set forward."""
+
+WATCH_SECONDS = 0.5
+"""How often the journal is looked for where it was."""
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +79,15 @@ class Runtime:
     ) -> None:
         self.clock = SteadyClock()
         self.disk, self.transport = disk, transport
-        replica = open_replica(config, disk, self.clock(), words() | 1)
-        if replica.journal.torn:
-            log.warning("cut off %d bytes of a record that was torn", replica.journal.torn)
-        self.node = make_node(config, replica, transport, self.clock)
+        replica = open_replica(config, disk, self.clock(), words() | 1, words())
+        tell_opening(replica.journal)
+        self.outbox = Outbox(transport)
+        self.node = make_node(config, replica, self.outbox, self.clock)
         self.service = ApplicationService(config, self.node, words)
+        self._committer: GroupCommit | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._armed = math.inf
 
     @property
@@ -90,15 +98,21 @@ class Runtime:
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
+        if self.disk.durability == "power":
+            journal = self.node.replica.journal
+            self.service.committer = self._committer = GroupCommit(journal, self.outbox)
         await self.transport.start(self)
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
+        self._on_watch()
         self._on_tick()
 
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
-        for handle in (self._beat, self._timer):
+        for handle in (self._beat, self._timer, self._watch):
             if handle:
                 handle.cancel()
+        if self._committer:
+            await self._committer.close()
         await self.transport.stop()
         self.disk.close()
 
@@ -116,7 +130,8 @@ class Runtime:
             self._arm()
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Pass on to the node."""
+        """Pass on to the node; what waits to be sent was meant for this link."""
+        self.outbox.forget(peer)
         self.node.link_down(peer, reason)
 
     def refused(self, who: str, reason: str) -> None:
@@ -140,8 +155,26 @@ class Runtime:
         delay = max(0.0, due - self.clock())
         self._timer = self._loop.call_later(delay, self._on_tick)
 
+    def _on_watch(self) -> None:
+        with contextlib.suppress(DiskError):  # the journal remembers it, and the beat tells
+            self.node.replica.journal.check()
+        self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
+
     def _on_beat(self) -> None:
         self.clock.follow_system_clock()
         self.node.beat()
         self._arm()
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
+
+
+def tell_opening(journal: Journal) -> None:
+    """Log what is unusual about a journal that was opened."""
+    if journal.torn:
+        log.warning(
+            "cut off %d bytes of a record that was torn, and kept them beside the journal",
+            journal.torn,
+        )
+    if journal.converts and not journal.trouble:
+        log.info("converted the journal of version 0.1, and kept the original as journal.v1")
+    if journal.trouble:
+        log.error("%s; until it can, choices come without tickets", journal.trouble)

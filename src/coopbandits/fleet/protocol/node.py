@@ -122,7 +122,7 @@ class Node:
         self.num_arms = replica.agent.view.num_arms
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
-        self.trouble = ""  # why the disk refuses writes
+        self._told_trouble = ""
         self._logged: dict[tuple[str, str], float] = {}
         self.gossip = self._make_gossip()
 
@@ -155,8 +155,6 @@ class Node:
         except DiskError as error:
             self._note_trouble(error)
             self.gossip.next_tick = now + BEAT_SECONDS
-        else:
-            self.trouble = ""
 
     def beat(self) -> None:
         """Maintain links, tickets and the journal; call it about once a second."""
@@ -169,16 +167,23 @@ class Node:
             elif now - peer.last_sent >= BEAT_SECONDS:
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
         try:
-            self.replica.expire(now)
-            if self.replica.journal.is_long:
-                self.replica.compact()
+            self.replica.maintain(now)
         except DiskError as error:
             self._note_trouble(error)
+        else:
+            if self._told_trouble:
+                log.info("the journal is written again")
+            self._told_trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why the journal takes nothing; empty if it does."""
+        return self.replica.journal.trouble
 
     def _note_trouble(self, error: DiskError) -> None:
-        if not self.trouble:
+        if self._told_trouble != str(error):
             log.error("%s", error)
-        self.trouble = str(error)
+        self._told_trouble = str(error)
 
     # Called by the transport
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.choice import NO_INFORMATION
@@ -14,10 +14,16 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
 from coopbandits.fleet.service.catalogue import measured
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.tickets import ticket_name, ticket_number
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
+
+
+class Waiting(Protocol):
+    """What stores events while others are gathered."""
+
+    async def wait(self) -> None:
+        """Return once all events so far are on disk; DiskError if they may not be."""
 
 
 class ApplicationService:
@@ -35,19 +41,24 @@ class ApplicationService:
 
     def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
         self.config, self.node, self.words = config, node, words
+        self.committer: Waiting | None = None
         self.names = config.cluster.arms
         self.numbers = {name: k for k, name in enumerate(self.names)}
-        self.identity_word: int = node.replica.journal.origin["word"]
         self.replica, self.scale = node.replica, config.cluster.scale
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` if given, and a ticket."""
+        """Return an arm, one of `allowed` if given, and a ticket.
+
+        An agent that was started on a full disk answers by what it knows, without a ticket.
+        """
         numbers = None if allowed is None else [self._number(name) for name in allowed]
+        if self.replica.journal.read_only:
+            return Choice("", self.names[self.replica.advise(self.words(), numbers)])
         try:
             number, arm = self.replica.choose(self.words(), numbers, self.node.clock())
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
-        return Choice(ticket_name(self.identity_word, number), self.names[arm])
+        return Choice(self.replica.tickets.name(number), self.names[arm])
 
     def _number(self, name: str) -> int:
         if name not in self.numbers:
@@ -56,12 +67,23 @@ class ApplicationService:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        number = ticket_number(ticket, self.identity_word)
+        number = self.replica.tickets.number(ticket)
         try:
+            if self.node.trouble:
+                raise DiskError(self.node.trouble)
             arm, duplicate = self.replica.observe(number, float(reward))
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         return Receipt(ticket, self.names[arm], float(reward), duplicate)
+
+    async def stored(self) -> None:
+        """Return once all that was chosen and observed so far is on disk."""
+        if self.committer is None:
+            return
+        try:
+            await self.committer.wait()
+        except DiskError as error:
+            raise UnavailableError(f"{error}; ask again, a reward counts once") from error
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
@@ -114,6 +136,8 @@ class ApplicationService:
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
+        if self.replica.journal.read_only:
+            return f"{self.node.trouble}; until it can, choices come without tickets"
         return self.node.trouble or None
 
     def metrics(self) -> list[Metric]:

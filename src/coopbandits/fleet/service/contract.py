@@ -14,7 +14,11 @@ from coopbandits.core.errors import InputError
 
 
 class Choice(NamedTuple):
-    """An option to use now, and the ticket for handing in its reward."""
+    """An option to use now, and the ticket for handing in its reward.
+
+    The ticket is empty if the agent cannot store anything: the choice goes by what is known, and no
+    reward is expected for it.
+    """
 
     ticket: str
     arm: str
@@ -121,13 +125,19 @@ class UnavailableError(Exception):
 
 
 class Service(Protocol):
-    """An agent as its application sees it."""
+    """An agent as its application sees it.
+
+    What `choose` and `observe` return is told to nobody before `stored` has returned.
+    """
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
         """Return an arm, one of `allowed` if given, and a ticket."""
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
+
+    async def stored(self) -> None:
+        """Return once all that was chosen and observed so far is on disk; or UnavailableError."""
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""

@@ -1,42 +1,67 @@
-"""What a journal needs of a disk: append to one file, or replace it atomically."""
+"""What a journal needs of a disk: append to one file, sync it, or replace it atomically.
+
+A write or sync that failed is never tried again on the same file: the system may have dropped what
+it could not write, and say that all is well the next time. The file is in doubt from then on, and
+only a new one, written whole from memory, ends that.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import os
+import contextlib
 import time
 from pathlib import Path
 from typing import Protocol
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.storage.filesystem import FileSystem, OperatingSystem, Place
 
 DURABILITIES = ("process", "power")
 """Failures that acknowledged rewards survive: a process crash, or power loss too."""
 
 
 class DiskError(OSError):
-    """A write failed, and left nothing behind."""
+    """A write failed."""
+
+
+class DoubtError(DiskError):
+    """What the file holds is no longer certain; it has to be replaced before it is used again."""
 
 
 class Disk(Protocol):
-    """Where a journal is stored.
+    """Where a journal is stored. `sync` and `append` may run in another thread than the rest.
 
     Attributes
     ----------
+    durability : {"process", "power"}
+        What acknowledged events must survive; with "power", appends have to be synced.
     seconds : float
         Time spent writing.
     """
 
+    durability: str
     seconds: float
 
-    def read(self) -> bytes:
-        """Return what was written and survived; empty at first."""
+    def read(self) -> bytes | None:
+        """Return what was written and survived; None if there is no file."""
 
     def append(self, data: bytes) -> None:
-        """Add at the end, all or nothing: on failure a DiskError is raised."""
+        """Add at the end; a DoubtError may leave a part of it behind."""
+
+    def sync(self) -> None:
+        """Return once all that was appended would survive a loss of power; or DoubtError."""
 
     def replace(self, data: bytes) -> None:
-        """Replace everything, all or nothing: on failure a DiskError is raised."""
+        """Replace everything, and sync.
+
+        On failure a DiskError leaves the file as it was. A DoubtError leaves the old or the new one
+        in its place, whole.
+        """
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Put data beside the file, in one that ends in `name`, and sync; or DiskError."""
+
+    def check(self) -> None:
+        """Raise DoubtError if the file is no longer where it was, or not what was written."""
 
     def close(self) -> None:
         """Release it."""
@@ -51,99 +76,214 @@ class FileDisk:
         Holds the file; created if missing.
     durability : {"process", "power"}
         What a write survives.
+    files : FileSystem
+        The operating system's calls.
     """
 
-    def __init__(self, folder: Path, durability: str = "process") -> None:
-        self.path = folder / "journal"
-        self.sync_every_write = durability == "power"
-        self.seconds = 0.0
+    def __init__(
+        self, folder: Path, durability: str = "process", files: FileSystem | None = None
+    ) -> None:
+        self.path, self.durability, self.seconds = folder / "journal", durability, 0.0
+        self.files: FileSystem = files or OperatingSystem()
+        self._file: int | None = None
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self.files.make_folder(folder)
+            self._lock = self.files.lock(self._lock_path)
+            self._lock_place = self.files.place(self._lock_path)
+            self._place = self.files.place(self.path)
+        except BlockingIOError as error:
+            raise InputError(
+                f"journal folder {folder} is in use by another process; give every agent its own"
+            ) from error
         except OSError as error:
             raise InputError(
                 f"journal folder {folder} cannot be used: {error.strerror}; name one that can be "
                 "written"
             ) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            raise InputError(
-                f"journal folder {folder} is in use by another process; give every agent its own"
-            ) from error
-        self._open()
+        self._size = self._most = self._place.size if self._place else 0
 
-    def _open(self) -> None:
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        self._size = os.fstat(self._file).st_size
+    @property
+    def _lock_path(self) -> Path:
+        return self.path.with_name("lock")
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         """Return the file."""
-        return self.path.read_bytes()
+        try:
+            return self.files.read(self.path)
+        except OSError as error:
+            raise InputError(
+                f"the journal {self.path} cannot be read: {error.strerror}; restore it from a "
+                "backup, or name another folder"
+            ) from error
 
     def append(self, data: bytes) -> None:
-        """Add at the end; a partial write is cut off again."""
+        """Add at the end."""
         begun = time.perf_counter()
+        if self._file is None:
+            raise DoubtError(f"the journal {self.path} was not replaced yet")
+        self._most += len(data)
         try:
-            written = os.write(self._file, data)
-            if written < len(data):
-                raise OSError(f"only {written} of {len(data)} bytes were written")
-            if self.sync_every_write:
-                os.fdatasync(self._file)
+            self._write(self._file, data)
         except OSError as error:
-            os.ftruncate(self._file, self._size)
-            raise DiskError(f"the journal {self.path} cannot be written: {error}") from error
-        self._size += written
+            raise DoubtError(self._told(error)) from error
+        self._size += len(data)
+        self.seconds += time.perf_counter() - begun
+
+    def _write(self, file: int, data: bytes) -> None:
+        while (written := self.files.write(file, data)) < len(data):
+            data = data[written:]
+
+    def sync(self) -> None:
+        """Sync the file."""
+        begun = time.perf_counter()
+        if self._file is not None:
+            try:
+                self.files.sync(self._file)
+            except OSError as error:
+                raise DoubtError(self._told(error)) from error
         self.seconds += time.perf_counter() - begun
 
     def replace(self, data: bytes) -> None:
         """Write a new file, and rename it over the old one once it is complete."""
+        self._check_owned()
         fresh = self.path.with_suffix(".new")
+        file, place = self._write_fresh(fresh, data)
         try:
-            with fresh.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
-            self._sync_folder()
+            self.files.rename(fresh, self.path)
+            self._adopt(file, place)
+            self.files.sync_folder(self.path.parent)
         except OSError as error:
-            fresh.unlink(missing_ok=True)
-            raise DiskError(f"the journal {self.path} cannot be written: {error}") from error
-        os.close(self._file)
-        self._open()
+            if self._file != file:
+                self._settle_rename(file, place, fresh)
+            raise DoubtError(self._told(error)) from error
 
-    def _sync_folder(self) -> None:
-        folder = os.open(self.path.parent, os.O_RDONLY)
+    def _settle_rename(self, file: int, place: Place, fresh: Path) -> None:
+        """Find out what a rename did that is said to have failed."""
+        with contextlib.suppress(OSError):
+            if self.files.place(self.path) == place:
+                self._adopt(file, place)
+                return
+        self._discard(file, fresh)
+
+    def _adopt(self, file: int, place: Place) -> None:
+        """Use the new file from now on: the old one has no name any more."""
+        old, self._file = self._file, file
+        self._place = place
+        self._size = self._most = place.size
+        if old is not None:
+            with contextlib.suppress(OSError):  # what a file without a name holds does not matter
+                self.files.close(old)
+
+    def _write_fresh(self, path: Path, data: bytes) -> tuple[int, Place]:
+        """Return a new file, open, with these data synced; leave nothing behind on failure."""
+        file = None
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            file = self.files.create(path)
+            self._write(file, data)
+            self.files.sync(file)
+            place = self.files.place(path)
+            if place is None or place.size != len(data):
+                raise OSError(f"{path.name} is not what was written")
+        except OSError as error:
+            self._discard(file, path)
+            raise DiskError(self._told(error)) from error
+        return file, place
+
+    def _discard(self, file: int | None, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            if file is not None:
+                self.files.close(file)
+        with contextlib.suppress(OSError):
+            self.files.remove(path)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Write it to `journal.NAME`, or to `journal.NAME-2` and so on where that is taken."""
+        self._check_owned()
+        try:
+            target, number = self.path.with_suffix(f".{name}"), 1
+            while (there := self.files.read(target)) is not None and there != data:
+                number += 1
+                target = self.path.with_suffix(f".{name}-{number}")
+            fresh = self.path.with_suffix(".new")
+            file, _ = self._write_fresh(fresh, data)
+            self.files.close(file)
+            self.files.rename(fresh, target)
+            self.files.sync_folder(self.path.parent)
+        except DiskError:
+            raise
+        except OSError as error:
+            raise DiskError(self._told(error)) from error
+
+    def check(self) -> None:
+        """Compare device, inode and size."""
+        least = self._size  # another thread may be appending
+        here = self._look()
+        if here is None or not self._is_ours(here, least):
+            raise DoubtError(self._misplaced())
+
+    def _check_owned(self) -> None:
+        """Refuse to write where somebody else's journal may be."""
+        here = self._look()
+        if here is not None and not self._is_ours(here, self._size):
+            raise DoubtError(self._misplaced())
+
+    def _look(self) -> Place | None:
+        try:
+            lock, here = self.files.place(self._lock_path), self.files.place(self.path)
+        except OSError as error:
+            raise DoubtError(self._told(error)) from error
+        if lock is None or self._lock_place is None or lock[:2] != self._lock_place[:2]:
+            raise DoubtError(self._misplaced())
+        return here
+
+    def _is_ours(self, here: Place, least: int) -> bool:
+        ours = self._place
+        return ours is not None and here[:2] == ours[:2] and least <= here.size <= self._most
+
+    def _misplaced(self) -> str:
+        return (
+            f"the journal {self.path} was removed or replaced while the agent runs; put it back as "
+            "it was, or restart the agent to go on with what is there now"
+        )
+
+    def _told(self, error: OSError) -> str:
+        return f"the journal {self.path} cannot be written: {error}"
 
     def close(self) -> None:
         """Close the file and release the folder."""
-        os.close(self._file)
-        os.close(self._lock)
+        if self._file is not None:
+            self.files.close(self._file)
+        self.files.close(self._lock)
 
 
 class MemoryDisk:
     """A disk in memory, for tests and for agents that need not survive their process."""
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.data = bytearray(data)
-        self.seconds = 0.0
+    def __init__(self, data: bytes = b"", durability: str = "process") -> None:
+        self.data, self.durability, self.seconds = bytearray(data), durability, 0.0
+        self.kept: dict[str, bytes] = {}
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         """Return everything written."""
-        return bytes(self.data)
+        return bytes(self.data) or None
 
     def append(self, data: bytes) -> None:
         """Add at the end."""
         self.data += data
 
+    def sync(self) -> None:
+        """Do nothing: memory does not outlive the process."""
+
     def replace(self, data: bytes) -> None:
         """Replace everything."""
         self.data = bytearray(data)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Remember it under its name."""
+        self.kept[name] = data
+
+    def check(self) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""

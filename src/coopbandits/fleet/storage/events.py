@@ -1,41 +1,46 @@
-"""The events that change an agent, as the journal stores them."""
+"""The events that change an agent, as the journal stores them: maps from field names to values."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.storage.records import Record
 
-class Chose(msgspec.Struct, tag="c", array_like=True, frozen=True):
+
+class Chose(msgspec.Struct, frozen=True):
     """An arm was chosen, and the next ticket opened for it."""
 
     arm: int
     now: float
 
 
-class Observed(msgspec.Struct, tag="o", array_like=True, frozen=True):
+class Observed(msgspec.Struct, frozen=True):
     """The reward of an open ticket was handed in."""
 
     number: int
     reward: float
 
 
-class Expired(msgspec.Struct, tag="x", array_like=True, frozen=True):
-    """An open ticket expired."""
+class Expired(msgspec.Struct, frozen=True):
+    """Open tickets expired."""
 
-    number: int
+    numbers: list[int]
 
 
-class Met(msgspec.Struct, tag="m", array_like=True, frozen=True):
+class Met(msgspec.Struct, frozen=True):
     """All neighbours have told their degrees, by neighbour's number."""
 
     degrees: dict[int, int]
 
 
-class Spoke(msgspec.Struct, tag="s", array_like=True, frozen=True):
+class Spoke(msgspec.Struct, frozen=True):
     """The messages of the next round were made; later rewards are not in them."""
 
 
-class Ended(msgspec.Struct, tag="r", array_like=True, frozen=True):
+class Ended(msgspec.Struct, frozen=True):
     """A round ended with these messages, float64 values by the sender's number."""
 
     messages: dict[int, bytes]
@@ -43,5 +48,27 @@ class Ended(msgspec.Struct, tag="r", array_like=True, frozen=True):
 
 Event = Chose | Observed | Expired | Met | Spoke | Ended
 
+KINDS: dict[type[Event], int] = {
+    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21,
+}  # fmt: skip
+"""The number of each kind of event in a journal; never change one."""
+
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Event).decode
+_decoders = {KINDS[kind]: msgspec.msgpack.Decoder(kind).decode for kind in get_args(Event)}
+
+
+def decode(record: Record) -> Event:
+    """Return the event in a record; field names that it does not know are ignored."""
+    if record.kind not in _decoders:
+        raise InputError(
+            f"the journal has a record of kind {record.kind} at byte {record.at}, which this "
+            "version does not know; install the version that wrote it, or a later one"
+        )
+    try:
+        event: Event = _decoders[record.kind](record.body)
+    except msgspec.DecodeError as error:
+        raise InputError(
+            f"the journal has a record at byte {record.at} that cannot be read: {error}; install "
+            "the version that wrote it, or a later one"
+        ) from error
+    return event

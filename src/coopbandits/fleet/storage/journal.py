@@ -1,35 +1,52 @@
 """The journal: a write-ahead log of what happened to an agent.
 
-A file of records, each ``length u32 | CRC-32 u32 | payload`` (little-endian), after eight magic
-bytes. The first record identifies the agent, the second holds a snapshot of its state, and the rest
-are the events since. Opening loads the snapshot and replays the events; an agent is a state
-machine, so that restores it exactly.
+The first record says whose journal it is, the second holds a snapshot of its state, and the rest
+are the events since (`records.py` has the format). Opening reads the snapshot and the events; an
+agent is a state machine, so replaying them restores it exactly. Once the events far outgrow the
+snapshot, a new file with a new snapshot replaces the old one.
 
-A process that dies while writing leaves a torn last record. Nobody was told of it, so it is cut
-off. Damage anywhere else is refused, since acknowledged rewards would be lost silently. Once the
-events far outgrow the snapshot, a new file with a new snapshot replaces the old one.
+Opening writes nothing. The first snapshot replaces the file, once what would be lost with the old
+one is kept beside it: the bytes that a crash left at its end, or the whole of an older format.
+
+With durability "power", events can share a sync. A committer then gathers them in batches: it takes
+one, writes it in another thread, and reports what became of it. An event takes effect when it is
+gathered, so nobody may be told of it before its batch is stored.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Iterator
-from typing import Any
+import threading
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.storage import events, records, version1
+from coopbandits.fleet.storage.disk import Disk, DiskError, DoubtError
+from coopbandits.fleet.storage.events import KINDS, Event
 
-MAGIC = b"CBJRNL01"
-PREFIX = struct.Struct("<II")
-NOTHING = msgspec.msgpack.encode(None)
-"""The snapshot of a new agent; also a placeholder that frees the memory of one already read."""
 COMPACT_BYTES = 1 << 20
 """A journal is compacted once its events take more bytes than this,"""
 COMPACT_GROWTH = 4
 """and more than this many times the snapshot."""
+
+
+class Batch(NamedTuple):
+    """Events to be written together, and synced once."""
+
+    data: bytes
+    last: int
+    generation: int
+
+
+class Committer(Protocol):
+    """Writes batches; told of what happens in the event loop's thread."""
+
+    def gathered(self) -> None:
+        """There is an event to write."""
+
+    def stored(self) -> None:
+        """All that was gathered so far is on disk, or it is certain that it is not."""
 
 
 class Journal:
@@ -44,101 +61,204 @@ class Journal:
     origin : dict
         Plain data that a new journal stores, such as the identity word. An existing journal keeps
         what it was created with.
+
+    Attributes
+    ----------
+    snapshot : dict
+        The state it was opened with; empty for a new agent, and once a new one is written.
+    events : list of Event
+        The events since.
+    trouble : str
+        Why nothing can be written, in one sentence; empty if it can. Ends with the next snapshot.
+    read_only : bool
+        Whether nothing has been written since it was opened.
+    torn : int
+        Bytes at the end that a crash left behind, which the first snapshot cuts off.
+    converts : bool
+        Whether the file is of an older format, which the first snapshot converts.
+    appended, stored : int
+        How many events were gathered for a committer, and how many of these are on disk.
     """
 
     def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
         self.disk = disk
+        self.snapshot: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.trouble, self.read_only = "", True
+        self.appended = self.stored = 0
+        self.committer: Committer | None = None
+        self.torn, self.converts = 0, False
+        self._keep: dict[str, bytes] = {}
+        self._gathered: list[bytes] = []
+        self._held: list[Event] = []
+        self._sequence = self._generation = self._flying = 0
+        self._snapshot_size = self._events_size = self.size = 0
+        self._writing = threading.Lock()
         data = disk.read()
-        self.is_new = not data
-        if self.is_new:
-            self.origin, self._head = origin, frame(msgspec.msgpack.encode([identity, origin]))
-            self.compact(NOTHING)
+        self.is_new = data is None
+        self.origin = origin
+        if data is not None:
+            self.size = len(data)
+            self._read(data, identity)
+        self._head = msgspec.msgpack.encode({"identity": identity, "origin": self.origin})
+
+    def _read(self, data: bytes, identity: dict[str, Any]) -> None:
+        if data.startswith(version1.MAGIC):
+            old = version1.read_version1(data)
+            check_identity(old.identity, identity)
+            self.origin, self.snapshot, self.events = old.origin, old.snapshot, old.events
+            self._keep["v1"], self.torn, self.converts = data, len(data) - old.end, True
             return
-        records = list(split_records(data))
-        if len(records) < 2:
-            raise damaged(len(data), len(data))  # both are written at once, so one was lost
-        found, self.origin = msgspec.msgpack.decode(records[0])
-        check_identity(found, identity)
-        self._head = frame(records[0])
-        self.snapshot, self.events = records[1], records[2:]
-        self._note_sizes()
-        whole = len(MAGIC) + len(self._head) + PREFIX.size + len(self.snapshot) + self._events_size
-        self.torn = len(data) - whole
+        found = records.read_records(data)
+        if [record.kind for record in found.records[:2]] != [records.HEAD, records.SNAPSHOT]:
+            raise records.damaged(found.end, len(data))  # they are written at once
+        head, snapshot, *rest = found.records
+        whose = decode_map(head)
+        check_identity(whose["identity"], identity)
+        self.origin, self.snapshot = whose["origin"], decode_map(snapshot)
+        self.events = [events.decode(record) for record in rest if record.kind != records.MARK]
+        self._sequence = found.sequence
+        self.torn = len(data) - found.end
         if self.torn:
-            disk.replace(data[:whole])
-
-    torn: int = 0
-    """Bytes of a torn last record that opening cut off."""
-
-    _held: bytes = b""
-    """Records to be written together with the next one."""
-
-    def _note_sizes(self) -> None:
-        self._snapshot_size = len(self.snapshot)
-        self._events_size = sum(PREFIX.size + len(event) for event in self.events)
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        records = 2 * PREFIX.size + self._snapshot_size + self._events_size
-        return len(MAGIC) + len(self._head) - PREFIX.size + records
+            self._keep["cut"] = data[found.end :]
 
     @property
     def is_long(self) -> bool:
         """Whether it is time for a new snapshot."""
         return self._events_size > max(COMPACT_BYTES, COMPACT_GROWTH * self._snapshot_size)
 
-    def append(self, event: bytes) -> None:
-        """Write one event, after those held back."""
-        framed = self._held + frame(event)
-        self.disk.append(framed)
-        self._events_size += len(framed)
-        self._held = b""
+    # Writing
 
-    def hold(self, event: bytes) -> None:
-        """Hold one event back until the next is written; a crash before that loses it."""
-        self._held += frame(event)
-
-    def compact(self, snapshot: bytes) -> None:
-        """Replace everything by a snapshot."""
-        self.disk.replace(MAGIC + self._head + frame(snapshot))
-        self._snapshot_size, self._events_size, self._held = len(snapshot), 0, b""
-        self.snapshot, self.events = NOTHING, []
-
-
-def frame(payload: bytes) -> bytes:
-    """Return a record with its length and checksum."""
-    return PREFIX.pack(len(payload), zlib.crc32(payload)) + payload
-
-
-def split_records(data: bytes) -> Iterator[bytes]:
-    """Yield the records before a torn last one; refuse any other damage."""
-    if data[: len(MAGIC)] != MAGIC[: len(data)]:
-        raise InputError(
-            f"the journal begins with {data[:8]!r}; it is no journal of coopbandits, or of another "
-            "version: name another folder"
-        )
-    at = len(MAGIC)
-    while at + PREFIX.size <= len(data):
-        length, checksum = PREFIX.unpack_from(data, at)
-        payload = data[at + PREFIX.size : at + PREFIX.size + length]
-        end = at + PREFIX.size + length
-        if end > len(data):
+    def append(self, event: Event) -> None:
+        """Write one event after those held back, or gather it for the committer."""
+        if self.trouble:
+            raise DiskError(self.trouble)
+        data = b"".join(map(self._encode, (*self._held, event)))
+        self._held = []
+        if self.committer is None:
+            self._write(data + self._mark())
             return
-        if length == 0 or zlib.crc32(payload) != checksum:
-            if end == len(data) or not any(data[end:]):
+        self._gathered.append(data)
+        self.appended += 1
+        self.committer.gathered()
+
+    def hold(self, event: Event) -> None:
+        """Hold one event back until the next is written; a crash before that loses it."""
+        self._held.append(event)
+
+    def _encode(self, event: Event) -> bytes:
+        self._sequence += 1
+        return records.encode_record(self._sequence, KINDS[type(event)], events.encode(event))
+
+    def _mark(self) -> bytes:
+        if self.disk.durability != "power":
+            return b""
+        self._sequence += 1
+        return records.encode_mark(self._sequence)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self.disk.append(data)
+            if self.disk.durability == "power":
+                self.disk.sync()
+        except DiskError as error:
+            self.trouble = str(error)
+            raise
+        self._grow(data)
+
+    def _grow(self, data: bytes) -> None:
+        self._events_size += len(data)
+        self.size += len(data)
+
+    def compact(self, snapshot: dict[str, Any]) -> None:
+        """Replace everything by a snapshot, which holds all that was appended."""
+        body = msgspec.msgpack.encode(snapshot)
+        data = self._encode_file(body)
+        with self._writing:
+            self._replace(data)
+            self._generation += 1  # a batch that is still to be written is in the snapshot
+        self._sequence += 3
+        self._snapshot_size, self._events_size, self.size = len(body), 0, len(data)
+        self._held, self._gathered, self._flying = [], [], 0
+        self.snapshot, self.events = {}, []
+        self.trouble, self.read_only = "", False
+        self.stored = self.appended
+        if self.committer is not None:
+            self.committer.stored()
+
+    def _encode_file(self, snapshot: bytes) -> bytes:
+        marked, first = self.disk.durability == "power", self._sequence + 1
+        return b"".join(
+            (
+                records.encode_file_header(marked=marked),
+                records.encode_record(first, records.HEAD, self._head),
+                records.encode_record(first + 1, records.SNAPSHOT, snapshot),
+                records.encode_mark(first + 2),
+            )
+        )
+
+    def _replace(self, data: bytes) -> None:
+        try:
+            for name in list(self._keep):
+                self.disk.keep(name, self._keep[name])
+                del self._keep[name]
+            self.disk.replace(data)
+        except DiskError as error:
+            if self.trouble or self.read_only or isinstance(error, DoubtError):
+                self.trouble = str(error)
+            raise
+
+    def check(self) -> None:
+        """Raise DiskError if the file is not where it was, or was in trouble before."""
+        if self.trouble:
+            raise DiskError(self.trouble)
+        try:
+            self.disk.check()
+        except DiskError as error:
+            self.trouble = str(error)
+            raise
+
+    # Batches, for a committer
+
+    def take(self) -> Batch | None:
+        """Return what has been gathered; None if there is nothing, or the last one is not done."""
+        if self._flying or not self._gathered or self.trouble:
+            return None
+        data, self._gathered = b"".join(self._gathered) + self._mark(), []
+        self._flying = self.appended
+        return Batch(data, self.appended, self._generation)
+
+    def write(self, batch: Batch) -> None:
+        """Write and sync a batch; the one method that may run in any thread."""
+        with self._writing:
+            if batch.generation != self._generation:
                 return
-            raise damaged(at, len(data))
-        yield payload
-        at = end
+            if self.trouble:
+                raise DiskError(self.trouble)
+            self.disk.append(batch.data)
+            self.disk.sync()
+
+    def finish(self, batch: Batch, error: DiskError | None) -> None:
+        """Note what became of a batch, in the event loop's thread again."""
+        if batch.generation != self._generation:
+            return
+        self._flying = 0
+        if error is not None:
+            self.trouble = str(error)
+        else:
+            self.stored = batch.last
+            self._grow(batch.data)
 
 
-def damaged(at: int, size: int) -> InputError:
-    """Return the error for damage at some byte."""
-    return InputError(
-        f"the journal is damaged at byte {at} of {size}: what was acknowledged behind it would be "
-        "lost; restore the folder from a backup, or move it away to start anew"
-    )
+def decode_map(record: records.Record) -> dict[str, Any]:
+    """Return a body whose checksum was right."""
+    found = msgspec.msgpack.decode(record.body, strict=False)
+    if not isinstance(found, dict):
+        raise InputError(
+            f"the journal has a record at byte {record.at} that is no map; install the version "
+            "that wrote it, or a later one"
+        )
+    return found
 
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:

@@ -1,26 +1,27 @@
 """The state of one agent as a replica of its journal: events are the only way to change it.
 
 An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
-The one exception is the end of a synchronous round, which is written with the next event. Opening
-replays all events. A replica has no clock, network or random source: time and random words are
-arguments, and the disk belongs to the journal.
+Where the journal has a committer, an event is gathered before it takes effect, and nobody is told
+before it is on disk. The one exception is the end of a synchronous round, which is written with the
+next event. Opening replays all events. A replica has no clock, network or random source: time and
+random words are arguments, and the disk belongs to the journal.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from coopbandits.core.contract import FleetAgent, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
-from coopbandits.fleet.storage import events
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
-from coopbandits.fleet.storage.journal import NOTHING, Journal
+from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
 KEPT_ROUNDS = 3
@@ -60,6 +61,8 @@ class Replica:
         Maps rewards to what the agent sees.
     now : float
         The time.
+    nonce : int
+        A new random word, for the tickets of this start.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class Replica:
         tickets: Tickets,
         scale: RewardScale,
         now: float,
+        nonce: int,
     ) -> None:
         self.journal, self.make_agent, self.tickets = journal, make_agent, tickets
         self.scale, self.incarnation = scale, int(now)
@@ -96,27 +100,34 @@ class Replica:
         self._shares: dict[int, Share] = {}
         self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
         self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
-        self._open(now)
+        self._open(now, nonce)
 
-    def _open(self, now: float) -> None:
-        if self.journal.snapshot != NOTHING:
-            self._restore(msgspec.msgpack.decode(self.journal.snapshot, strict=False))
+    def _open(self, now: float, nonce: int) -> None:
+        if self.journal.snapshot:
+            self._restore(self.journal.snapshot)
         for event in self.journal.events:
-            self._apply(events.decode(event), replaying=True)
+            self._apply(event, replaying=True)
         if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
             self._relink()
         self.tickets.cap_lifetimes(now)
-        self.compact()
+        self.tickets.begin(nonce)
+        with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
+            self.compact()
 
     # Events: each is written to the journal, then applied
 
     def choose(self, word: int, allowed: Sequence[int] | None, now: float) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm."""
         self.tickets.check_room(now)
-        arm = self.agent.choose(word, allowed)
-        self.agent.abandon(arm)  # applying the event opens it again, once that is on disk
+        arm = self.advise(word, allowed)
         self._log(Chose(arm, now))
         return self.tickets.next_number - 1, arm
+
+    def advise(self, word: int, allowed: Sequence[int] | None) -> int:
+        """Return the arm that would be chosen; nothing changes."""
+        arm = self.agent.choose(word, allowed)
+        self.agent.abandon(arm)
+        return arm
 
     def observe(self, number: int, reward: float) -> tuple[int, bool]:
         """Count the reward of a ticket; return its arm, and whether it was counted before."""
@@ -129,9 +140,18 @@ class Replica:
     def expire(self, now: float) -> int:
         """Close tickets past their lifetime; return how many."""
         due = self.tickets.due(now)
-        for number in due:
-            self._log(Expired(number))
+        if due:
+            self._log(Expired(due))
         return len(due)
+
+    def maintain(self, now: float) -> None:
+        """Close tickets, keep the journal short, and write it anew after trouble."""
+        if self.journal.trouble:
+            self.compact()
+        self.journal.check()
+        self.expire(now)
+        if self.journal.is_long:
+            self.compact()
 
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
@@ -149,7 +169,7 @@ class Replica:
         safe: no message depends on it before the agent speaks again, and if a crash loses it, the
         neighbours send their messages of that round again.
         """
-        ended = events.encode(Ended({j: message.tobytes() for j, message in messages.items()}))
+        ended = Ended({j: message.tobytes() for j, message in messages.items()})
         if self.spoken:
             self._end_round(messages)
             self.journal.hold(ended)
@@ -188,12 +208,12 @@ class Replica:
 
     def compact(self) -> None:
         """Replace all events by a snapshot."""
-        self.journal.compact(msgspec.msgpack.encode(self._export()))
+        self.journal.compact(self._export())
 
     # Effects of events
 
     def _log(self, event: Event) -> None:
-        self.journal.append(events.encode(event))
+        self.journal.append(event)
         self._apply(event)
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
@@ -211,8 +231,9 @@ class Replica:
                 self.agent.open_pulls[arm] += 1
             case Observed(number, reward):
                 self._observe(self.tickets.settle(number, reward), reward)
-            case Expired(number):
-                self.agent.abandon(self.tickets.open.pop(number).arm)
+            case Expired(numbers):
+                for number in numbers:
+                    self.agent.abandon(self.tickets.open.pop(number).arm)
             case Met(degrees):
                 self._meet(degrees)
 

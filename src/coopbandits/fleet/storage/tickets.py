@@ -3,10 +3,15 @@
 They are numbered in order and have equal lifetimes, so they expire in order too. The number of open
 tickets is bounded, and so is the number of rewards remembered to recognise a repeated one. Only an
 open ticket counts a reward, so none is counted twice.
+
+An application sees a ticket as `NONCE-NUMBER`. Every start of an agent draws a new nonce. Numbers
+that were lost with a memory are given again, but never under the same nonce: a ticket of the lost
+ones is recognised, and its reward never counts for another choice.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any, NamedTuple
 
 from coopbandits.fleet.service import (
@@ -31,6 +36,17 @@ class Settled(NamedTuple):
     reward: float
 
 
+class Start(NamedTuple):
+    """A start of the agent: the first number that it may hand out, and its nonce."""
+
+    first: int
+    nonce: int
+
+
+STARTS = 1000
+"""So many starts are remembered, and all those with open tickets."""
+
+
 class Tickets:
     """The tickets of one agent.
 
@@ -40,13 +56,48 @@ class Tickets:
         How many may be open, and how many rewards are remembered.
     lifetime : float
         Seconds until a ticket expires.
+    nonce : int
+        That of the first start.
     """
 
-    def __init__(self, limit: int, lifetime: float) -> None:
+    def __init__(self, limit: int, lifetime: float, nonce: int) -> None:
         self.limit, self.lifetime = limit, lifetime
         self.next_number = 1
+        self.starts = [Start(1, nonce)]
         self.open: dict[int, OpenTicket] = {}
         self.settled: dict[int, Settled] = {}
+
+    def begin(self, nonce: int) -> None:
+        """Hand out tickets under another nonce from now on."""
+        if self.starts[-1].first == self.next_number:
+            del self.starts[-1]  # that start has handed out none
+        self.starts.append(Start(self.next_number, nonce))
+        if len(self.starts) > STARTS:
+            kept = min((*self.open, *self.settled), default=self.next_number)
+            ends = [after.first for after in self.starts[1:]]
+            while len(self.starts) > STARTS and ends[0] <= kept:
+                del self.starts[0], ends[0]
+
+    def name(self, number: int) -> str:
+        """Return a ticket as the application sees it, unique among all agents and starts."""
+        at = bisect_right(self.starts, number, key=lambda start: start.first) - 1
+        return f"{self.starts[at].nonce:016x}-{number}"
+
+    def number(self, name: str) -> int:
+        """Return the number of a ticket; refuse those of other agents and of lost memories."""
+        head, _, tail = name.partition("-")
+        if tail.isascii() and tail.isdigit() and len(tail) < 16:
+            if 0 < int(tail) < self.next_number and self.name(int(tail)) == name:
+                return int(tail)
+            if any(head == f"{start.nonce:016x}" for start in self.starts):
+                raise UnknownTicketError(
+                    "this agent has handed out no such ticket, or has lost the memory of it since; "
+                    "its reward is not counted: choose again"
+                )
+        raise UnknownTicketError(
+            f"{name[:50]!r} is no ticket of this agent, or of a memory that it has lost since; "
+            "hand in what choose returned"
+        )
 
     def check_room(self, now: float) -> None:
         """Refuse another ticket once the limit is reached."""
@@ -110,6 +161,7 @@ class Tickets:
         """Return the state as plain data."""
         return {
             "next_number": self.next_number,
+            "starts": [list(start) for start in self.starts],
             "open": [[number, *ticket] for number, ticket in self.open.items()],
             "settled": [[number, *settled] for number, settled in self.settled.items()],
         }
@@ -117,22 +169,7 @@ class Tickets:
     def restore_state(self, state: dict[str, Any]) -> None:
         """Continue from an exported state."""
         self.next_number = state["next_number"]
+        if "starts" in state:  # format 1 had none: the first nonce is that of all its tickets
+            self.starts = [Start(*start) for start in state["starts"]]
         self.open = {number: OpenTicket(arm, end) for number, arm, end in state["open"]}
         self.settled = {number: Settled(arm, reward) for number, arm, reward in state["settled"]}
-
-
-def ticket_name(identity_word: int, number: int) -> str:
-    """Return a ticket as the application sees it, unique among all agents."""
-    return f"{identity_word:016x}-{number}"
-
-
-def ticket_number(name: str, identity_word: int) -> int:
-    """Return the number of a ticket; refuse one with another identity word."""
-    head, _, tail = name.partition("-")
-    if head != f"{identity_word:016x}" or not (
-        tail.isascii() and tail.isdigit() and len(tail) < 16
-    ):
-        raise UnknownTicketError(
-            f"{name[:50]!r} is no ticket of this agent; hand in what choose returned"
-        )
-    return int(tail)

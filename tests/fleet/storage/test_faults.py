@@ -1,0 +1,189 @@
+"""Whatever call fails, wherever the process dies or the power goes: what was told is there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coopbandits.fleet.storage.disk import DiskError, FileDisk
+from coopbandits.fleet.storage.events import Event, Observed
+from coopbandits.fleet.storage.journal import Journal
+
+from .faulty import FaultyFiles, Killed
+
+IDENTITY, ORIGIN = {"node": "x"}, {"word": 1}
+FOLDER = Path("/memory")
+Numbers = list[int]
+
+
+def numbers_in(journal: Journal) -> Numbers:
+    return [*journal.snapshot.get("numbers", []), *map(number_of, journal.events)]
+
+
+def number_of(event: Event) -> int:
+    assert isinstance(event, Observed)
+    return event.number
+
+
+class Writer:
+    """Writes numbers as a replica writes events, and notes those that it could tell somebody."""
+
+    def __init__(self, files: FaultyFiles, durability: str) -> None:
+        self.files, self.durability = files, durability
+        self.done: Numbers = []  # what it remembers
+        self.told: Numbers = []
+
+    def gathered(self) -> None:
+        """There is something to write."""
+
+    def stored(self) -> None:
+        """All that was gathered is on disk."""
+        self.told = list(self.done)
+
+    def open(self, *, batches: bool = False) -> None:
+        self.journal = Journal(FileDisk(FOLDER, self.durability, self.files), IDENTITY, ORIGIN)
+        self.done = numbers_in(self.journal)
+        self.repair()
+        if batches:
+            self.journal.committer = self
+
+    def repair(self) -> None:
+        try:
+            self.journal.compact({"numbers": self.done})
+        except DiskError:
+            return
+        self.told = list(self.done)
+
+    def add(self, number: int) -> None:
+        try:
+            self.journal.append(Observed(number, 0.5))
+        except DiskError:
+            self.repair()
+            return
+        self.done.append(number)
+        if self.journal.committer is None:
+            self.told.append(number)
+
+    def commit(self) -> None:
+        batch = self.journal.take()
+        if batch is None:
+            return
+        done, error = len(self.done), None
+        self.add(1000 + done)  # gathers meanwhile
+        try:
+            self.journal.write(batch)
+        except DiskError as found:
+            error = found
+        self.journal.finish(batch, error)
+        if error is None and not self.journal.trouble:
+            self.told = max(self.told, self.done[:done], key=len)
+        else:
+            self.repair()
+
+
+def play(writer: Writer, *, batches: bool) -> None:
+    try:
+        writer.open(batches=batches)
+        for number in range(6):
+            writer.add(number)
+            if batches and number % 2:
+                writer.commit()
+            if number == 3:
+                writer.repair()  # a new snapshot
+    except Killed:
+        pass
+
+
+def check(writer: Writer, files: FaultyFiles) -> None:
+    """Open what is left; all that was told is there, in order, and nothing that never was."""
+    again = Writer(files, writer.durability)
+    again.open()
+    found = again.done
+    assert found[: len(writer.told)] == writer.told
+    assert found in (writer.done[: len(found)], [*writer.done, *found[len(writer.done) :]])
+    assert len(found) <= len(writer.done) + 1, "one more than it remembers was never applied"
+    again.add(99)
+    assert again.told[-1] == 99
+
+
+def leftovers(writer: Writer) -> list[FaultyFiles]:
+    files = writer.files
+    if writer.durability == "process":
+        return [files.after_death()]
+    sizes = (0, 1, 10, 30, 60, 10**6)
+    return [files.after_death()] + [
+        files.after_power_loss(extra, names=names) for extra in sizes for names in (False, True)
+    ]
+
+
+def fault_at(plan: dict[int, str]) -> Callable[[int, str], str]:
+    return lambda number, call: plan.get(number, "")
+
+
+def calls_of_a_run(durability: str, *, batches: bool) -> int:
+    writer = Writer(FaultyFiles(), durability)
+    play(writer, batches=batches)
+    assert len(writer.told) >= 6
+    return len(writer.files.calls)
+
+
+MODES = [("process", False), ("power", False), ("power", True)]
+
+
+@pytest.mark.parametrize(("durability", "batches"), MODES)
+@pytest.mark.parametrize("fault", ["fail", "late", "kill"])
+def test_any_call_may_fail_or_be_the_last(durability: str, batches: bool, fault: str) -> None:
+    for number in range(6, calls_of_a_run(durability, batches=batches) + 1):
+        writer = Writer(FaultyFiles(fault_at({number: fault})), durability)
+        play(writer, batches=batches)
+        for files in leftovers(writer):
+            check(writer, files)
+
+
+@pytest.mark.parametrize(("durability", "batches"), MODES)
+@pytest.mark.parametrize("seed", range(5))
+def test_any_calls_may_fail_together(durability: str, batches: bool, seed: int) -> None:
+    dice = random.Random(seed)
+    size = 2 * calls_of_a_run(durability, batches=batches)
+    for _ in range(60):
+        plan = {dice.randrange(6, size): dice.choice(["fail", "late", "kill"]) for _ in range(6)}
+        writer = Writer(FaultyFiles(fault_at(plan)), durability)
+        play(writer, batches=batches)
+        for files in leftovers(writer):
+            check(writer, files)
+
+
+def test_a_folder_that_is_not_synced_after_the_rename_takes_no_events_until_it_is() -> None:
+    files = FaultyFiles()
+    writer = Writer(files, "process")
+    writer.open()
+    files.fault = lambda number, call: "fail" if call == "sync_folder" else ""
+    with pytest.raises(DiskError, match="no sync_folder"):
+        writer.journal.compact({"numbers": []})
+    with pytest.raises(DiskError, match="no sync_folder"):
+        writer.journal.append(Observed(1, 0.5))
+    files.fault = lambda number, call: ""
+    writer.repair()
+    writer.add(1)
+    check(writer, files.after_death())
+    check(writer, files.after_power_loss(10**6))
+
+
+def test_a_sync_that_failed_is_not_tried_again_on_the_same_file() -> None:
+    files = FaultyFiles()
+    writer = Writer(files, "power")
+    writer.open()
+    files.fault = lambda number, call: "fail" if call == "sync" else ""
+    with pytest.raises(DiskError, match="no sync"):
+        writer.journal.append(Observed(1, 0.5))
+    files.fault = lambda number, call: ""
+    with pytest.raises(DiskError, match="no sync"):
+        writer.journal.append(Observed(2, 0.5))
+    writer.repair()
+    writer.add(3)
+    assert writer.told == [3]
+    for left in leftovers(writer):
+        check(writer, left)

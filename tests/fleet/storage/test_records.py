@@ -1,0 +1,171 @@
+"""The format: any damage that a crash cannot have made is refused, and nothing is changed."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from coopbandits.core import InputError
+from coopbandits.fleet.storage import records
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.events import Chose, Ended, Expired, Observed
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.records import encode_record, read_records
+
+IDENTITY = {"node": "shop-1", "epoch": 5, "arms": ["a", "b"]}
+ORIGIN = {"word": 2**64 - 1}
+DURABILITIES = ["process", "power"]
+SECTOR = 512
+
+
+def filled(durability: str, events: int = 3, state: int = 10) -> bytes:
+    disk = MemoryDisk(durability=durability)
+    journal = Journal(disk, IDENTITY, ORIGIN)
+    journal.compact({"rounds": 7, "state": "x" * state})
+    for number in range(events):
+        journal.append(Chose(number % 2, 1.5 * number))
+        journal.append(Observed(number + 1, 0.5))
+        journal.append(Ended({3: bytes(range(40))}))
+    journal.append(Expired(list(range(9))))
+    return bytes(disk.data)
+
+
+def pieces(data: bytes) -> list[bytes]:
+    """Return the file header and all records."""
+    starts = [record.at for record in read_records(data).records]
+    cuts = [0, *starts, len(data)]
+    return [data[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)]
+
+
+def assert_refused(data: bytes, durability: str) -> None:
+    disk = MemoryDisk(data, durability)
+    with pytest.raises(InputError, match="journal") as caught:
+        Journal(disk, IDENTITY, ORIGIN)
+    assert str(caught.value).count("\n") == 0
+    assert (disk.data, disk.kept) == (data, {})
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_any_single_flipped_bit_is_refused(durability: str) -> None:
+    data = filled(durability, 2)
+    for at in range(len(data)):
+        for bit in range(8):
+            assert_refused(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], durability)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_flipped_bit_in_a_long_journal_is_refused(durability: str) -> None:
+    data, dice = bytearray(filled(durability, 300, 20_000)), random.Random(1)
+    for _ in range(3000):
+        at, bit = dice.randrange(len(data)), 1 << dice.randrange(8)
+        data[at] ^= bit
+        assert_refused(bytes(data), durability)
+        data[at] ^= bit
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_damage_of_many_bytes_is_refused(durability: str) -> None:
+    data, dice = filled(durability, 100, 3000), random.Random(2)
+    end = len(data) - (SECTOR if durability == "power" else 0)  # see the test on lost sectors
+    for _ in range(500):
+        size = dice.choice([2, 3, 8, 40, SECTOR])
+        at = dice.randrange(end - size)
+        noise = dice.choice([bytes(size), dice.randbytes(size), b"\xff" * size])
+        if noise != data[at : at + size]:
+            assert_refused(data[:at] + noise + data[at + size :], durability)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_records_that_are_swapped_doubled_or_missing_are_refused(durability: str) -> None:
+    whole = pieces(filled(durability, 4))
+    for at in range(1, len(whole) - 1):
+        one, other = whole[at : at + 2]
+        before, after = whole[:at], whole[at + 2 :]
+        assert_refused(b"".join([*before, other, one, *after]), durability)
+        assert_refused(b"".join([*before, one, one, other, *after]), durability)
+        assert_refused(b"".join([*before, other, *after]), durability)
+    assert_refused(b"".join([*whole, whole[-1]]), durability)
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_middle_that_is_missing_is_refused(durability: str) -> None:
+    data, dice = filled(durability, 50), random.Random(3)
+    mark = len(records.encode_mark(1))
+    for _ in range(500):
+        at = dice.randrange(len(data) - 200)
+        size = dice.randrange(1, len(data) - mark - at)  # something whole is left at the end
+        if durability == "power" or size < 30:
+            assert_refused(data[:at] + data[at + size :], durability)
+
+
+def test_a_strict_prefix_of_the_last_record_is_cut_off_and_kept() -> None:
+    data = filled("process")
+    *rest, last = pieces(data)
+    start = len(data) - len(last)
+    assert b"".join(rest) == data[:start]
+    for size in range(1, len(last)):
+        disk = MemoryDisk(data[: start + size])
+        journal = Journal(disk, IDENTITY, ORIGIN)
+        assert len(journal.events) == 9
+        assert journal.torn == size
+        assert disk.data == data[: start + size], "opening writes nothing"
+        journal.compact({"rounds": 8})
+        assert disk.kept == {"cut": last[:size]}
+
+
+@pytest.mark.parametrize("tail", [bytes(20), b"\xff" * 7, bytes(600), b"\x00"])
+def test_a_tail_that_is_no_beginning_of_a_record_is_refused(tail: bytes) -> None:
+    assert_refused(filled("process") + tail, "process")
+
+
+def test_after_a_loss_of_power_whatever_is_behind_the_last_mark_is_cut_off_and_kept() -> None:
+    data, dice = filled("power"), random.Random(4)
+    whole = pieces(data)
+    batch = len(whole[-1]) + len(whole[-2])
+    last = data[-batch:]
+    for size in range(1, batch):
+        for tail in (last[:size], last[:size] + bytes(batch - size), bytes(batch), b"\xff" * size):
+            if tail == last:
+                continue
+            disk = MemoryDisk(data[:-batch] + tail, "power")
+            journal = Journal(disk, IDENTITY, ORIGIN)
+            assert len(journal.events) == 9
+            journal.compact({"rounds": 8})
+            assert disk.kept == {"cut": tail}
+    garbage = dice.randbytes(SECTOR)
+    assert Journal(MemoryDisk(data + garbage, "power"), IDENTITY, ORIGIN).torn == SECTOR
+
+
+def test_a_batch_that_is_damaged_before_its_mark_is_refused() -> None:
+    data = filled("power")
+    mark = len(pieces(data)[-1])
+    for at in range(len(data) - mark - 30, len(data) - mark):
+        assert_refused(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :], "power")
+
+
+def test_what_a_file_was_written_for_decides_and_not_what_is_asked_now() -> None:
+    assert_refused(filled("process") + bytes(30), "power")
+    assert Journal(MemoryDisk(filled("power") + bytes(30)), IDENTITY, ORIGIN).torn == 30
+
+
+def with_record(kind: int, body: object) -> bytes:
+    data = filled("process")
+    return data + encode_record(read_records(data).sequence + 1, kind, msgspec.msgpack.encode(body))
+
+
+def test_fields_of_a_later_version_are_ignored() -> None:
+    data = with_record(17, {"number": 1, "reward": 0.5, "weight": [2.0, {"later": True}]})
+    assert Journal(MemoryDisk(data), IDENTITY, ORIGIN).events[-1] == Observed(1, 0.5)
+
+
+def test_kinds_and_formats_of_a_later_version_are_refused() -> None:
+    with pytest.raises(InputError, match=r"kind 99 at byte \d+, which this version does not know"):
+        Journal(MemoryDisk(with_record(99, {})), IDENTITY, ORIGIN)
+    with pytest.raises(InputError, match="cannot be read: Object missing required field"):
+        Journal(MemoryDisk(with_record(17, {"number": 1})), IDENTITY, ORIGIN)
+    head = records.FILE_HEADER.pack(records.MAGIC, 3, 0)
+    later = head + records.CHECKSUM.pack(records.zlib.crc32(head))
+    with pytest.raises(InputError, match="has format 3, and this version reads formats 1 and 2"):
+        read_records(later)
