@@ -14,7 +14,9 @@ from typing import NamedTuple
 from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key, word_at
+from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.eligibility import require_eligible
 
 SECOND = 1_000_000
 """Times are whole microseconds."""
@@ -56,6 +58,10 @@ class Setting:
     def trouble_time(self) -> int:
         """Microseconds until everything heals."""
         return int(self.rounds / ROUNDS_PER_SECOND * SECOND)
+
+    def check(self) -> None:
+        """Refuse a policy that cannot run in a fleet."""
+        require_eligible("--policy", parse_policy(self.policy))
 
     def cluster(self) -> ClusterConfig:
         """Return the settings that all agents share."""
