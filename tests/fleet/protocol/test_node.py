@@ -16,9 +16,9 @@ from coopbandits.fleet.protocol.gossip import RobustGossip
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.testing.torture.world import World
 
 from .. import own_parts
-from ..world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "tree-ts", sigma=1.0)
 SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3)

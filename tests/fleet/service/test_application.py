@@ -25,9 +25,9 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.application import ApplicationService, residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.testing.torture.world import PERIOD, World
 
 from ..api.running import running
-from ..world import PERIOD, World
 
 NAMES = ("red", "green", "blue")
 CLUSTER = ClusterConfig(

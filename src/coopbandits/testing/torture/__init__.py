@@ -5,7 +5,7 @@ after every event, and `shrink` makes a schedule that fails as short as it can b
 is involved, so the same seed gives the same events, faster than real time.
 """
 
-from coopbandits.testing.torture.application import Violation
+from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.run import Outcome, play, play_seeds
 from coopbandits.testing.torture.schedule import Schedule, Setting, Trouble, Weather, make_schedule
 from coopbandits.testing.torture.shrink import shrink
@@ -15,7 +15,7 @@ __all__ = [
     "Schedule",
     "Setting",
     "Trouble",
-    "Violation",
+    "ViolationError",
     "Weather",
     "make_schedule",
     "play",

@@ -23,7 +23,7 @@ LIFETIME = 4.0
 MOST_TICKETS = 100
 
 
-class Violation(Exception):
+class ViolationError(Exception):
     """A promise that was not kept, in one sentence."""
 
 
@@ -83,7 +83,7 @@ class Account:
             if not (
                 self.counts[arm] <= count <= most[arm] and self.sums[arm] <= total <= high[arm]
             ):
-                raise Violation(
+                raise ViolationError(
                     f"{where} counts {count} rewards of {ARMS[arm]}, {total:g} in sum; "
                     f"{self.counts[arm]} were acknowledged, {self.sums[arm]:g} in sum, and "
                     f"{most[arm] - self.counts[arm]} are in doubt"
@@ -123,7 +123,7 @@ class Application:
     def took(self, ticket: str, arm: str, now: float) -> None:
         """Note a ticket; one that was given before is a violation."""
         if ticket in self.given:
-            raise Violation(f"the ticket {ticket} was given twice")
+            raise ViolationError(f"the ticket {ticket} was given twice")
         self.given.add(ticket)
         self.account.tickets[ticket] = Answer(ARMS.index(arm), now)
 
@@ -149,16 +149,16 @@ class Application:
         except InputError:  # another reward than the one that counts
             return False
         if known is None:
-            raise Violation(f"a reward for {ticket} was taken, of a choice that was forgotten")
+            raise ViolationError(f"a reward for {ticket} was taken, of a choice that was forgotten")
         if receipt.arm != ARMS[known.arm] or receipt.reward != value:
-            raise Violation(f"{reward} was taken as {receipt}")
+            raise ViolationError(f"{reward} was taken as {receipt}")
         if not receipt.duplicate and before is not None:
-            raise Violation(f"the reward for {ticket} was acknowledged twice")
+            raise ViolationError(f"the reward for {ticket} was acknowledged twice")
         if not receipt.duplicate and known.chosen_at + LIFETIME < beaten:
-            raise Violation(f"the reward for {ticket} was taken after the ticket had expired")
+            raise ViolationError(f"the reward for {ticket} was taken after the ticket had expired")
         return None
 
     def _refused(self, known: Answer | None, before: float | None, error: InputError) -> None:
         self.refused += 1
         if known is not None and before is None and isinstance(error, UnknownTicketError):
-            raise Violation(f"the agent knows nothing of a ticket that it gave: {error}")
+            raise ViolationError(f"the agent knows nothing of a ticket that it gave: {error}")

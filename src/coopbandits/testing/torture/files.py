@@ -242,5 +242,3 @@ class VirtualFiles:
     def heal(self) -> None:
         """Make it a good disk again."""
         self.room, self.failing, self.kill_in, self.delay = None, {}, None, 0.0
-
-

@@ -7,7 +7,6 @@ from collections import deque
 from coopbandits.core.draws import stream_key, word_at
 from coopbandits.testing.torture.schedule import MESSAGES, SECOND, Weather
 
-
 MOST_WAITING = 500
 """So many messages wait on a link before it breaks, as when a socket's buffer is full."""
 

@@ -6,6 +6,7 @@ All that torture needs to know about how an agent is put together stands here.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +67,7 @@ class VirtualClock:
 
     def when(self, time: float) -> int:
         """Return the first microsecond of the world at which this clock shows a time."""
-        passed = round(time * SECOND) - START * SECOND - self._followed
+        passed = math.ceil(time * SECOND) - START * SECOND - self._followed
         return -(-passed * SECOND // self.speed)
 
 
@@ -127,7 +128,10 @@ class VirtualCommit(GroupCommit):
         except DiskError as failure:
             error = failure
         taken, self.files.cost = self.files.cost, 0.0
-        self.later(int(taken * SECOND), lambda: self._finish(batch, error))
+        if taken:
+            self.later(int(taken * SECOND), lambda: self._finish(batch, error))
+        else:
+            self._finish(batch, error)
 
     def _finish(self, batch: Batch, error: DiskError | None) -> None:
         self._flying = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coopbandits.testing.torture.application import Violation
+from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.schedule import SECOND, Schedule, Setting, make_schedule
 from coopbandits.testing.torture.stage import Stage
 from coopbandits.testing.torture.trace import Trace
@@ -45,7 +45,7 @@ def play(schedule: Schedule, *, keep: bool = False) -> Outcome:
     violation = ""
     try:
         stage.run()
-    except Violation as found:
+    except ViolationError as found:
         violation = str(found)
     return Outcome(
         schedule,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from coopbandits.testing.torture.run import Outcome, play
@@ -57,14 +57,11 @@ def _calmer(schedule: Schedule) -> Iterator[Schedule]:
 
 def _plainer(schedule: Schedule) -> Iterator[Schedule]:
     """Yield schedules with one trouble that is shorter, or whose word is smaller."""
-    simpler: tuple[tuple[str, Callable[[int], int]], ...] = (
-        ("word", lambda word: word & 0xFFFF),
-        ("length", lambda length: max(1000, length // 4)),
-    )
     for at, trouble in enumerate(schedule.troubles):
-        for field, simplify in simpler:
-            value = simplify(getattr(trouble, field))
-            if value != getattr(trouble, field):
-                plain = trouble._replace(**{field: value})
+        for plain in (
+            trouble._replace(word=trouble.word & 0xFFFF),
+            trouble._replace(length=max(1000, trouble.length // 4)),
+        ):
+            if plain != trouble:
                 troubles = (*schedule.troubles[:at], plain, *schedule.troubles[at + 1 :])
                 yield replace(schedule, troubles=troubles)

@@ -25,7 +25,7 @@ from coopbandits.testing.torture.application import (
     Account,
     Application,
     Reward,
-    Violation,
+    ViolationError,
     reward_of,
 )
 from coopbandits.testing.torture.checks import Checks
@@ -67,13 +67,16 @@ class Actor:
         self.neighbors: set[int] = set()
         self.process: Process | None = None
         self.life = 0
-        self.awake_at = self.armed = self.broken_until = 0
+        self.awake_at = self.broken_until = 0
+        self.armed = 0.0
         self.beaten = -math.inf
+        self.due = math.nan
         self.down_for = SECOND
         self.damaged = self.uncertain = False
         self.sound: dict[str, bytes] = {}
         self.copies: list[tuple[dict[str, bytes], Account]] = []
         self.losses = self.rollbacks = 0
+        self.heard: dict[str, tuple[int, int, int]] = {}
 
     def words(self) -> int:
         """Return 64 random bits, as the operating system would."""
@@ -154,7 +157,7 @@ class Stage:
         heappush(self._queue, (self.time + delay, self._planned, call, args))
 
     def run(self) -> None:
-        """Play until everything is well again; a Violation says what is not."""
+        """Play until everything is well again; a ViolationError says what is not."""
         deadline = self.setting.trouble_time + PATIENCE * SECOND
         while self._queue:
             at, _, call, args = heappop(self._queue)
@@ -173,10 +176,12 @@ class Stage:
         except Killed as death:
             self.die(actor, power=death.power)
             return None
-        except (Violation, InputError):
+        except (ViolationError, InputError):
             raise
         except Exception as error:
-            raise Violation(f"{actor.name}: {type(error).__name__} escaped: {error}") from error
+            raise ViolationError(
+                f"{actor.name}: {type(error).__name__} escaped: {error}"
+            ) from error
         if actor.files.cost:
             actor.awake_at = max(actor.awake_at, self.time + int(actor.files.cost * SECOND))
             actor.files.cost = 0.0
@@ -231,10 +236,10 @@ class Stage:
             return
         except OSError as error:
             if not self._reads_fail(actor):
-                raise Violation(f"{actor.name} does not start: {error}") from error
+                raise ViolationError(f"{actor.name} does not start: {error}") from error
             self.plan(SECOND, self.start, actor)
             return
-        actor.process, actor.armed, actor.beaten = process, math.inf, -math.inf
+        actor.process, actor.armed, actor.due, actor.beaten = process, math.inf, math.nan, -math.inf
         wire = Wire(
             lambda peer, data: self.post(actor.index, number(peer), data),
             lambda peer, reason: self._broken.append((actor.index, number(peer), reason)),
@@ -243,7 +248,7 @@ class Stage:
         self.trace.note(self.time, "start", actor.index, process.replica.rounds)
         self.checks.started(actor)
         actor.damaged = False
-        self.later(actor, 0, process.node.tick)
+        self.later(actor, 0, lambda: None)  # arms its timer
         self.later(actor, SECOND, lambda: self._beat(actor))
         self.later(actor, SECOND // 2, lambda: self._watch(actor))
         for link in self._links_of(actor):
@@ -256,9 +261,9 @@ class Stage:
     def _refused(self, actor: Actor, found: dict[str, bytes], error: InputError) -> None:
         """Let the operator put back what was there before the damage."""
         if actor.files.copy() != found:
-            raise Violation(f"{actor.name} has changed a journal that it refused: {error}")
+            raise ViolationError(f"{actor.name} has changed a journal that it refused: {error}")
         if not actor.damaged:
-            raise Violation(f"{actor.name} refuses a journal that nobody damaged: {error}")
+            raise ViolationError(f"{actor.name} refuses a journal that nobody damaged: {error}")
         self.trace.note(self.time, "refused", actor.index)
         if actor.sound:
             actor.files.put_back(actor.sound)
@@ -299,18 +304,21 @@ class Stage:
     def _arm(self, actor: Actor) -> None:
         assert actor.process is not None  # noqa: S101
         due = actor.process.node.next_tick
-        if due == math.inf:
+        if due == actor.due or due == math.inf:
             return
+        actor.due = due
         at = self.time if due == -math.inf else max(self.time, actor.clock.when(due))
         if actor.armed <= self.time or at < actor.armed:
-            actor.armed = at + (at == self.time)
-            self.plan(actor.armed - self.time, self._tick, actor, actor.life, actor.armed)
+            at += at == self.time
+            actor.armed = at
+            self.plan(at - self.time, self._tick, actor, actor.life, at)
 
     def _tick(self, actor: Actor, life: int, armed: int) -> None:
         if actor.process is None or actor.life != life or actor.armed != armed:
             return
+        actor.due = math.nan
         if actor.awake_at > self.time:
-            actor.armed = actor.awake_at
+            actor.armed, actor.due = actor.awake_at, actor.process.node.next_tick
             self.plan(actor.awake_at - self.time, self._tick, actor, life, actor.armed)
             return
         self.trace.note(self.time, "tick", actor.index, actor.process.replica.rounds)
@@ -383,8 +391,9 @@ class Stage:
         link.close()
         self.trace.note(self.time, "down", *link.ends)
         for here, there in (link.ends, link.ends[::-1]):
-            if here < len(self.actors) and self.actors[here].process is not None:
-                self.actors[here].process.outbox.forget(name(there))
+            process = self.actors[here].process if here < len(self.actors) else None
+            if process is not None:
+                process.outbox.forget(name(there))
             self._call_end(here, "link_down", name(there), reason)
         self.plan(link.dial_pause(), self.dial, link)
 
@@ -415,6 +424,8 @@ class Stage:
             self.trace.note(self.time, "arrives", *ends, len(data))
             if link.generation == generation:
                 self._call_end(receiver, "received", name(ends[0]), data)
+        if receiver < len(self.actors):
+            self.checks.heard(self.actors[receiver], name(ends[0]))
 
     # Applications
 
@@ -444,9 +455,7 @@ class Stage:
         if choice.ticket:
             process.answer(lambda ok: self._chosen(actor, choice.ticket, choice.arm, now, word, ok))
 
-    def _chosen(
-        self, actor: Actor, ticket: str, arm: str, now: float, word: int, ok: bool
-    ) -> None:
+    def _chosen(self, actor: Actor, ticket: str, arm: str, now: float, word: int, ok: bool) -> None:
         if not ok:
             return
         actor.app.took(ticket, arm, now)

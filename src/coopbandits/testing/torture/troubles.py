@@ -30,6 +30,7 @@ def _kill(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _kill_all(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    del actor
     power = stage.schedule.durability == "power" and trouble.word % 2 == 0
     for other in stage.actors:
         other.down_for = 1 + (trouble.word >> other.index) % trouble.length
@@ -37,6 +38,7 @@ def _kill_all(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _kill_at_operation(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    del stage
     actor.down_for = trouble.length
     actor.files.kill_in = trouble.word % 16
     actor.files.kill_by_power = trouble.kind == "power-op"
@@ -102,6 +104,7 @@ def _heal_later(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 def _jump(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Set a clock by up to 40 s, forward or back; the highest bit decides."""
+    del stage
     seconds = 1 + trouble.word % 40
     actor.clock.set_by += (-seconds if trouble.word >> 63 else seconds) * SECOND
 
@@ -150,6 +153,7 @@ def _rewire(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _liar(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    del actor
     if stage.liar is not None:
         stage.liar.come(trouble)
 
