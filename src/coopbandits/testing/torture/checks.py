@@ -80,7 +80,7 @@ class Checks:
         before = actor.heard.get(peer, now)
         if before[:2] == now[:2] and now[2] < before[2] and found.met:
             raise ViolationError(
-                f"{actor.name} took a message of round {now[2]} from {peer} after one of {before[2]}"
+                f"{actor.name} took a message of round {now[2]} from {peer} after {before[2]}"
             )
         actor.heard[peer] = now
 
