@@ -69,8 +69,8 @@ class ApplicationService:
         """Count the reward of a ticket; repeating the same one is harmless."""
         number = self.replica.tickets.number(ticket)
         try:
-            if self.node.trouble:
-                raise DiskError(self.node.trouble)
+            if self.replica.journal.trouble:
+                raise DiskError(self.replica.journal.trouble)
             arm, duplicate = self.replica.observe(number, float(reward))
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error

@@ -123,7 +123,9 @@ class FileDisk:
             raise DoubtError(f"the journal {self.path} was not replaced yet")
         self._most += len(data)
         try:
-            self._write(self._file, data)
+            written = self.files.write(self._file, data)
+            if written < len(data):
+                self._write(self._file, data[written:])
         except OSError as error:
             raise DoubtError(self._told(error)) from error
         self._size += len(data)

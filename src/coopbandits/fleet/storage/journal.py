@@ -81,7 +81,7 @@ class Journal:
     """
 
     def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
-        self.disk = disk
+        self.disk, self._marked = disk, disk.durability == "power"
         self.snapshot: dict[str, Any] = {}
         self.events: list[Event] = []
         self.trouble, self.read_only = "", True
@@ -133,10 +133,9 @@ class Journal:
         """Write one event after those held back, or gather it for the committer."""
         if self.trouble:
             raise DiskError(self.trouble)
-        data = b"".join(map(self._encode, (*self._held, event)))
-        self._held = []
+        data = self._encode(event) if not self._held else self._encode_held(event)
         if self.committer is None:
-            self._write(data + self._mark())
+            self._write(data + self._mark() if self._marked else data)
             return
         self._gathered.append(data)
         self.appended += 1
@@ -146,20 +145,22 @@ class Journal:
         """Hold one event back until the next is written; a crash before that loses it."""
         self._held.append(event)
 
+    def _encode_held(self, event: Event) -> bytes:
+        held, self._held = self._held, []
+        return b"".join(map(self._encode, (*held, event)))
+
     def _encode(self, event: Event) -> bytes:
         self._sequence += 1
         return records.encode_record(self._sequence, KINDS[type(event)], events.encode(event))
 
     def _mark(self) -> bytes:
-        if self.disk.durability != "power":
-            return b""
         self._sequence += 1
         return records.encode_mark(self._sequence)
 
     def _write(self, data: bytes) -> None:
         try:
             self.disk.append(data)
-            if self.disk.durability == "power":
+            if self._marked:
                 self.disk.sync()
         except DiskError as error:
             self.trouble = str(error)
@@ -187,10 +188,10 @@ class Journal:
             self.committer.stored()
 
     def _encode_file(self, snapshot: bytes) -> bytes:
-        marked, first = self.disk.durability == "power", self._sequence + 1
+        first = self._sequence + 1
         return b"".join(
             (
-                records.encode_file_header(marked=marked),
+                records.encode_file_header(marked=self._marked),
                 records.encode_record(first, records.HEAD, self._head),
                 records.encode_record(first + 1, records.SNAPSHOT, snapshot),
                 records.encode_mark(first + 2),

@@ -36,6 +36,8 @@ CHECKSUM = struct.Struct("<I")
 FILE_START = FILE_HEADER.size + CHECKSUM.size
 HEADER_SIZE = HEADER.size + CHECKSUM.size
 
+_pack, _pack_checksum, _crc = HEADER.pack, CHECKSUM.pack, zlib.crc32  # looked up once: it is hot
+
 HEAD, SNAPSHOT, MARK = 1, 2, 3
 """Kinds of records that are no events: whose journal it is, its state, and the end of a batch."""
 
@@ -74,10 +76,9 @@ def encode_file_header(*, marked: bool) -> bytes:
 
 def encode_record(sequence: int, kind: int, body: bytes) -> bytes:
     """Return a record of bandit 0, the only one there is so far."""
-    head = HEADER.pack(sequence, len(body), 0, kind, 0)
-    checksum = zlib.crc32(head)
-    end = CHECKSUM.pack(zlib.crc32(body, checksum))
-    return b"".join((head, CHECKSUM.pack(checksum), body, end))
+    head = _pack(sequence, len(body), 0, kind, 0)
+    checksum = _crc(head)
+    return head + _pack_checksum(checksum) + body + _pack_checksum(_crc(body, checksum))
 
 
 def encode_mark(sequence: int) -> bytes:
@@ -95,7 +96,7 @@ def read_records(data: bytes) -> Contents:
         try:
             record, sequence, end = _record_at(data, at, sequence)
         except DamageError as damage:
-            if marked and (_has_mark(data, at) or _was_mark(data, at, sequence)):
+            if marked and (_has_mark(data, at, sequence) or _was_mark(data, at, sequence)):
                 raise damaged(at, len(data)) from None
             if not marked and not damage.torn:
                 raise damaged(at, len(data)) from None
@@ -155,13 +156,14 @@ def _record_at(data: bytes, at: int, before: int | None) -> tuple[Record, int, i
     return Record(at, kind, body), sequence, end
 
 
-def _has_mark(data: bytes, at: int) -> bool:
-    """Return whether there is a valid mark anywhere from a byte on."""
+def _has_mark(data: bytes, at: int, before: int | None) -> bool:
+    """Return whether there is a valid mark of this file anywhere from a byte on."""
     found = data.find(MARK_FIELDS, at + 8)
     while found != -1:
         begin = found - 8
         sequence = int.from_bytes(data[begin:found], "little")
-        if data.startswith(encode_mark(sequence), begin):
+        follows = before is None or before <= sequence <= before + len(data)
+        if follows and data.startswith(encode_mark(sequence), begin):
             return True
         found = data.find(MARK_FIELDS, found + 1)
     return False

@@ -11,6 +11,7 @@ ones is recognised, and its reward never counts for another choice.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from typing import Any, NamedTuple
 
@@ -80,15 +81,18 @@ class Tickets:
 
     def name(self, number: int) -> str:
         """Return a ticket as the application sees it, unique among all agents and starts."""
-        at = bisect_right(self.starts, number, key=lambda start: start.first) - 1
-        return f"{self.starts[at].nonce:016x}-{number}"
+        start = self.starts[-1]
+        if number < start.first:
+            start = self.starts[bisect_right(self.starts, (number, math.inf)) - 1]
+        return f"{start.nonce:016x}-{number}"
 
     def number(self, name: str) -> int:
         """Return the number of a ticket; refuse those of other agents and of lost memories."""
         head, _, tail = name.partition("-")
-        if tail.isascii() and tail.isdigit() and len(tail) < 16:
-            if 0 < int(tail) < self.next_number and self.name(int(tail)) == name:
-                return int(tail)
+        if len(tail) < 16 and tail.isdigit() and tail.isascii():
+            number = int(tail)
+            if 0 < number < self.next_number and self.name(number) == name:
+                return number
             if any(head == f"{start.nonce:016x}" for start in self.starts):
                 raise UnknownTicketError(
                     "this agent has handed out no such ticket, or has lost the memory of it since; "

@@ -1,0 +1,370 @@
+"""A running agent and its disk: shared syncs, a journal that is taken away, a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
+from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.storage.filesystem import OperatingSystem
+from coopbandits.fleet.transport.memory import MemoryNetwork
+
+CLUSTER = ClusterConfig(
+    "test", 1_790_000_000, ("a", "b"), "flood-ts", sigma=1.0, rounds_per_second=0.01
+)
+CONFIG = NodeConfig(CLUSTER, "alpha", Path("unused"), {}, max_open_tickets=20_000)
+CALLERS = 64
+
+
+class Watched(OperatingSystem):
+    """The real calls; syncs are counted, can be held up, and can fail."""
+
+    def __init__(self) -> None:
+        self.syncs = self.writes = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self.error: OSError | None = None
+
+    def write(self, file: int, data: bytes) -> int:
+        self.writes += 1
+        return super().write(file, data)
+
+    def sync(self, file: int) -> None:
+        self.gate.wait(30)
+        self.syncs += 1
+        if self.error:
+            raise self.error
+        super().sync(file)
+
+
+@asynccontextmanager
+async def running(
+    folder: Path,
+    durability: str = "power",
+    files: OperatingSystem | None = None,
+    config: NodeConfig = CONFIG,
+    network: MemoryNetwork | None = None,
+) -> AsyncIterator[Runtime]:
+    disk = FileDisk(folder, durability, files)
+    transport = (network or MemoryNetwork()).transport(config.id, config.neighbors)
+    runtime = Runtime(config, disk, transport)
+    await runtime.start()
+    try:
+        yield runtime
+    finally:
+        await runtime.stop()
+
+
+async def until(holds: Callable[[], bool], seconds: float = 10.0) -> float:
+    """Wait for a condition; return how long it took."""
+    begun = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begun < seconds
+        await asyncio.sleep(0.01)
+    return time.monotonic() - begun
+
+
+async def pull(runtime: Runtime, reward: float = 0.5) -> Receipt:
+    choice = runtime.service.choose()
+    await runtime.service.stored()
+    receipt = runtime.service.observe(choice.ticket, reward)
+    await runtime.service.stored()
+    return receipt
+
+
+def rewards(runtime: Runtime) -> int:
+    return int(runtime.node.replica.own_counts.sum())
+
+
+def test_all_that_wait_share_a_sync(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, files=(files := Watched())) as runtime:
+            before = files.syncs
+            for _ in range(5):
+                await asyncio.gather(*(pull(runtime) for _ in range(CALLERS)))
+            assert files.syncs - before <= 5 * 2 * 3, "640 events, with two syncs a turn or a few"
+        async with running(tmp_path) as runtime:
+            assert rewards(runtime) == 5 * CALLERS
+
+    asyncio.run(play())
+
+
+def test_nobody_is_told_before_the_sync_and_the_loop_goes_on(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, files=(files := Watched())) as runtime:
+            files.gate.clear()
+            tasks = [asyncio.ensure_future(pull(runtime)) for _ in range(3)]
+            await until(lambda: files.writes >= 2 and bool(runtime.node.replica.tickets.open))
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+                assert not any(task.done() for task in tasks)
+            late = asyncio.ensure_future(pull(runtime))
+            copy = shutil.copytree(tmp_path, tmp_path.with_name("copy"))
+            files.gate.set()
+            assert [receipt.duplicate for receipt in await asyncio.gather(*tasks, late)] == [
+                False
+            ] * 4
+        async with running(copy) as runtime:  # a crash between write and sync
+            assert rewards(runtime) == 0
+
+    asyncio.run(play())
+
+
+def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, files=(files := Watched())) as runtime:
+            choices = [runtime.service.choose() for _ in range(3)]
+            await runtime.service.stored()
+            files.error = OSError(5, "Input/output error")
+            for choice in choices:
+                runtime.service.observe(choice.ticket, 0.5)
+            with pytest.raises(UnavailableError, match="Input/output error; ask again"):
+                await runtime.service.stored()
+            assert "Input/output error" in (runtime.service.ready() or "")
+            with pytest.raises(UnavailableError, match="not counted"):
+                runtime.service.observe(choices[0].ticket, 0.5)
+            files.error = None
+            await until(lambda: runtime.service.ready() is None)
+            for choice in choices:
+                runtime.service.observe(choice.ticket, 0.5)
+            await runtime.service.stored()
+            assert rewards(runtime) == 3
+        async with running(tmp_path) as runtime:
+            assert rewards(runtime) == 3
+
+    asyncio.run(play())
+
+
+def test_neighbours_are_told_nothing_that_a_loss_of_power_could_undo(tmp_path: Path) -> None:
+    cluster = replace(CLUSTER, rounds_per_second=50.0)
+    place = Address("127.0.0.1", 1)
+    alpha = NodeConfig(cluster, "alpha", Path("unused"), {"beta": place})
+    beta = NodeConfig(cluster, "beta", Path("unused"), {"alpha": place})
+
+    async def play() -> None:
+        network, files = MemoryNetwork(), Watched()
+        async with (
+            running(tmp_path / "a", files=files, config=alpha, network=network) as one,
+            running(tmp_path / "b", "process", config=beta, network=network) as other,
+        ):
+            await until(lambda: other.node.peers["alpha"].met)
+
+            def known() -> float:
+                return float(other.node.replica.agent.estimate().counts.sum())
+
+            files.gate.clear()
+            waiting = asyncio.ensure_future(pull(one))
+            rounds = other.rounds
+            await until(lambda: other.rounds > rounds + 10)
+            assert (known(), waiting.done()) == (0.0, False)
+            files.gate.set()
+            await waiting
+            await until(lambda: known() == 1.0)
+
+    asyncio.run(play())
+
+
+def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, files=(files := Watched())) as runtime:
+            replica = runtime.node.replica
+            for _ in range(5000):
+                runtime.service.choose()
+            await runtime.service.stored()
+            writes, syncs, appended = files.writes, files.syncs, replica.journal.appended
+            assert replica.expire(runtime.clock() + 4000.0) == 5000
+            assert replica.journal.appended - appended == 1
+            await runtime.service.stored()
+            assert (files.writes - writes, files.syncs - syncs) == (1, 1)
+            assert replica.agent.open_pulls.sum() == 0
+        async with running(tmp_path) as runtime:
+            assert not runtime.node.replica.tickets.open
+
+    asyncio.run(play())
+
+
+def removed(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def replaced(folder: Path) -> None:
+    copy = shutil.copytree(folder, folder.with_name("copy"))
+    folder.rename(folder.with_name("away"))
+    copy.rename(folder)
+
+
+def file_replaced(folder: Path) -> None:
+    shutil.copy(folder / "journal", folder / "other")
+    (folder / "other").replace(folder / "journal")
+
+
+def truncated(folder: Path) -> None:
+    os.truncate(folder / "journal", 30)
+
+
+@pytest.mark.parametrize("take_away", [removed, replaced, file_replaced, truncated])
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_a_journal_that_is_taken_away_is_noticed_within_a_second(
+    tmp_path: Path, durability: str, take_away: Callable[[Path], None]
+) -> None:
+    async def play() -> None:
+        folder = tmp_path / "memory"
+        async with running(folder, durability) as runtime:
+            await pull(runtime)
+            left = runtime.service.choose()
+            await runtime.service.stored()
+            take_away(folder)
+            assert await until(lambda: runtime.service.ready() is not None) < 1.0
+            assert "was removed or replaced while the agent runs" in (runtime.service.ready() or "")
+            found = sorted((path, path.read_bytes()) for path in folder.glob("*"))
+            with pytest.raises(UnavailableError, match=r"was removed or replaced.*; nothing was"):
+                runtime.service.choose()
+            with pytest.raises(UnavailableError, match=r"was removed or replaced.*not counted"):
+                runtime.service.observe(left.ticket, 0.5)
+            await asyncio.sleep(1.2)  # a beat or more
+            assert runtime.service.ready() is not None
+            assert sorted((path, path.read_bytes()) for path in folder.glob("*")) == found
+
+    asyncio.run(play())
+
+
+def test_a_folder_that_is_put_back_is_gone_on_with(tmp_path: Path) -> None:
+    async def play() -> None:
+        folder, away = tmp_path / "memory", tmp_path / "away"
+        async with running(folder) as runtime:
+            await pull(runtime)
+            folder.rename(away)
+            await until(lambda: runtime.service.ready() is not None)
+            away.rename(folder)
+            await until(lambda: runtime.service.ready() is None)
+            await pull(runtime)
+            (folder / "journal").unlink()  # its folder and lock are there, so it is written anew
+            await until(lambda: runtime.service.ready() is not None)
+            await until(lambda: runtime.service.ready() is None)
+        async with running(folder) as runtime:
+            assert rewards(runtime) == 2
+
+    asyncio.run(play())
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 128 kB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    mount = shutil.which("mount")
+    if mount is None:
+        pytest.skip("there is no mount here")
+    command = [mount, "-t", "tmpfs", "-o", "size=128k", "none", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Fill a disk to the last byte."""
+    with (rest := folder / "rest").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(512)) == 512:
+                pass
+        except OSError:
+            pass
+    return rest
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("known", [True, False], ids=["restart", "first start"])
+def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
+    tiny: Path, durability: str, known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play() -> None:
+        folder = tiny / "memory"
+        folder.mkdir()
+        if known:
+            async with running(folder, durability) as runtime:
+                for _ in range(20):
+                    await pull(runtime)
+                left = runtime.service.choose()
+                await runtime.service.stored()
+        rest = fill(tiny)
+        async with running(folder, durability) as runtime:
+            assert "No space left on device; until it can" in caplog.text
+            sentence = runtime.service.ready() or ""
+            assert "No space left on device" in sentence
+            choice = runtime.service.choose()
+            await runtime.service.stored()
+            assert (choice.ticket, choice.arm in "ab") == ("", True)
+            assert not runtime.service.choose(["b"]).ticket
+            with pytest.raises(UnknownTicketError):
+                runtime.service.observe(choice.ticket, 0.5)
+            assert runtime.service.metrics()
+            assert runtime.node.replica.agent.open_pulls.sum() == known
+            rest.unlink()
+            await until(lambda: runtime.service.ready() is None)
+            if known:
+                runtime.service.observe(left.ticket, 0.5)
+            await pull(runtime)
+        async with running(folder, durability) as runtime:
+            assert rewards(runtime) == (22 if known else 1)
+
+    asyncio.run(play())
+
+
+def test_a_disk_that_fills_up_under_load_loses_nothing(tiny: Path) -> None:
+    async def play() -> None:
+        told, rest = 0, tiny / "rest"
+        for durability in ("process", "power", "process"):
+            rest.unlink(missing_ok=True)
+            async with running(tiny / "memory", durability) as runtime:
+                assert rewards(runtime) >= told
+                told = rewards(runtime)
+                fill(tiny)
+                with pytest.raises(UnavailableError, match="No space left"):
+                    while True:
+                        await pull(runtime)
+                        told += 1
+                copy = (tiny / "memory" / "journal").read_bytes()
+                folder = tiny.with_name(f"copy-{told}")
+                folder.mkdir()
+                (folder / "journal").write_bytes(copy)
+                async with running(folder, durability) as other:  # as after a kill at this instant
+                    assert told <= rewards(other) <= told + 1
+
+    asyncio.run(play())
+
+
+def test_an_older_journal_that_is_put_back_gives_no_ticket_twice(tmp_path: Path) -> None:
+    async def play() -> None:
+        folder, copy = tmp_path / "memory", tmp_path / "copy"
+        async with running(folder, "process") as runtime:
+            kept = runtime.service.choose(["a"])
+            shutil.copytree(folder, copy)
+            lost = [runtime.service.choose(["a"]).ticket for _ in range(10)]
+        shutil.rmtree(folder)
+        copy.rename(folder)
+        async with running(folder, "process") as runtime:
+            fresh = [runtime.service.choose(["b"]).ticket for _ in range(10)]
+            assert not set(lost) & set(fresh)
+            for ticket in lost:
+                with pytest.raises(UnknownTicketError, match="lost the memory of it since"):
+                    runtime.service.observe(ticket, 1.0)
+            runtime.service.observe(kept.ticket, 1.0)
+            assert [arm.own_pulls for arm in runtime.service.arms()] == [1, 0]
+
+    asyncio.run(play())
