@@ -41,7 +41,7 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
-PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/frames.py")
+PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/decoder.py")
 KEY = "secret"
 
 

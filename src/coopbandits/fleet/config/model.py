@@ -16,9 +16,6 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
-PROTOCOL_VERSION = 1
-"""Version of frames and hashes; agents of different versions cannot talk to each other."""
-
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
 
 API = Address("127.0.0.1", 8400)
@@ -109,8 +106,7 @@ class ClusterConfig:
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        content = {"protocol": PROTOCOL_VERSION, **asdict(self)}
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.protocol.frames import DataFrame
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
@@ -63,7 +64,7 @@ class Gossip(ABC):
         """Handle a neighbour's HELLO: its degree and the rounds it has completed."""
 
     @abstractmethod
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Handle a neighbour's message of a round."""
 
     @abstractmethod
@@ -103,8 +104,9 @@ class RobustGossip(Gossip):
         del degree  # only synchronous policies weigh neighbours by degree
         peer.heard_round = rounds
 
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Keep the newest message, if what it claims is possible."""
+        round_, values = frame.stamp.round, frame.values
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
@@ -156,8 +158,9 @@ class SynchronousGossip(Gossip):
             if round_ > rounds:
                 self.say(peer, round_, self.replica.sent[round_][peer.number], "resent")
 
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Keep a message of this round or the next; the last missing one ends the round."""
+        round_, values = frame.stamp.round, frame.values
         this = self.replica.rounds + 1
         if round_ < this:
             peer.frames["stale"] += 1

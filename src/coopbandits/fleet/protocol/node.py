@@ -20,16 +20,18 @@ from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
+    VERSIONS,
     BeatFrame,
     ByeFrame,
     DataFrame,
-    Decoder,
     Frame,
     FrameError,
     Hello,
     HelloFrame,
     Stamp,
+    common_version,
     encode_beat,
     encode_bye,
     encode_data,
@@ -43,6 +45,9 @@ from coopbandits.fleet.transport import Transport
 
 BEAT_SECONDS = 1.0
 """A keepalive is sent after this long without any other frame."""
+
+BANDIT = 0
+"""The number of the one bandit that a cluster has so far."""
 
 QUIET_SECONDS = 60.0
 """Refusals of one kind are logged at most this often; all of them are counted."""
@@ -204,68 +209,85 @@ class Node:
     def received(self, peer: str, data: bytes) -> None:
         """Handle bytes from a neighbour."""
         here = self.peers[peer]
-        if here.decoder is None:
+        if here.decoder is None or here.closing:
             return
-        here.last_heard = self.clock()
+        if here.met:  # who never says HELLO is given up
+            here.last_heard = self.clock()
         try:
             frames = here.decoder.feed(data)
         except FrameError as error:
-            self._refuse(here, error.kind, str(error))
-            self.transport.drop(peer, str(error))
+            self._refuse(here, error.kind, f"{peer}: {error}")
+            self._close(here, str(error))
             return
+        here.frames["skipped"] += here.decoder.skipped
+        here.decoder.skipped = 0
         for frame in frames:
-            if here.decoder is not None:
+            if not here.closing and here.decoder is not None:
                 self._read(here, frame)
 
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if self._is_sound(peer, frame):
-                self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
+            if self._is_of_link(peer, frame.stamp) and self._is_sound(peer, frame.values):
+                self.gossip.heard(peer, frame, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
-            self.transport.drop(peer.name, f"{peer.name} said: {frame.reason}")
+            self._close(peer, f"{peer.name} said: {frame.reason}")
         else:
             assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+            self._is_of_link(peer, frame.stamp)
+
+    def _close(self, peer: Peer, reason: str) -> None:
+        """Read nothing more from a neighbour; the link goes down soon."""
+        peer.met, peer.closing = False, True
+        self.transport.drop(peer.name, reason)
 
     def _greet(self, peer: Peer, frame: HelloFrame) -> None:
+        if peer.met:
+            self._refuse(peer, "hello", f"{peer.name} said HELLO a second time")
+            return
         try:
             check_hello(self.settings, peer, frame)
-            peer.met, peer.incarnation = True, frame.stamp.incarnation
+            peer.meet(frame, self.clock())
             self.gossip.met(peer, frame.hello.degree, frame.stamp.round)
         except InputError as error:
-            peer.met = False
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
-            self.transport.drop(peer.name, str(error))
+            self._close(peer, str(error))
         except DiskError as error:
             self._note_trouble(error)
-            self.transport.drop(peer.name, str(error))
+            self._close(peer, str(error))
         else:
             log.info("link to %s is up", peer.name)
 
-    def _is_sound(self, peer: Peer, frame: DataFrame) -> bool:
-        """Refuse a message of another epoch, other arms or another link, or with infinite values.
-
-        Values of a synchronous round are checked when it ends: it cannot end without them, so a
-        bad one has to be sent again.
-        """
-        stamp, values = frame.stamp, frame.values
+    def _is_of_link(self, peer: Peer, stamp: Stamp) -> bool:
+        """Refuse a frame before HELLO, or of another epoch, bandit, number of arms or start."""
         if not peer.met:
-            reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
+            reason, sentence = "hello", f"{peer.name} sent something before its HELLO"
         elif stamp.epoch != self.settings.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
+        elif stamp.bandit != BANDIT:
+            reason, sentence = "bandit", f"a message about bandit {stamp.bandit}"
         elif stamp.num_arms != self.num_arms:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
-        elif self.settings.robust and values is not None and not all_finite(values):
-            reason, sentence = "not finite", "a message with values that are not finite"
         else:
             return True
         self._refuse(peer, reason, sentence)
+        return False
+
+    def _is_sound(self, peer: Peer, values: Vector | None) -> bool:
+        """Refuse infinite values.
+
+        Values of a synchronous round are checked when it ends: it cannot end without them, so a
+        bad one has to be sent again.
+        """
+        if not self.settings.robust or values is None or all_finite(values):
+            return True
+        self._refuse(peer, "not finite", "a message with values that are not finite")
         return False
 
     # Calling the transport
@@ -301,10 +323,18 @@ class Node:
 def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
     """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
     hello, stamp = frame.hello, frame.stamp
+    if common_version(hello.versions) is None:
+        newer = hello.versions[0] > VERSIONS[1]
+        raise InputError(
+            f"{peer.name} speaks {told_versions(hello.versions)} of the protocol, but "
+            f"{settings.node} {told_versions(VERSIONS)}; upgrade coopbandits on "
+            f"{settings.node if newer else peer.name}"
+        )
     for what, theirs, own in (
         ("id", hello.node, peer.name),
         ("cluster", hello.cluster, settings.cluster),
         ("epoch", stamp.epoch, settings.epoch),
+        ("bandit", stamp.bandit, BANDIT),
         ("configuration", hello.configuration, settings.configuration),
     ):
         if theirs != own:
@@ -317,6 +347,12 @@ def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
             f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
             "an older process still runs, or a clock went back"
         )
+
+
+def told_versions(versions: tuple[int, int]) -> str:
+    """Return a range of versions in words."""
+    low, high = versions
+    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 def short(value: str | int) -> str:

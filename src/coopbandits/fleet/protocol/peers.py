@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coopbandits.fleet.protocol.frames import Decoder
+from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.frames import VERSION, HelloFrame, common_version
 
-FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused")
+FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
 
 
@@ -24,6 +25,10 @@ class Peer:
         Decodes its bytes while the link is up.
     met : bool
         Whether its HELLO over this link was accepted.
+    closing : bool
+        Whether the link is about to go down, and nothing more is read from it.
+    version : int
+        The version of the protocol that both ends speak on this link.
     incarnation : int
         Which start of the neighbour's process this is.
     heard_round : int
@@ -45,6 +50,8 @@ class Peer:
     last_heard: float
     decoder: Decoder | None = None
     met: bool = False
+    closing: bool = False
+    version: int = VERSION
     incarnation: int = 0
     heard_round: int = 0
     last_sent: float = 0.0
@@ -56,7 +63,13 @@ class Peer:
     def up(self, decoder: Decoder, now: float) -> None:
         """Note that the link came up."""
         self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
+        self.closing = False
         self.links += 1
+
+    def meet(self, frame: HelloFrame, now: float) -> None:
+        """Note what an accepted HELLO tells."""
+        self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
+        self.version = common_version(frame.hello.versions) or VERSION
 
     def down(self, reason: str) -> None:
         """Note that the link went down."""
