@@ -95,6 +95,7 @@ class Stamp(msgspec.Struct, frozen=True):
     bandit: int = 0
 
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
@@ -111,13 +112,22 @@ class Hello(msgspec.Struct, frozen=True):
         Number of the agent's neighbours.
     versions : (int, int)
         The lowest and the highest version of the protocol that it speaks.
+    memory : int
+        Which memory it has: another one if its journal was lost or is older than what it told.
+    entry : int
+        The number under which its own pulls are flooded.
+    heard : (int, int, int)
+        The receiver's message that it heard last: of which memory and incarnation, and its number.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
     cluster: Annotated[str, msgspec.Meta(max_length=255)]
     configuration: Annotated[str, msgspec.Meta(max_length=255)]
-    degree: Annotated[int, msgspec.Meta(ge=0)]
+    degree: Count
     versions: tuple[Version, Version] = VERSIONS
+    memory: Count = 0
+    entry: Count = 0
+    heard: tuple[Count, Count, Count] = (0, 0, 0)
 
 
 class Bye(msgspec.Struct, frozen=True):
@@ -127,7 +137,18 @@ class Bye(msgspec.Struct, frozen=True):
 
 
 class Fields(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands beside a vector, by name; a reader skips names that it does not know."""
+    """What stands beside a vector, by name; a reader skips names that it does not know.
+
+    Attributes
+    ----------
+    proofs : bytes
+        A proof for every entry in the vector, one after the other: see `identity.notary`.
+    certificates : bytes
+        Certificates of authors, each behind its length.
+    """
+
+    proofs: bytes = b""
+    certificates: bytes = b""
 
 
 class HelloFrame(msgspec.Struct, frozen=True):

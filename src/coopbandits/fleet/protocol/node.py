@@ -16,16 +16,22 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
     VERSIONS,
     BeatFrame,
     ByeFrame,
     DataFrame,
+    Fields,
     Frame,
     FrameError,
     Hello,
@@ -37,7 +43,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_hello,
 )
-from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
+from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
@@ -77,6 +83,10 @@ class NodeSettings:
         Whether rounds end by the clock, or wait for all neighbours.
     claims : Claims
         What neighbours' claims are checked against.
+    signing : Signing
+        Who signs entries.
+    revoked : Revoked
+        Who is no longer believed.
     """
 
     node: str
@@ -90,6 +100,8 @@ class NodeSettings:
     max_message_bytes: int
     robust: bool
     claims: Claims
+    signing: Signing
+    revoked: Revoked
 
 
 class Node:
@@ -130,6 +142,7 @@ class Node:
         self.trouble = ""  # why the disk refuses writes
         self._logged: dict[tuple[str, str], float] = {}
         self.gossip = self._make_gossip()
+        self._revoke()
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
@@ -139,8 +152,8 @@ class Node:
             by_number,
             self.settings.period,
             self.settings.claims,
-            self._say,
-            self._refuse,
+            self.settings.signing,
+            Wire(self._say, self._refuse, self._greet_again),
         )
 
     # Called by the clock
@@ -166,6 +179,8 @@ class Node:
     def beat(self) -> None:
         """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
+        if self.settings.revoked.refresh():
+            self._revoke()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
@@ -180,6 +195,18 @@ class Node:
         except DiskError as error:
             self._note_trouble(error)
 
+    def _revoke(self) -> None:
+        names, number_of = self.settings.revoked.names, self.settings.signing.number_of
+        self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
+        for name in names & self.peers.keys():
+            if self.peers[name].decoder is not None:
+                self._close(self.peers[name], f"{name} is revoked")
+
+    def _greet_again(self, reason: str) -> None:
+        for peer in self.peers.values():
+            if peer.decoder is not None:
+                self._close(peer, reason)
+
     def _note_trouble(self, error: DiskError) -> None:
         if not self.trouble:
             log.error("%s", error)
@@ -191,10 +218,20 @@ class Node:
         """Send HELLO."""
         here, now = self.peers[peer], self.clock()
         here.up(Decoder(self.settings.max_message_bytes), now)
-        hello = Hello(
-            self.settings.node, self.settings.cluster, self.settings.configuration, len(self.peers)
-        )
-        self._send(here, encode_hello(self._stamp(self.replica.rounds), hello), now)
+        if peer in self.settings.revoked.names:
+            self._refuse(here, "revoked", f"{peer} is revoked")
+            self._close(here, f"{peer} is revoked")
+            return
+        self._send(here, encode_hello(self._stamp(self.replica.rounds), self._hello(here)), now)
+
+    def _hello(self, peer: Peer) -> Hello:
+        told = self.settings
+        hello = Hello(told.node, told.cluster, told.configuration, len(self.peers))
+        entries = self.gossip.entries
+        if entries is None:
+            return hello
+        number, heard = entries.machine.number, entries.heard(peer)
+        return msgspec.structs.replace(hello, memory=entries.memory, entry=number, heard=heard)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
@@ -251,7 +288,7 @@ class Node:
         try:
             check_hello(self.settings, peer, frame)
             peer.meet(frame, self.clock())
-            self.gossip.met(peer, frame.hello.degree, frame.stamp.round)
+            self.gossip.met(peer, frame.hello, frame.stamp.round)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
@@ -299,16 +336,19 @@ class Node:
         peer.last_sent = now
         self.transport.send(peer.name, data)
 
-    def _say(self, peer: Peer, round_: int, values: Vector | None, how: str) -> None:
+    def _say(
+        self, peer: Peer, round_: int, values: Vector | None, how: str, fields: Fields | None
+    ) -> None:
         peer.frames[how] += 1
-        self._send(peer, encode_data(self._stamp(round_), values), self.clock())
+        self._send(peer, encode_data(self._stamp(round_), values, fields), self.clock())
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1
         self.refusals[reason] += 1
         self._log_refusal(peer.name, reason, sentence)
-        if reason == "impossible" and not self.settings.robust:
-            # The round cannot end without this message; a new link makes the peer resend it.
+        if reason == "forged" or (reason == "impossible" and not self.settings.robust):
+            # An honest neighbour sends no such thing. A synchronous round cannot end without the
+            # message; a new link makes the peer resend it.
             self.transport.drop(peer.name, sentence)
 
     def _log_refusal(self, who: str, reason: str, sentence: str) -> None:

@@ -31,8 +31,14 @@ class Peer:
         The version of the protocol that both ends speak on this link.
     incarnation : int
         Which start of the neighbour's process this is.
-    heard_round : int
-        The round of its last message.
+    heard_round, heard_start : int
+        The round of its last message, and the incarnation that sent it.
+    memory, entry : int
+        Which memory it has, and the number of its own entry; 0 before it has told.
+    first_sent, acked : int
+        The first own message over this link, and the last that it acknowledged over this link.
+    certificates : set of bytes
+        Fingerprints of those sent over this link.
     last_sent : float
         When anything was last sent to it.
     waited : float
@@ -54,6 +60,12 @@ class Peer:
     version: int = VERSION
     incarnation: int = 0
     heard_round: int = 0
+    heard_start: int = 0
+    memory: int = 0
+    entry: int = 0
+    first_sent: int = 0
+    acked: int = 0
+    certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
     waited: float = 0.0
     links: int = 0
@@ -63,7 +75,8 @@ class Peer:
     def up(self, decoder: Decoder, now: float) -> None:
         """Note that the link came up."""
         self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
-        self.closing = False
+        self.closing, self.first_sent, self.acked = False, 0, 0
+        self.certificates.clear()
         self.links += 1
 
     def meet(self, frame: HelloFrame, now: float) -> None:

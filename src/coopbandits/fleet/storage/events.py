@@ -36,9 +36,15 @@ class Spoke(msgspec.Struct, tag="s", array_like=True, frozen=True):
 
 
 class Ended(msgspec.Struct, tag="r", array_like=True, frozen=True):
-    """A round ended with these messages, float64 values by the sender's number."""
+    """A round ended with these messages, float64 values by the sender's number.
+
+    Where entries are signed, with proofs of those that are new, by their numbers, and the
+    certificates behind them.
+    """
 
     messages: dict[int, bytes]
+    proofs: dict[int, bytes] = {}
+    certificates: list[bytes] = []
 
 
 Event = Chose | Observed | Expired | Met | Spoke | Ended
