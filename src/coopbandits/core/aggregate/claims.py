@@ -154,12 +154,9 @@ class Claims:
         self, number: float, total: float, own: tuple[float, float], now: float
     ) -> Doubt | None:
         if number == own[0]:
-            more = total > own[1]
-            return (
-                Doubt(f"a claim of {total:g} own pulls, more than this agent has made")
-                if (more)
-                else None
-            )
+            if total <= own[1]:
+                return None
+            return Doubt(f"a claim of {total:g} own pulls, more than this agent has made")
         agent, pulls = self._agent(number), self._pulls or {}
         grown = self._totals[agent] + max(0.0, total - pulls.get(number, 0.0))
         if not grown <= self._most_of(number, now):

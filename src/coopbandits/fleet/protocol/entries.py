@@ -136,7 +136,9 @@ class EntryExchange:
         self.published_at = 0  # the first message with it
         self.signed_at = -np.inf
         self.began = replica.rounds
-        self._base = self.machine.entry(self.machine.number)[HEADER:].copy()  # type: ignore[index]
+        self._first = self._own()  # what the journal held
+        self._base = self._first[HEADER:]
+        self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
         self._oldest_said = -1.0
         self._budgets: dict[float, tuple[float, float]] = {}
@@ -144,6 +146,11 @@ class EntryExchange:
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         if self.notary is not None:
             self._restore(self.notary)
+
+    def _own(self) -> Vector:
+        own = self.machine.entry(self.machine.number)
+        assert own is not None  # noqa: S101  a machine always has it
+        return own.copy()
 
     def _restore(self, notary: Notary) -> None:
         """Check again what the journal has kept."""
@@ -395,7 +402,7 @@ class EntryExchange:
         self.orders, self._fresh = {}, {}
         if again:
             self._base, self._said, self._oldest_said = np.zeros_like(self._base), {}, -1.0
-            self.published = None
+            self.published, self._is_sure = None, True
         return again
 
     @property
@@ -408,8 +415,7 @@ class EntryExchange:
         """Sign the own entry if it has changed, as often as is allowed."""
         if self.notary is None or now < self.signed_at + 0.99 * self.interval:
             return
-        own = self.machine.entry(self.machine.number)
-        assert own is not None  # noqa: S101
+        own = self._own() if self._may_tell() else self._first
         entry = own.tobytes()
         if self.published is None or self.published.entry != entry:
             (version,) = self.machine.versions(own[None])
@@ -420,6 +426,16 @@ class EntryExchange:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
 
+    def _may_tell(self) -> bool:
+        """Return whether to tell of pulls since the start.
+
+        Neighbours may know of a later memory of this agent than its journal has. Then these pulls
+        belong under another number, and must not be told under this one before that is known.
+        """
+        met = [peer for peer in self.peers.values() if peer.met]
+        self._is_sure |= bool(met) and all(peer.has_told for peer in met)
+        return self._is_sure
+
     def outgoing(self, peer: Peer, values: Vector) -> tuple[Vector, Fields | None]:
         """Return a message with the own entry until it has arrived, and what proves it."""
         rows = self.machine.rows(values)
@@ -427,10 +443,9 @@ class EntryExchange:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.notary is None:
-            own = self.machine.entry(self.machine.number)
-            if not missing or own is None or self.machine.number in rows[:, 0]:
+            if not missing or self.machine.number in rows[:, 0]:
                 return values, None
-            return with_rows(values, np.concatenate([rows, own[None]])), None
+            return with_rows(values, np.concatenate([rows, self._own()[None]])), None
         told = [self.book[n] for n, row in self._passed_on(rows) if self._fits(n, row)]
         if missing and self.published is not None:
             told.append(self.published)

@@ -148,6 +148,7 @@ class RobustGossip(Gossip):
             return
         if values is not None and (taken := self._taken(peer, values, frame, now)) is not None:
             peer.heard_round, peer.heard_start = round_, frame.stamp.incarnation
+            peer.has_told = True
             self.inbox[peer.number] = taken
 
     def _taken(self, peer: Peer, values: Vector, frame: DataFrame, now: float) -> Vector | None:

@@ -37,6 +37,8 @@ class Peer:
         Which memory it has, and the number of its own entry; 0 before it has told.
     first_sent, acked : int
         The first own message over this link, and the last that it acknowledged over this link.
+    has_told : bool
+        Whether a message came over this link.
     certificates : set of bytes
         Fingerprints of those sent over this link.
     last_sent : float
@@ -65,6 +67,7 @@ class Peer:
     entry: int = 0
     first_sent: int = 0
     acked: int = 0
+    has_told: bool = False
     certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
     waited: float = 0.0
@@ -75,7 +78,7 @@ class Peer:
     def up(self, decoder: Decoder, now: float) -> None:
         """Note that the link came up."""
         self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
-        self.closing, self.first_sent, self.acked = False, 0, 0
+        self.closing, self.first_sent, self.acked, self.has_told = False, 0, 0, False
         self.certificates.clear()
         self.links += 1
 
