@@ -51,6 +51,8 @@ CLUSTER: dict[str, read.Reader] = {
     "rounds_per_second": read.positive,
     "max_pulls_per_second": read.positive,
     "max_agents": read.count,
+    "signed": read.flag,
+    "signatures_per_second": read.positive,
 }
 
 NODE: dict[str, read.Reader] = {
@@ -64,6 +66,7 @@ NODE: dict[str, read.Reader] = {
     "max_open_tickets": read.count,
     "silence": read.positive,
     "uvloop": read.flag,
+    "revoked": read.path,
 }
 
 TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)

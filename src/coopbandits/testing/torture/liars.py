@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
+from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     DataFrame,
-    Decoder,
     FrameError,
     Hello,
     HelloFrame,

@@ -15,7 +15,7 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import ClusterConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -34,10 +34,13 @@ class World:
         cluster: ClusterConfig,
         graph: nx.Graph[int],
         identity_words: Sequence[int] | None = None,
+        certificates: Path | None = None,
+        revoked: Path | None = None,
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
+        self.certificates, self.revoked = certificates, revoked
         self.disks = [MemoryDisk() for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -52,7 +55,11 @@ class World:
         """Return an agent's configuration."""
         others = sorted(self.graph.neighbors(agent) if neighbors is None else neighbors)
         places: Mapping[str, Address] = {name(j): Address("127.0.0.1", 1) for j in others}
-        return NodeConfig(self.cluster, name(agent), Path("unused"), places)
+        tls, node = None, name(agent)
+        if self.certificates is not None:
+            ends = ("ca.pem", f"{node}.pem", f"{node}-key.pem")
+            tls = TlsFiles(*(self.certificates / end for end in ends))
+        return NodeConfig(self.cluster, node, Path("unused"), places, tls=tls, revoked=self.revoked)
 
     def node(self, agent: int) -> Node:
         """Return an agent that runs."""
