@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from coopbandits.core.aggregate.entries import HEADER, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
+from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     DataFrame,
+    Fields,
     FrameError,
     Hello,
     HelloFrame,
@@ -16,6 +21,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_hello,
 )
+from coopbandits.fleet.protocol.node import BANDIT
+from coopbandits.testing.torture.notary import VirtualNotary, certificate_of
 from coopbandits.testing.torture.process import name, number
 from coopbandits.testing.torture.schedule import (
     ARMS,
@@ -40,7 +47,8 @@ class Liar:
 
     It starts from what its victims say, so its messages have the right form whatever the policy:
     some values are replaced by extreme ones (counts, tree roots and beats, minima), or grow a bit,
-    or messages of others are said again, late and in another order, or it sends random bytes.
+    or messages of others are said again, late and in another order, or it sends random bytes, or
+    it signs pulls of its own that nobody made.
     """
 
     def __init__(self, stage: Stage, index: int, key: int) -> None:
@@ -49,8 +57,10 @@ class Liar:
         self.way = 0
         self.round = 0
         self.decoders: dict[str, Decoder] = {}
-        self.heard: list[Vector] = []
+        self.heard: list[tuple[Vector, Fields]] = []
         self.frames: list[bytes] = []
+        self.number = entry_number(index, 1)
+        self.notary = VirtualNotary(name(index), (stage.cluster.name, EPOCH, BANDIT))
 
     def word(self) -> int:
         """Return its next word."""
@@ -85,7 +95,9 @@ class Liar:
         self.decoders[peer] = Decoder(1 << 24)
         cluster = self.stage.cluster
         degree = sum(self.index in edge for edge in self.stage.links)
-        hello = Hello(name(self.index), cluster.name, cluster.hash, degree)
+        hello = Hello(
+            name(self.index), cluster.name, cluster.hash, degree, memory=1, entry=self.number
+        )
         self.stage.post(self.index, number(peer), encode_hello(self._stamp(), hello))
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -106,7 +118,7 @@ class Liar:
             return
         for frame in frames:
             if isinstance(frame, DataFrame) and frame.values is not None:
-                self._remember(self.heard, frame.values)
+                self._remember(self.heard, (frame.values, frame.fields))
             elif isinstance(frame, HelloFrame):
                 self.round = max(self.round, frame.stamp.round)
 
@@ -131,18 +143,32 @@ class Liar:
 
     def _lies(self) -> list[bytes]:
         word = self.word()
-        way = (self.way >> 8 if word % 4 else word >> 8) % 5
+        way = (self.way >> 8 if word % 4 else word >> 8) % 6
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
         if way == 1:
             return [b"".join(self.word().to_bytes(8, "little") for _ in range(word % 20))]
         if not self.heard:
             return []
-        values = self.heard[word % len(self.heard)].copy()
-        if way == 2:
-            return [encode_data(self._stamp(), values)]
-        self._bend(values, word, subtly=way == 3)
-        return [encode_data(self._stamp(), values)]
+        values, fields = self.heard[word % len(self.heard)]
+        if way == 5 and self.stage.cluster.traits.grows and values.size > HEADER:
+            return [self._boast(values.copy(), word)]
+        if way > 2:
+            values = values.copy()
+            self._bend(values, word, subtly=way == 3)
+        return [encode_data(self._stamp(), values, fields)]
+
+    def _boast(self, values: Vector, word: int) -> bytes:
+        """Tell of own pulls that nobody made, and sign it."""
+        width = HEADER + 2 * len(ARMS)
+        row = values[HEADER : HEADER + width]
+        row[0], row[1] = self.number, self.round
+        row[HEADER:] = [(word >> 8 * i) % 40 for i in range(2 * len(ARMS))]
+        row[HEADER : HEADER + len(ARMS)] = np.minimum(
+            row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :]
+        )
+        fields = Fields(self.notary.sign(row.tobytes()), pack([certificate_of(self.notary.node)]))
+        return encode_data(self._stamp(), np.concatenate([values[:HEADER], row]), fields)
 
     def _bend(self, values: Vector, word: int, *, subtly: bool) -> None:
         if not values.size:

@@ -9,6 +9,7 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.protocol.node import BANDIT, Node
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
 from coopbandits.fleet.storage.journal import Batch
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.testing.torture.files import VirtualFiles
+from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
 from coopbandits.testing.torture.schedule import SECOND, START
 
 if TYPE_CHECKING:
@@ -162,10 +165,17 @@ class Process:
         self.replica: Replica = open_replica(config, disk, clock(), word, nonce, number)
         self.config, self.words = config, words
 
-    def connect(self, wire: Wire, later: Later) -> None:
+    def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
         """Put the protocol and the service on top of the opened journal."""
         self.outbox = Outbox(wire)
-        self.node = make_node(self.config, self.replica, self.outbox, self.clock, number)
+        plain = make_node(self.config, self.replica, self.outbox, self.clock, number).settings
+        settings = replace(plain, revoked=VirtualRevoked(revoked))
+        if self.config.cluster.signed:
+            scope = plain.cluster, plain.epoch, BANDIT
+            signing = plain.signing._replace(notary=VirtualNotary(plain.node, scope))
+            claims = replace(plain.claims, certified=True)
+            settings = replace(settings, signing=signing, claims=claims)
+        self.node = Node(settings, self.replica, self.outbox, self.clock)
         self.service = ApplicationService(self.config, self.node, self.words)
         self.commit = VirtualCommit(self, later) if self.config.durability == "power" else None
 

@@ -118,11 +118,24 @@ class Weather(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Everything that one run needs; `durability` is that of all agents."""
+    """Everything that one run needs.
+
+    Attributes
+    ----------
+    seed, setting : int and Setting
+        What it was made of.
+    durability : {"process", "power"}
+        That of all agents.
+    signed : bool
+        Whether agents sign what they tell of themselves.
+    weather, troubles : Weather and tuple of Trouble
+        What goes wrong all the time, and what at one time.
+    """
 
     seed: int
     setting: Setting
     durability: str
+    signed: bool
     weather: Weather
     troubles: tuple[Trouble, ...]
 
@@ -143,15 +156,19 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     key = stream_key(seed, TROUBLES)
     robust = setting.cluster().mode == ROBUST
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
+    signed = word_at(key, 2) % 4 != 0
     kinds = dict(ANY_MODE)
     if robust:
         kinds |= ROBUST_ONLY
+        if not signed:  # then a liar is believed about others, and nothing undoes that
+            del kinds["liar"]
     elif durability == "process":
         del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
     bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
     count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
-    return Schedule(seed, setting, durability, make_weather(seed, robust), tuple(sorted(made)))
+    weather = make_weather(seed, robust)
+    return Schedule(seed, setting, durability, signed, weather, tuple(sorted(made)))
 
 
 def _trouble(key: int, at: int, bag: Sequence[str], setting: Setting) -> Trouble:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
@@ -98,11 +99,12 @@ class Stage:
     def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
         self.schedule, self.setting = schedule, schedule.setting
         self.trace = trace or Trace()
-        self.cluster = self.setting.cluster()
+        self.cluster = replace(self.setting.cluster(), signed=schedule.signed)
         self.robust = self.cluster.mode == ROBUST
         self.weather = schedule.weather
         self.time, self.events, self._planned = 0, 0, 0
         self.healed = False
+        self.revoked: frozenset[str] = frozenset()
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.actors = [Actor(self, i) for i in range(self.setting.agents)]
         self.links: dict[tuple[int, int], Link] = {}
@@ -244,7 +246,9 @@ class Stage:
             lambda peer, data: self.post(actor.index, number(peer), data),
             lambda peer, reason: self._broken.append((actor.index, number(peer), reason)),
         )
-        process.connect(wire, lambda delay, call: self.later(actor, delay, call))
+        process.connect(
+            wire, lambda delay, call: self.later(actor, delay, call), lambda: self.revoked
+        )
         self.trace.note(self.time, "start", actor.index, process.replica.rounds)
         self.checks.started(actor)
         actor.damaged = False
@@ -517,6 +521,7 @@ class Stage:
             actor.awake_at = self.time
         if self.liar is not None:
             self.liar.leave()
+            self.revoked = frozenset([name(self.liar.index)])
         self.trace.note(self.time, "heals")
         self.plan(SECOND, self._look)
 
