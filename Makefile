@@ -7,7 +7,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow check bench docs clean
+.PHONY: run test test-slow mutants check bench docs clean
 
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -29,6 +29,9 @@ test: .venv/.dev
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s
+
+mutants: .venv/.dev
+	$(BIN)/python -m tests.mutants.hunt
 
 .venv/.kernels: .venv/.dev $(shell find src -name '*.py')
 	$(BIN)/python tests/compile_kernels.py

@@ -92,5 +92,5 @@ def _play_many(setting: Any, seeds: range) -> int:
 
 
 def _tell(outcome: Any) -> None:
-    shortest = _quietly(part("testing.torture.shrink").shrink, outcome)
+    shortest = _quietly(part("testing.torture.shrinking").shrink, outcome)
     typer.echo(part("testing.torture.report").told(outcome, shortest))

@@ -8,7 +8,7 @@ is involved, so the same seed gives the same events, faster than real time.
 from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.run import Outcome, play, play_seeds
 from coopbandits.testing.torture.schedule import Schedule, Setting, Trouble, Weather, make_schedule
-from coopbandits.testing.torture.shrink import shrink
+from coopbandits.testing.torture.shrinking import shrink
 
 __all__ = [
     "Outcome",

@@ -200,9 +200,10 @@ class VirtualFiles:
         lost = len(inode.data) - inode.synced
         if lost:
             word = self._word()
-            del inode.data[inode.synced + (word >> 8) % (lost + 1) :]
             if word % 4 == 0:
                 self._drop_sectors(inode)
+            else:
+                del inode.data[inode.synced + (word >> 8) % (lost + 1) :]
         inode.synced = len(inode.data)
 
     def _drop_sectors(self, inode: Inode) -> None:

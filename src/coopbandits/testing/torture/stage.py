@@ -117,8 +117,6 @@ class Stage:
     def _lay_links(self) -> None:
         size = self.setting.agents
         edges = [(i, (i + 1) % size) for i in range(size)]
-        if size > 5:
-            edges += [(0, size // 2), (1, size // 2 + 2)]
         for one, other in edges:
             self.lay(one, other)
         if any(trouble.kind == "liar" for trouble in self.schedule.troubles):
