@@ -55,7 +55,7 @@ class Liar:
         self.stage, self.index, self.key, self.draws = stage, index, key, 0
         self.present, self.visit = False, 0
         self.way = 0
-        self.round = 0
+        self.round = self.incarnation = 0
         self.decoders: dict[str, Decoder] = {}
         self.heard: list[tuple[Vector, Fields]] = []
         self.frames: list[bytes] = []
@@ -70,6 +70,7 @@ class Liar:
     def come(self, trouble: Trouble) -> None:
         """Appear, and lie for a while."""
         self.present, self.way = True, trouble.word
+        self.incarnation = START + self.stage.time // SECOND
         self.visit += 1
         for edge, link in self.stage.links.items():
             if self.index in edge:
@@ -128,7 +129,7 @@ class Liar:
         del kept[:-REMEMBERED]
 
     def _stamp(self) -> Stamp:
-        return Stamp(len(ARMS), EPOCH, self.round, START + self.stage.time // SECOND)
+        return Stamp(len(ARMS), EPOCH, self.round, self.incarnation)
 
     # Lies
 
@@ -143,7 +144,7 @@ class Liar:
 
     def _lies(self) -> list[bytes]:
         word = self.word()
-        way = (self.way >> 8 if word % 4 else word >> 8) % 6
+        way = (self.way >> 8 if word % 16 else word >> 8) % 6
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
         if way == 1:
@@ -175,7 +176,8 @@ class Liar:
             return
         for _ in range(1 + (word >> 16) % 3):
             draw = self.word()
-            at = draw % values.size
+            # What comes last is about the network and not about pulls: roots, beats, minima.
+            at = -1 - draw % min(values.size, 6) if draw >> 62 else draw % values.size
             if subtly:
                 values[at] += (draw >> 32) % 50
             else:
