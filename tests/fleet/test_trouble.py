@@ -88,8 +88,9 @@ def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> N
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
-def test_own_totals_are_those_acknowledged_after_every_crash() -> None:
-    world = World(cluster("flood-ts"), nx.path_graph(3))
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_own_totals_are_those_acknowledged_after_every_crash(durability: str) -> None:
+    world = World(cluster("flood-ts"), nx.path_graph(3), durability=durability)
     for word in dice(5, 60):
         world.pull(1, word, 0.5)
         world.step()

@@ -8,14 +8,16 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
@@ -145,6 +147,40 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
             assert rewards(runtime) == 3
         async with running(tmp_path) as runtime:
             assert rewards(runtime) == 3
+
+    asyncio.run(play())
+
+
+async def post_choose(api: Api) -> tuple[int, bytes]:
+    """Ask without a socket; return the status and the body."""
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    await api({"path": "/choose", "method": "POST", "headers": headers}, receive, send)
+    return sent[0]["status"], sent[1]["body"]
+
+
+def test_a_request_is_answered_after_its_sync(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, files=(files := Watched())) as runtime:
+            api = Api(runtime.service)
+            files.gate.clear()
+            answers = [asyncio.ensure_future(post_choose(api)) for _ in range(3)]
+            await until(lambda: len(runtime.node.replica.tickets.open) == 3)
+            await asyncio.sleep(0.1)
+            assert not any(answer.done() for answer in answers)
+            files.gate.set()
+            assert [status for status, _ in await asyncio.gather(*answers)] == [200] * 3
+            files.error = OSError(5, "Input/output error")
+            status, body = await post_choose(api)
+            assert (status, b"Input/output error" in body) == (503, True)
+            assert runtime.service.arms()
 
     asyncio.run(play())
 

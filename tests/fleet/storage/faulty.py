@@ -141,3 +141,8 @@ class FaultyFiles:
         again.stored_names = dict(again.names)
         again.made = self.made
         return again
+
+
+def fault_at(plan: dict[int, str]) -> Callable[[int, str], str]:
+    """Return what lets calls fail by their number."""
+    return lambda number, call: plan.get(number, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from coopbandits.fleet.storage.disk import DiskError, FileDisk
 from coopbandits.fleet.storage.events import Event, Observed
 from coopbandits.fleet.storage.journal import Journal
 
-from .faulty import FaultyFiles, Killed
+from .faulty import FaultyFiles, Killed, fault_at
 
 IDENTITY, ORIGIN = {"node": "x"}, {"word": 1}
 FOLDER = Path("/memory")
@@ -119,10 +118,6 @@ def leftovers(writer: Writer) -> list[FaultyFiles]:
     return [files.after_death()] + [
         files.after_power_loss(extra, names=names) for extra in sizes for names in (False, True)
     ]
-
-
-def fault_at(plan: dict[int, str]) -> Callable[[int, str], str]:
-    return lambda number, call: plan.get(number, "")
 
 
 def calls_of_a_run(durability: str, *, batches: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from itertools import pairwise
 
 import msgspec
@@ -45,7 +46,8 @@ def assert_refused(data: bytes, durability: str) -> None:
     with pytest.raises(InputError, match="journal") as caught:
         Journal(disk, IDENTITY, ORIGIN)
     assert str(caught.value).count("\n") == 0
-    assert (disk.data, disk.kept) == (data, {})
+    assert bytes(disk.data) == data
+    assert not disk.kept
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
@@ -167,6 +169,6 @@ def test_kinds_and_formats_of_a_later_version_are_refused() -> None:
     with pytest.raises(InputError, match="cannot be read: Object missing required field"):
         Journal(MemoryDisk(with_record(17, {"number": 1})), IDENTITY, ORIGIN)
     head = records.FILE_HEADER.pack(records.MAGIC, 3, 0)
-    later = head + records.CHECKSUM.pack(records.zlib.crc32(head))
+    later = head + records.CHECKSUM.pack(zlib.crc32(head))
     with pytest.raises(InputError, match="has format 3, and this version reads formats 1 and 2"):
         read_records(later)

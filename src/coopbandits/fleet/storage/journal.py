@@ -25,9 +25,9 @@ from coopbandits.fleet.storage import events, records, version1
 from coopbandits.fleet.storage.disk import Disk, DiskError, DoubtError
 from coopbandits.fleet.storage.events import KINDS, Event
 
-COMPACT_BYTES = 1 << 20
+COMPACT_BYTES = 1 << 21
 """A journal is compacted once its events take more bytes than this,"""
-COMPACT_GROWTH = 4
+COMPACT_GROWTH = 8
 """and more than this many times the snapshot."""
 
 

@@ -36,12 +36,13 @@ class World:
         identity_words: Sequence[int] | None = None,
         certificates: Path | None = None,
         revoked: Path | None = None,
+        durability: str = "process",
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
         self.certificates, self.revoked = certificates, revoked
-        self.disks = [MemoryDisk() for _ in graph]
+        self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
         self.cut: set[tuple[int, int]] = set()
