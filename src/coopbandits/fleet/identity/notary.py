@@ -90,6 +90,8 @@ class Notary:
                 f"the key {self.files[2]} is not on the curve P-256, so entries cannot be signed; "
                 "issue another with `coopbandits certs issue`, or set signed = false in [cluster]"
             )
+        if private.public_key() != own.public_key():
+            raise InputError(f"{self.files[2]} is not the key of {self.files[1]}")
         self._key = private
         self.fingerprint = self.learn(own.public_bytes(serialization.Encoding.DER))
 
