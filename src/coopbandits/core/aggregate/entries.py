@@ -55,6 +55,10 @@ class Attributed(Protocol):
     number: int
     """The number of its own entry."""
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether entries stay as they were told, so that they can be signed."""
+
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
 

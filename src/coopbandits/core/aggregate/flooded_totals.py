@@ -228,6 +228,11 @@ class FloodedTotalsMachine(Machine):
 
     # What a fleet asks: see `Attributed`
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether entries stay as they were told."""
+        return self.registers.decay == 1.0
+
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
         self._check_form(message, "a message")

@@ -90,8 +90,16 @@ class Notary:
                 f"the key {self.files[2]} is not on the curve P-256, so entries cannot be signed; "
                 "issue another with `coopbandits certs issue`, or set signed = false in [cluster]"
             )
+        if private.public_key() != own.public_key():
+            raise InputError(f"{self.files[2]} is not the key of {self.files[1]}")
+        try:
+            self.fingerprint = self.learn(own.public_bytes(serialization.Encoding.DER))
+        except InputError as error:
+            raise InputError(
+                f"{self.files[1]} is {error}, so that it cannot sign entries; have {self.files[0]} "
+                "sign it, or set signed = false in [cluster]"
+            ) from None
         self._key = private
-        self.fingerprint = self.learn(own.public_bytes(serialization.Encoding.DER))
 
     def refresh(self) -> None:
         """Read the files again if they have changed; go on with those of before if they are bad."""

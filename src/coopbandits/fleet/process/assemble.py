@@ -8,7 +8,7 @@ from typing import Any
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
-from coopbandits.core.aggregate.entries import entry_number
+from coopbandits.core.aggregate.entries import Attributed, entry_number
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
@@ -112,7 +112,9 @@ def make_node(
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
-    notary = make_notary(config)
+    machine = getattr(replica.agent, "machine", None)
+    signs = isinstance(machine, Attributed) and machine.is_lasting
+    notary = make_notary(config) if signs else None
     settings = NodeSettings(
         node=config.id,
         cluster=cluster.name,

@@ -47,6 +47,9 @@ from coopbandits.fleet.storage.replica import Replica
 BURST = 32.0
 """How many versions of one author are checked at once, beyond the rate at which it may publish."""
 
+PATIENCE = 2.0
+"""Seconds for which new pulls are held back, after a start, until all neighbours have spoken."""
+
 REMEMBERED = 4096
 """How many own signed versions are remembered, to recognise those of a former life."""
 
@@ -137,7 +140,8 @@ class EntryExchange:
         self.signed_at = -np.inf
         self.began = replica.rounds
         self._first = self._own()  # what the journal held
-        self._base = self._first[HEADER:]
+        self._told = self._first[HEADER:]  # what others may know under this number
+        self._met_at = np.inf
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
         self._oldest_said = -1.0
@@ -221,11 +225,12 @@ class EntryExchange:
         memory, start, number = heard
         if (
             self.notary is None  # with signatures nobody's word is needed for it
+            and not self._is_sure
             and memory == self.memory
             and start < self.replica.incarnation
             and number > self.began + 1
         ):
-            self._renumber(peer, f"{peer.name} heard message {number} of it")
+            self._renumber(peer, np.inf, f"{peer.name} heard message {number} of it")
 
     # What arrives
 
@@ -281,7 +286,8 @@ class EntryExchange:
             if self._is_foreign(entry, version) and self._may_check(number, now):
                 self._require_signed(number, entry, proof)
                 self._prove(row, version, proof)
-                self._renumber(peer, f"it has told of {version:g} pulls", row)
+                self._renumber(peer, version, f"it has told of {version:g} pulls")
+                return None  # the next time it is no longer the own one
             return False
         if known is not None and (known.entry == entry or version <= known.version):
             return known.entry == entry
@@ -297,7 +303,7 @@ class EntryExchange:
 
     def _is_foreign(self, entry: bytes, version: float) -> bool:
         """Return whether this life of the agent has not signed such a version of its entry."""
-        (base,) = self.machine.versions(order(0.0, 0.0, self._base)[None])
+        (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
 
     def _require_signed(self, number: float, entry: bytes, proof: bytes) -> None:
@@ -324,9 +330,9 @@ class EntryExchange:
         held = self.machine.entry(number)
         had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == self.machine.number:
-            if version > had and not self._renumbered:
-                self._renumber(peer, f"{peer.name} knows of {version:g} pulls", row)
-            return False
+            if version > had and not self._is_sure:
+                self._renumber(peer, version, f"{peer.name} knows of {version:g} pulls")
+            return None if self._is_renumbering else False
         if number == peer.entry:
             if held is not None and version <= had and held.tobytes() != row.tobytes():
                 self._order(peer, order(FORGET, number, row[HEADER:]))
@@ -348,8 +354,12 @@ class EntryExchange:
     def _order(self, peer: Peer, row: Vector) -> None:
         self.orders.setdefault(peer.number, []).append(row)
 
-    def _renumber(self, peer: Peer, why: str, told: Vector | None = None) -> None:
-        """Count under a new number from now on; what was told under the old one stays."""
+    def _renumber(self, peer: Peer, version: float, why: str) -> None:
+        """Count under a new number from now on; what was told under the old one stays.
+
+        If another life has told more, that stays, and all pulls of this one are counted anew.
+        Otherwise what this one has told stays.
+        """
         if self._is_renumbering:
             return
         old = self.machine.number
@@ -359,9 +369,9 @@ class EntryExchange:
         log.warning(
             "this memory is older than what was told (%s): counting anew as %d", why, number
         )
-        self._order(peer, order(RENUMBER, number, self._base))
-        if told is not None:
-            self._order(peer, told)
+        (told,) = self.machine.versions(order(0.0, 0.0, self._told)[None])
+        left = self._first[HEADER:] if version > told else self._told
+        self._order(peer, order(RENUMBER, number, left))
         self._renumbered = True
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
@@ -401,8 +411,8 @@ class EntryExchange:
         again = self._is_renumbering
         self.orders, self._fresh = {}, {}
         if again:
-            self._base, self._said, self._oldest_said = np.zeros_like(self._base), {}, -1.0
-            self.published, self._is_sure = None, True
+            self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
+            self._told, self.published, self._is_sure = self._first[HEADER:], None, True
         return again
 
     @property
@@ -412,28 +422,36 @@ class EntryExchange:
     # What is sent
 
     def publish(self, now: float) -> None:
-        """Sign the own entry if it has changed, as often as is allowed."""
-        if self.notary is None or now < self.signed_at + 0.99 * self.interval:
-            return
-        own = self._own() if self._may_tell() else self._first
+        """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
+        own = self._own() if self._may_tell(now) else self._first
+        if self.notary is None:
+            self._told = own[HEADER:]
+        elif now >= self.signed_at + 0.99 * self.interval:
+            self._sign(self.notary, own, now)
+
+    def _sign(self, notary: Notary, own: Vector, now: float) -> None:
         entry = own.tobytes()
         if self.published is None or self.published.entry != entry:
             (version,) = self.machine.versions(own[None])
-            self.published = Proven(entry, version, self.notary.sign(entry))
+            self.published = Proven(entry, version, notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
-            self._said[version] = entry
+            self._said[version], self._told = entry, own[HEADER:]
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
 
-    def _may_tell(self) -> bool:
+    def _may_tell(self, now: float) -> bool:
         """Return whether to tell of pulls since the start.
 
         Neighbours may know of a later memory of this agent than its journal has. Then these pulls
-        belong under another number, and must not be told under this one before that is known.
+        belong under another number, and should not be told under this one before that is known.
         """
         met = [peer for peer in self.peers.values() if peer.met]
-        self._is_sure |= bool(met) and all(peer.has_told for peer in met)
+        if not self._is_sure and met:
+            self._met_at = min(self._met_at, now)
+            late = now >= self._met_at + PATIENCE
+            self._is_sure = late or all(peer.has_told for peer in met)
+            self.published_at = self.replica.rounds + 1
         return self._is_sure
 
     def outgoing(self, peer: Peer, values: Vector) -> tuple[Vector, Fields | None]:
@@ -443,9 +461,11 @@ class EntryExchange:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.notary is None:
-            if not missing or self.machine.number in rows[:, 0]:
-                return values, None
-            return with_rows(values, np.concatenate([rows, self._own()[None]])), None
+            others = rows[rows[:, 0] != self.machine.number]
+            if missing or len(others) < len(rows):
+                own = [self._own()] if self._is_sure else []
+                values = with_rows(values, np.concatenate([*others, *own, []]))
+            return values, None
         told = [self.book[n] for n, row in self._passed_on(rows) if self._fits(n, row)]
         if missing and self.published is not None:
             told.append(self.published)

@@ -258,7 +258,7 @@ class Node:
         try:
             frames = here.decoder.feed(data)
         except FrameError as error:
-            self._refuse(here, error.kind, f"{peer}: {error}")
+            self._refuse(here, error.kind, str(error))
             self._close(here, str(error))
             return
         here.frames["skipped"] += here.decoder.skipped
