@@ -88,7 +88,9 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
-        self.mail = Mail(task.network)
+        parts = policy.parts
+        self.overtakes = parts is not None and parts.aggregation.overtakes
+        self.mail = Mail(task.network, overtakes=self.overtakes)
         self.counts = self.mail.counts
 
     def pull(

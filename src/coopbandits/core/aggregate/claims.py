@@ -5,7 +5,9 @@ claims are checked before the agent sees them, against what was declared for the
 
 - counts are at least 0 and no larger than `rate` allows since the epoch began, for every agent that
   they are made of, and of these there are at most `max_agents`;
-- registers are what pulls with rewards in the declared range can have made of them;
+- registers are what pulls with rewards in the declared range can have made of them; without a range
+  they are small enough for sums to stay finite;
+- numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows;
 - where an agent's own entry can be followed, its pulls grow no faster than that either, and nobody
   knows of more own pulls than the agent itself.
 
@@ -24,6 +26,12 @@ from coopbandits.core.statistic import Registers
 
 SLACK = 60.0
 
+HASTE = 2.0
+"""Rounds may come faster than `pace` after restarts, each of which begins with one."""
+
+LARGEST = 1e150
+"""The largest value that is believed: sums and squares of such values are finite."""
+
 
 @dataclass
 class Claims:
@@ -39,18 +47,32 @@ class Claims:
         When learning began.
     max_agents : int
         How many agents there may be.
+    pace : float
+        Rounds per second.
     """
 
     bounded: bool
     rate: float
     epoch: float
     max_agents: int
+    pace: float = 20.0
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
     """By agent: the pulls last accepted, when, and how many more could have been."""
 
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
+
+    def most_rounds(self, now: float) -> float:
+        """Return how many rounds an agent can have ended since the epoch began."""
+        return HASTE * self.pace * (max(0.0, now - self.epoch) + SLACK)
+
+    def check_within(self, what: str, value: float, least: float, most: float) -> None:
+        """Refuse a value that is not between two others."""
+        if not least <= value <= most:
+            raise InputError(
+                f"a claim of {what} of {value:g}; by now it is between {least:g} and {most:g}"
+            )
 
     def check_num_agents(self, agents: float) -> None:
         """Refuse a number of agents that there cannot be."""
@@ -70,6 +92,7 @@ class Claims:
             )
         if excess := registers.excess(values, self.bounded):
             raise InputError(f"a claim of {excess}")
+        self.check_within("a sum", float(abs(values).max()), 0.0, LARGEST)
 
     def check_entries(
         self, pulls: Mapping[float, float], own: float, own_pulls: float, now: float

@@ -53,6 +53,7 @@ def make_agent(
         lambda_bound=cluster.told_lambda_bound,
         random_word=identity_word,
         common_round=cluster.mode == SYNCHRONOUS,
+        max_agents=float(cluster.max_agents),
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -111,7 +112,11 @@ def make_node(
         max_message_bytes=SPARE_BYTES + 8 * most_values(cluster),
         robust=cluster.mode == ROBUST,
         claims=Claims(
-            cluster.scale.bounded, cluster.max_pulls_per_second, cluster.epoch, cluster.max_agents
+            cluster.scale.bounded,
+            cluster.max_pulls_per_second,
+            cluster.epoch,
+            cluster.max_agents,
+            cluster.rounds_per_second,
         ),
     )
     return Node(settings, replica, transport, clock)
