@@ -235,11 +235,8 @@ class StagedMixingMachine(Machine):
         """Refuse values, whichever of these they mean."""
         most = self.most_agents * claims.most_pulls(now - claims.epoch)
         shares = [self.registers.share(one) for one in values]
-        pulls = min(float(abs(share.counts).max()) for share in shares)
-        claims.check_within("pulls in flight", pulls, 0.0, most)
-        if claims.bounded:
-            rewards = min(float(abs(share.sums).max()) for share in shares)
-            claims.check_within("rewards in flight", rewards, 0.0, most)
+        sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
+        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
 
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds
