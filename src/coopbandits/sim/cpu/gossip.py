@@ -137,9 +137,7 @@ def _renew(
 
 
 @inner
-def _look(
-    mixed: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int
-) -> None:
+def _look(mixed: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Count agents by their minima, and the pulls behind the averages."""
     for agent in range(mixed.shape[0]):
         sums[agent] = minima[agent].sum()

@@ -158,9 +158,7 @@ def _renew(
 
 
 @inner
-def _look(
-    held: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int
-) -> None:
+def _look(held: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Write the factor that turns mass into totals, and the number of pulls behind them."""
     for agent in range(held.shape[0]):
         sums[agent] = minima[agent].sum()
