@@ -9,38 +9,41 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import InputError, Machine, Vector
+from coopbandits.core import InputError, LocalView, Machine, Vector
 from coopbandits.core.aggregate import Claims, PullMixing, RunningConsensus, StagedMixing
 from coopbandits.core.aggregate.claims import LARGEST, SLACK
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine, one_view
 from ..liars import GRAPHS, MAX_AGENTS, NUM_ARMS, PACE, RATE, Den
 
-Averages = Callable[[float, "Den[Any]", np.random.Generator], list[float]]
+Averages = Callable[[float, "Den[Any]"], list[float]]
 """The lie of a round, as [reward sums | pulls], from what one agent can have pulled by now."""
 
 
-def arm_zero(most: float, _: Den[Any], __: np.random.Generator) -> list[float]:
+def arm_zero(most: float, _: Den[Any]) -> list[float]:
     return [most, 0.0, most, 0.0]
 
 
-def nothing_at_all(_: float, __: Den[Any], ___: np.random.Generator) -> list[float]:
+def nothing_at_all(_: float, __: Den[Any]) -> list[float]:
     return [0.0] * 4
 
 
-def from_arm_to_arm(most: float, now: Den[Any], _: np.random.Generator) -> list[float]:
+def from_arm_to_arm(most: float, now: Den[Any]) -> list[float]:
     odd = float(now.rounds % 2)
     return [0.0, most * odd, most * (1.0 - odd), most * odd]
 
 
-def now_and_then(most: float, now: Den[Any], _: np.random.Generator) -> list[float]:
+def now_and_then(most: float, now: Den[Any]) -> list[float]:
     return [0.0, most, 0.0, most] if now.rounds // 7 % 2 else [0.0] * 4
 
 
-def anything(most: float, _: Den[Any], chance: np.random.Generator) -> list[float]:
-    counts = chance.dirichlet([0.3, 0.3]) * most * chance.random() ** 0.1
-    return [*(counts * chance.integers(0, 2, size=2)), *counts]
+def anything(most: float, now: Den[Any]) -> list[float]:
+    places = np.arange(4 * now.rounds, 4 * now.rounds + 4, dtype=np.uint64)
+    part, whole, *paid = uniforms(words(7, places)).tolist()
+    counts = most * whole**0.1 * np.array([part**3, 1.0 - part**3])
+    return [*(counts * np.round(paid)), *counts]
 
 
 LIES: tuple[Averages, ...] = (arm_zero, nothing_at_all, from_arm_to_arm, now_and_then, anything)
@@ -54,11 +57,10 @@ MIXING: dict[str, tuple[Any, list[float]]] = {
 def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
     spec, tail = MIXING[name]
     world: Den[Machine] = Den(partial(machine, spec), GRAPHS[graph])
-    chance = np.random.default_rng(7)
     whole = 1.0 - 1e-9  # rounding is not what this is about
 
     def say(_: int, now: Den[Machine]) -> Vector:
-        return np.array([*lie(whole * now.most_pulls(), now, chance), *tail])
+        return np.array([*lie(whole * now.most_pulls(), now), *tail])
 
     world.lie = say
     return world
@@ -98,7 +100,7 @@ def test_a_new_epoch_ends_a_shift_and_old_claims_are_refused_in_it(name: str) ->
     assert world.agents[1].estimate().counts[0] > world.most_pulls()
     world.rounds += 4000
     spec, tail = MIXING[name]
-    message = np.array([*arm_zero(world.most_pulls(), world, np.random.default_rng(1)), *tail])
+    message = np.array([*arm_zero(world.most_pulls(), world), *tail])
     fresh = machine(spec, world.views[1])
     assert fresh.estimate().counts.sum() == 0.0
     with pytest.raises(InputError, match="it is at most 2400 since the epoch began"):
@@ -162,6 +164,15 @@ STAGED: dict[str, StagedMixing] = {
 }
 
 
+def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMixingMachine]:
+    def make(view: LocalView) -> StagedMixingMachine:
+        made = machine(STAGED[kind], view)
+        assert isinstance(made, StagedMixingMachine)
+        return made
+
+    return Den(make, GRAPHS[graph], liars)
+
+
 @pytest.mark.parametrize("lie", [constant, negative, stage_by_stage, to_and_fro])
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("kind", STAGED)
@@ -169,7 +180,7 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
     kind: str, graph: str, lie: Callable[[int, StagedMixingMachine], float]
 ) -> None:
     """However often it is repeated; a stage under way may overshoot by half as much."""
-    world = Den(partial(machine, STAGED[kind]), GRAPHS[graph])
+    world = staged(kind, graph)
     victim = world.agents[1]
 
     def most() -> float:
@@ -195,8 +206,8 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
 @pytest.mark.parametrize("kind", STAGED)
 def test_honest_stages_are_never_refused(kind: str) -> None:
     """Even where every agent pulls as fast as it may, and one alone at first."""
-    for graph in GRAPHS.values():
-        world = Den(partial(machine, STAGED[kind]), graph, liars=())
+    for graph in GRAPHS:
+        world = staged(kind, graph, liars=())
         for now in range(150):
             for agent in world.agents[: 1 if now < 60 else 8]:
                 for _ in range(int(RATE / PACE) if now else int(RATE * SLACK)):
@@ -207,7 +218,7 @@ def test_honest_stages_are_never_refused(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", STAGED)
 def test_values_in_flight_that_cannot_be_are_refused(kind: str) -> None:
-    world = Den(partial(machine, STAGED[kind]), GRAPHS["ring"])
+    world = staged(kind, "ring")
     world.run(10)
     mine = world.agents[1]
     before = mine.export_state()

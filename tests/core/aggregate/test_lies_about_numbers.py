@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import Aggregation, InputError, Vector
+from coopbandits.core import Aggregation, InputError, LocalView, Vector
 from coopbandits.core.aggregate import PullMixing, RunningSums, TreeSums, extrema
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
@@ -37,13 +37,14 @@ def short_generations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extrema, "SETTLED", 50)
 
 
-def den(spec: type[Aggregation], graph: str) -> Den[CountingMachine]:
-    def make(view: Any) -> CountingMachine:
-        made = machine(spec(), view)
-        assert isinstance(made, CountingMachine)
-        return made
+def counting(spec: type[Aggregation], view: LocalView) -> CountingMachine:
+    made = machine(spec(), view)
+    assert isinstance(made, CountingMachine)
+    return made
 
-    return Den(make, GRAPHS[graph], checked=spec.checks_claims)
+
+def den(spec: type[Aggregation], graph: str) -> Den[CountingMachine]:
+    return Den(partial(counting, spec), GRAPHS[graph], checked=spec.checks_claims)
 
 
 def right_count(world: Den[Any]) -> float:
@@ -128,7 +129,7 @@ def test_who_comes_late_joins_the_generation_of_the_others(spec: type[Aggregatio
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_state_of_one_generation_can_be_restored(spec: type[Aggregation]) -> None:
-    mine = machine(spec(), one_view())
+    mine = counting(spec, one_view())
     state = through_json(mine.export_state())
     for name in ("generation", "collecting", "last_count"):
         del state[name]
@@ -141,7 +142,7 @@ def test_a_state_of_one_generation_can_be_restored(spec: type[Aggregation]) -> N
 @pytest.mark.parametrize("number", [0.5, 1.5, 2.0**60])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_generation_is_a_whole_number(spec: type[Aggregation], number: float) -> None:
-    mine = machine(spec(), one_view())
+    mine = counting(spec, one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match="it is a whole number"):
         mine.receive({1: told(spec, np.ones(EXPONENTIALS), number)})

@@ -8,10 +8,10 @@ of N unit exponentials is exponential with rate N, so the L minima m of a networ
 A minimum is the same however often and in whatever order things arrive, so loss is only delay.
 
 **Generations.** A minimum that nobody drew, or whose agent has left, would be kept for ever. So an
-agent collects anew every `GENERATION` rounds, from its own variates alone. Generations are numbered,
-and whoever hears of a later one goes on to it at once: all take part in it soon after the first.
-Until a generation is `SETTLED` rounds old N̂ is no smaller than the last one's. So a false minimum
-ends with its generation, at most `GENERATION + SETTLED` rounds after the last lie.
+agent collects anew every `GENERATION` rounds, from its own variates alone. Generations are
+numbered, and whoever hears of a later one goes on to it at once: all take part in it soon after the
+first. Until a generation is `SETTLED` rounds old N̂ is no smaller than the last one's. So a false
+minimum ends with its generation, at most `GENERATION + SETTLED` rounds after the last lie.
 
 Where minima travel beside other values, a message ends in the sum Σ m, and in the L minima too as
 long as the neighbour has not told the same sum: one value where two neighbours agree. Minima of a

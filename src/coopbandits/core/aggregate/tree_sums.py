@@ -41,10 +41,10 @@ a(V) is steady, and for 100 rounds of every later generation. A message has 6 va
 registers, 32 or 33 more with the minima, and one more, the round, where the statistic decays: what
 comes late has then aged on its way.
 
-**Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the beat
-stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are below
-it. The fractions of roots tell agents apart as long as roots stay exact, so they may not have been
-undercut more often than is possible (`check_claims`).
+**Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
+beat stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are
+below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not have
+been undercut more often than is possible (`check_claims`).
 
 *Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
 (Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids

@@ -16,10 +16,10 @@ eccentricity that agent i has heard of when 3m + 1 rounds have passed, its own e
 eccentricity of agent j is D. Then j knows that after D + 1 rounds, and i hears of it at most e_i
 rounds later. Since D ≤ 2e_i and e_i ≤ m, that was within 3m + 1 rounds. So m = D.
 
-Lies are bounded where a largest number of agents was declared (`LocalView.max_agents`): no more tags
-are taken than that, and no weight that Metropolis weights among so many cannot have. No eccentricity
-is larger than the rounds that passed, or than twice one's own. So agents find a network that there
-could be, after rounds that it could need.
+Lies are bounded where a largest number of agents was declared (`LocalView.max_agents`): no more
+tags are taken than that, and no weight that Metropolis weights among so many cannot have. No
+eccentricity is larger than the rounds that passed, or than twice one's own. So agents find a
+network that there could be, after rounds that it could need.
 
 N values and four more per round go over every link in each direction. Needs rounds that all count
 together from a common start, and loses its meaning if a message is lost: that is refused.

@@ -196,7 +196,8 @@ def _play_run(
 def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
     gaps: Any, counted: Any, born: Any, spare: Any, last: Any, size: Any, agents_seen: Any,
-    steady: Any, tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
+    steady: Any, tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any,
+    done: int,
 ) -> None:  # fmt: skip
     """Reset some agents, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
