@@ -56,7 +56,7 @@ class PullMixing(Aggregation):
     Notes
     -----
     Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
-    each neighbour in every round, and 32 more as long as the two differ about N̂.
+    each neighbour in every round, and 33 more as long as the two differ about N̂.
     """
 
     name: ClassVar[str] = "pull-mixing"
