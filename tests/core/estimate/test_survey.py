@@ -152,7 +152,8 @@ def test_more_agents_than_there_may_be_are_refused_however_slowly_they_come() ->
     survey = Survey(one_view(max_agents=8.0))
     honest = [-0.25, 0.25, -0.5, -1.0]
     for tag in range(1, 8):
-        survey.receive({1: np.array([*honest, float(tag)]), 2: np.array(honest)})
+        new = np.array([*honest, float(tag)])
+        survey.receive({1: new, 2: new})  # one agent, although two tell of it
     with pytest.raises(InputError, match="tell of 9 agents; there are at most 8"):
         survey.receive({1: np.array([*honest, 100.0]), 2: np.array(honest)})
 

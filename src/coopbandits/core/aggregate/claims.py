@@ -7,7 +7,8 @@ claims are checked before the agent sees them, against what was declared for the
   they are made of, and of these there are at most `max_agents`;
 - registers are what pulls with rewards in the declared range can have made of them; without a range
   they are small enough for sums to stay finite;
-- numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows;
+- numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows, or 200
+  rounds a second where that is slower;
 - where an agent's own entry can be followed, its pulls grow no faster than that either, and nobody
   knows of more own pulls than the agent itself.
 
@@ -26,8 +27,9 @@ from coopbandits.core.statistic import Registers
 
 SLACK = 60.0
 
-HASTE = 2.0
-"""Rounds may come faster than `pace` after restarts, each of which begins with one."""
+FASTEST = 200.0
+"""Rounds per second that are always believed: the pace may have been another one before a restart,
+and every restart begins with a round."""
 
 LARGEST = 1e150
 """The largest value that is believed: sums and squares of such values are finite."""
@@ -65,7 +67,7 @@ class Claims:
 
     def most_rounds(self, now: float) -> float:
         """Return how many rounds an agent can have ended since the epoch began."""
-        return HASTE * self.pace * (max(0.0, now - self.epoch) + SLACK)
+        return max(self.pace, FASTEST) * (max(0.0, now - self.epoch) + SLACK)
 
     def check_within(self, what: str, value: float, least: float, most: float) -> None:
         """Refuse a value that is not between two others."""
@@ -92,7 +94,7 @@ class Claims:
             )
         if excess := registers.excess(values, self.bounded):
             raise InputError(f"a claim of {excess}")
-        self.check_within("a sum", float(abs(values).max()), 0.0, LARGEST)
+        self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
     def check_entries(
         self, pulls: Mapping[float, float], own: float, own_pulls: float, now: float

@@ -42,6 +42,10 @@ HEAD = 4
 """Values of a message before the tags."""
 
 
+ROUNDING = 1e-9
+"""By how much weights may be off."""
+
+
 class Survey(Estimator):
     """N, the diameter and bounds on the weights of P, exactly, after 3D + 1 rounds.
 
@@ -128,9 +132,9 @@ class Survey(Estimator):
                 f"{source} tells of agents {message[3]:g} links apart; by now it is at most "
                 f"{farthest}"
             )
-        least = 1.0 / self.view.max_agents
+        least = (1.0 - ROUNDING) / self.view.max_agents
         light, heavy, own = -message[0], message[1], -message[2]
-        if least > 0.0 and not least <= min(light, own) <= max(light, own, heavy) <= 1.0:
+        if least > 0.0 and not least <= min(light, own) <= max(light, own, heavy) <= 1.0 + ROUNDING:
             raise InputError(
                 f"{source} tells of weights {light:g} to {heavy:g}, and {own:g} for own values; "
                 f"they are {least:g} to 1"
