@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,11 +16,14 @@ from coopbandits.core import (
     Policy,
     TreeTS,
 )
-from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls
+from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls, TreeSums
 from coopbandits.core.aggregate.claims import MAX_NUMBERS, SLACK, PartlyImpossibleError
 from coopbandits.core.aggregate.entries import author_of, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import ArmSums
+
+from ..fleet import one_view  # as in test_local
+from ..statistic.own import FadingSums
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
@@ -244,3 +249,24 @@ def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
     else:
         with pytest.raises(InputError, match="does not check what neighbours claim"):
             machine.check_claims(np.zeros(2), claims(), NOW)
+
+
+def test_rounds_of_a_faster_past_are_still_believed() -> None:
+    """The pace of a cluster can be lowered without a new epoch."""
+    here = Claims(True, RATE, EPOCH, max_agents=4, pace=0.1)
+    message = tree_message([0.0, 0.0], [1.0, 5.0], 1.0)
+    message[7] = 100.0 * (NOW - EPOCH)
+    agent_of(TreeTS()).check_claims(message, here, NOW)
+    message[7] = 1000.0 * (NOW - EPOCH)
+    with pytest.raises(InputError, match="a claim of a beat of 100000; by now it is between 0 and"):
+        agent_of(TreeTS()).check_claims(message, here, NOW)
+    agent_of(TreeTS()).check_claims(message, replace(here, pace=1000.0), NOW)
+
+
+def test_a_decaying_statistic_tells_its_round_which_is_checked_too() -> None:
+    tree = TreeSums().make(one_view(num_arms=1), FadingSums().registers(1))
+    message = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 5.0])
+    tree.check_claims(message, claims(), NOW)
+    message[-1] = 1e9
+    with pytest.raises(InputError, match="a claim of a round of"):
+        tree.check_claims(message, claims(), NOW)

@@ -5,7 +5,10 @@ claims are checked before the agent sees them, against what was declared for the
 
 - counts are at least 0 and no larger than `rate` allows since the epoch began, for every agent that
   they are made of, and of these there are at most `max_agents`;
-- registers are what pulls with rewards in the declared range can have made of them;
+- registers are what pulls with rewards in the declared range can have made of them; without a range
+  they are small enough for sums to stay finite;
+- numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows, or 200
+  rounds a second where that is slower;
 - where an agent's own entries can be followed, their pulls grow no faster than that either, and
   nobody knows of more own pulls than the agent itself. Only the entries that break a rule are
   refused: the rest of a message is believed.
@@ -27,6 +30,13 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 
 SLACK = 60.0
+
+FASTEST = 200.0
+"""Rounds per second that are always believed: the pace may have been another one before a restart,
+and every restart begins with a round."""
+
+LARGEST = 1e150
+"""The largest value that is believed: sums and squares of such values are finite."""
 
 MAX_NUMBERS = 64
 """Entries that one author may have: one more for every memory that it lost in an epoch."""
@@ -69,6 +79,8 @@ class Claims:
         When learning began.
     max_agents : int
         How many agents there may be.
+    pace : float
+        Rounds per second.
     certified : bool
         Whether an entry's author has been proved. What holds for an agent then holds for all
         entries of one author together, and otherwise for each entry.
@@ -78,6 +90,7 @@ class Claims:
     rate: float
     epoch: float
     max_agents: int
+    pace: float = 20.0
     certified: bool = False
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
     """By agent: the pulls last accepted, when, and how many more could have been."""
@@ -91,6 +104,17 @@ class Claims:
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
+
+    def most_rounds(self, now: float) -> float:
+        """Return how many rounds an agent can have ended since the epoch began."""
+        return max(self.pace, FASTEST) * (max(0.0, now - self.epoch) + SLACK)
+
+    def check_within(self, what: str, value: float, least: float, most: float) -> None:
+        """Refuse a value that is not between two others."""
+        if not least <= value <= most:
+            raise InputError(
+                f"a claim of {what} of {value:g}; by now it is between {least:g} and {most:g}"
+            )
 
     def check_num_agents(self, agents: float) -> None:
         """Refuse a number of agents that there cannot be."""
@@ -110,6 +134,7 @@ class Claims:
             )
         if excess := registers.excess(values, self.bounded):
             raise InputError(f"a claim of {excess}")
+        self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
     def remember(self, held: Callable[[], Mapping[float, float]]) -> None:
         """Take over the pulls of all entries at hand, by number, if nothing is known yet."""

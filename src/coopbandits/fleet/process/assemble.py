@@ -60,6 +60,7 @@ def make_agent(
         lambda_bound=cluster.told_lambda_bound,
         random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
+        max_agents=float(cluster.max_agents),
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -131,6 +132,7 @@ def make_node(
             cluster.max_pulls_per_second,
             cluster.epoch,
             cluster.max_agents,
+            cluster.rounds_per_second,
             certified=notary is not None,
         ),
         signing=Signing(
