@@ -19,8 +19,7 @@ from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.protocol.entries import BURST, EntryExchange
 from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
-
-from ..world import World
+from coopbandits.testing.torture.world import World
 
 CLUSTER = ClusterConfig(
     "test",

@@ -10,8 +10,8 @@ import pytest
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.testing.torture.world import World
 
-from ..world import World
 from .test_entries import CLUSTER, MOST, machine, number, settle, tell
 
 LIAR, HONEST = 1, (0, 2, 3)
