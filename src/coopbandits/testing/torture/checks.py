@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
+from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import MOST_TICKETS, Account, ViolationError
@@ -40,8 +41,8 @@ class Checks:
         self.exact = traits.exact and traits.shares == OWN
         self.mixed = traits.shares == MIXED
         self.grows = traits.grows
-        self.lost_least = 0.0
         self.lost_most = 0.0
+        self.told: dict[tuple[int, float], float] = {}
         self.unwell = "nothing was looked at yet"
         self._rounds_at_healing: int | None = None
 
@@ -102,14 +103,24 @@ class Checks:
                 f"{actor.name} counts {sum(counts)} rewards after a loss of power, of {most}"
             )
         self.lost_most += most - sum(counts)
+        self._note_told(actor)
         actor.app.give_up()
         actor.app.account = Account(counts=counts, sums=sums)
         actor.uncertain = False
 
     def lost(self, actor: Actor) -> None:
-        """Note how much others may know of a memory that is lost."""
+        """Note what others know of a memory that is lost: so much stays, and no more can."""
         account = actor.app.account
         self.lost_most += sum(account.counts) + len(account.doubt)
+        self._note_told(actor)
+
+    def _note_told(self, actor: Actor) -> None:
+        self.told = {key: told for key, told in self.told.items() if key[0] != actor.index}
+        for other in self.stage.actors:
+            if other is not actor and other.process is not None:
+                for number, version in other.process.held().items():
+                    if author_of(number) == actor.index:
+                        self.told[other.index, number] = version
 
     def rolled_back(self, actor: Actor) -> None:
         """Note how much others may know of what an older copy does not have."""
@@ -134,6 +145,8 @@ class Checks:
         self._sizes(actor, process)
         if self.stage.robust:
             self._beliefs(actor, process)
+        if self.stage.liar is not None:
+            self._boasts(actor, process, self.stage.liar.index)
 
     def _sizes(self, actor: Actor, process: Process) -> None:
         tickets, replica, node = process.replica.tickets, process.replica, process.node
@@ -162,6 +175,14 @@ class Checks:
                 raise ViolationError(
                     f"{actor.name} believes in {count:g} pulls of {ARMS[arm]}, {total:g} in sum"
                 )
+
+    def _boasts(self, actor: Actor, process: Process, liar: int) -> None:
+        pulls = sum(told for number, told in process.held().items() if author_of(number) == liar)
+        most = MAX_PULLS_PER_SECOND * (process.clock() - EPOCH + 120.0)
+        if pulls > most:
+            raise ViolationError(
+                f"{actor.name} believes in {pulls:g} pulls of a liar; it can have made {most:g}"
+            )
 
     # After healing
 
@@ -211,15 +232,19 @@ class Checks:
     def _totals(self) -> str:
         """Compare what each agent knows with everybody's own totals."""
         own = self._own_total()
-        known = [self._known(process) for process in self._processes()]
+        processes = self._processes()
+        known = [self._known(process) for process in processes]
         for actor, found in zip(self.stage.actors, known, strict=True):
             if not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
                 return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
+        for (holder, number), version in self.told.items():
+            if processes[0].held().get(number, 0.0) < version:
+                return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"
         pulls, least = known[0][len(ARMS) :].sum(), own[len(ARMS) :].sum()
         if not self.grows or not self.lost_most:
             fits = np.allclose(known[0], own, rtol=EXACT, atol=EXACT)
         else:
-            fits = least + self.lost_least - EXACT <= pulls <= least + self.lost_most + EXACT
+            fits = least - EXACT <= pulls <= least + self.lost_most + EXACT
         return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
 
     def _means(self) -> str:

@@ -27,6 +27,7 @@ from coopbandits.testing.torture.process import name, number
 from coopbandits.testing.torture.schedule import (
     ARMS,
     EPOCH,
+    MAX_PULLS_PER_SECOND,
     ROUNDS_PER_SECOND,
     SECOND,
     START,
@@ -144,7 +145,7 @@ class Liar:
 
     def _lies(self) -> list[bytes]:
         word = self.word()
-        way = (self.way >> 8 if word % 16 else word >> 8) % 6
+        way = (self.way >> 8 if word % 16 else word >> 8) % 7
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
         if way == 1:
@@ -152,7 +153,7 @@ class Liar:
         if not self.heard:
             return []
         values, fields = self.heard[word % len(self.heard)]
-        if way == 5 and self.stage.cluster.traits.grows and values.size > HEADER:
+        if way > 4 and self.stage.cluster.traits.grows and values.size > HEADER:
             return [self._boast(values.copy(), word)]
         if way > 2:
             values = values.copy()
@@ -160,14 +161,13 @@ class Liar:
         return [encode_data(self._stamp(), values, fields)]
 
     def _boast(self, values: Vector, word: int) -> bytes:
-        """Tell of own pulls that nobody made, and sign it."""
+        """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
         width = HEADER + 2 * len(ARMS)
         row = values[HEADER : HEADER + width]
-        row[0], row[1] = self.number, self.round
-        row[HEADER:] = [(word >> 8 * i) % 40 for i in range(2 * len(ARMS))]
-        row[HEADER : HEADER + len(ARMS)] = np.minimum(
-            row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :]
-        )
+        row[0], row[1] = entry_number(self.index, word >> 24), self.round
+        most = MAX_PULLS_PER_SECOND * (START + self.stage.time / SECOND - EPOCH)
+        pulls = most // len(ARMS) if word >> 16 & 1 else float((word >> 17) % 40)
+        row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :] = 0.0, pulls
         fields = Fields(self.notary.sign(row.tobytes()), pack([certificate_of(self.notary.node)]))
         return encode_data(self._stamp(), np.concatenate([values[:HEADER], row]), fields)
 

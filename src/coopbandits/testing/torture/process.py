@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
@@ -185,6 +186,11 @@ class Process:
             told(True)
         else:
             self.commit.answer(told)
+
+    def held(self) -> dict[float, float]:
+        """Return the versions of the entries that the agent knows, by number; {} if it has none."""
+        machine = getattr(self.replica.agent, "machine", None)
+        return machine.held() if isinstance(machine, Attributed) else {}
 
     def beat(self) -> None:
         """Do what the runtime does once a second."""

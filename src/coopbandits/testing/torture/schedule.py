@@ -21,8 +21,8 @@ from coopbandits.fleet.config.eligibility import require_eligible
 SECOND = 1_000_000
 """Times are whole microseconds."""
 
-EPOCH = 1_790_000_000
 START = 1_800_000_000
+EPOCH = START - 1000
 ROUNDS_PER_SECOND = 20.0
 MAX_PULLS_PER_SECOND = 50.0
 MAX_AGENTS = 64
@@ -146,7 +146,7 @@ ANY_MODE = {
 }  # fmt: skip
 """Kinds of trouble that any fleet must get over, with weights."""
 
-ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 2}
+ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
 """Kinds after which a synchronous fleet may stand still until a new epoch."""
 
 
