@@ -7,7 +7,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos check bench docs clean
+.PHONY: run test test-slow test-chaos mutants check bench docs clean
 
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -33,6 +33,9 @@ test-slow: .venv/.dev
 # Real agents in network namespaces, for ten minutes; COOPBANDITS_CHAOS_SECONDS tells otherwise.
 test-chaos: .venv/.dev
 	$(BIN)/python -m pytest -m chaos -s tests/chaos
+
+mutants: .venv/.dev
+	$(BIN)/python -m tests.mutants.hunt
 
 .venv/.kernels: .venv/.dev $(shell find src -name '*.py')
 	$(BIN)/python tests/compile_kernels.py

@@ -13,10 +13,10 @@ from .transport.nodes import NODES
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority and a certificate for each of NODES."""
+    """A folder with an authority and certificates for NODES, and for the agents of a `World`."""
     folder = tmp_path_factory.mktemp("certificates")
     init_authority(folder)
-    issue(folder, NODES)
+    issue(folder, [*NODES, *(f"n{agent}" for agent in range(8))])
     return folder
 
 

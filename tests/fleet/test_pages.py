@@ -41,7 +41,7 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
-PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/frames.py")
+PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/decoder.py")
 KEY = "secret"
 
 
@@ -201,7 +201,7 @@ def test_the_table_of_reasons_is_that_of_the_protocol() -> None:
     table = text_after("fleet/protocol.md", "| reason | what was wrong").partition("\n\n")[0]
     listed = re.findall(r"`([a-z ]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
     code = "".join((FLEET / file).read_text() for file in PROTOCOL)
-    used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\()"([a-z ]+)"'
+    used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\(\s*)"([a-z ]+)"'
     assert sorted(listed) == sorted(set(re.findall(used, code)))
 
 

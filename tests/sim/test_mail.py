@@ -34,11 +34,13 @@ class Postman(FixedAgent):
         self.heard.append([(j, int(message[1])) for j, message in messages.items()])
 
 
-def play(*fates: list[int]) -> tuple[list[list[list[tuple[int, int]]]], Mail]:
+def play(
+    *fates: list[int], overtakes: bool = False
+) -> tuple[list[list[list[tuple[int, int]]]], Mail]:
     """Play a round for each list of fates; return who heard which (sender, round) when."""
     views = [NETWORK.local_view(i, num_arms=1, sigma=1, needs=frozenset()) for i in range(3)]
     agents = [Postman(view) for view in views]
-    mail = Mail(NETWORK)
+    mail = Mail(NETWORK, overtakes=overtakes)
     everybody: list[Agent] = [*agents]
     for row in fates:
         mail.exchange(everybody, row)
@@ -69,6 +71,14 @@ def test_late_messages_overtake_each_other() -> None:
     heard, mail = play([2, 0, 0, 0], [0, 0, 0, 0], [DOWN, 0, 0, 0])
     assert heard[0] == [[], [(1, 1)], [(1, 0)]]  # the older one comes last
     assert counted(mail) == (11, 11, 1, 0)
+
+
+def test_where_the_newest_says_it_all_an_older_one_that_comes_later_is_lost() -> None:
+    fates = [2, 2, 0, 0], [0, DOWN, 0, 0], [DOWN, 0, 0, 0], [0, 0, 0, 0]
+    heard, mail = play(*fates, overtakes=True)
+    assert heard[0] == [[], [(1, 1)], [], [(1, 3)]]
+    assert [(0, 0) in inbox for inbox in heard[1]] == [False] * 4  # it came together with a newer
+    assert counted(mail) == (14, 12, 0, 2)
 
 
 def test_of_two_that_arrive_together_the_newer_counts() -> None:

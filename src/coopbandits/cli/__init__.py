@@ -60,6 +60,10 @@ COMMANDS = {
         "fleet",
         "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
     ),
+    "torture": (
+        "torture",
+        "Torture a virtual fleet, and check its promises after every event.",
+    ),
     "certs": (
         "fleet",
         "Make the certificates by which agents recognise each other.",

@@ -14,6 +14,7 @@ may know stands in its `LocalView`; everything it remembers can be exported as p
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class LocalView:
         0 stands for "not told".
     common_round : bool
         Whether all agents count rounds together; False where each has a clock of its own.
+    max_agents : float
+        How many agents there are at most, where that was declared.
     """
 
     agent_id: int
@@ -72,6 +75,7 @@ class LocalView:
     global_knowledge: Mapping[str, float] = field(default_factory=dict)
     random_word: int = 0
     common_round: bool = True
+    max_agents: float = math.inf
 
 
 class Estimate(NamedTuple):

@@ -84,6 +84,8 @@ class Run:
         self.task, self.clocks = task, clocks
         self.players = make_players(task, run)
         self.agents = self.players.agents if isinstance(self.players, Agents) else []
+        self.overtakes = isinstance(self.players, Agents) and self.players.overtakes
+        self.newest: dict[tuple[int, int], float] = {}  # when the newest that arrived was sent
         self.counts = self.players.counts
         self.queue: list[tuple[float, int, int, int]] = []
         self.made = 0
@@ -197,7 +199,9 @@ class Run:
 
     def _arrive(self, receiver: int, letter: Letter) -> None:
         """Keep only the newest letter of each sender; the older one counts as lost."""
-        there = self.inboxes[receiver].get(letter.sender)
-        self.counts.lost += there is not None
-        if there is None or there.sent < letter.sent:
+        link, there = (receiver, letter.sender), self.inboxes[receiver].get(letter.sender)
+        newest = self.newest[link] = max(letter.sent, self.newest.get(link, letter.sent))
+        overtaken = self.overtakes and letter.sent < newest
+        self.counts.lost += overtaken or there is not None
+        if not overtaken and (there is None or there.sent < letter.sent):
             self.inboxes[receiver][letter.sender] = letter

@@ -17,7 +17,8 @@ class Counts:
 
     A message that was sent is delivered, lost, or still in transit. It is `late` if it is delivered
     one round or more after it was sent. Of two that arrive together over one link, the newer is
-    delivered and the older counts as lost.
+    delivered and the older counts as lost; so does one that arrives after a newer one, where the
+    newest says it all (`Aggregation.overtakes`).
     """
 
     values: int = 0
@@ -37,8 +38,10 @@ class Counts:
 class Mail:
     """The messages of agents that play in rounds."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, *, overtakes: bool = False) -> None:
         links = directed_links(network)
+        self.overtakes = overtakes
+        self.newest: dict[tuple[int, int], int] = {}  # when the newest delivered was sent
         self.links = list(zip(links.receivers.tolist(), links.senders.tolist(), strict=True))
         self.rounds = 0
         self.due: dict[int, dict[tuple[int, int], tuple[Vector, int]]] = {}
@@ -71,8 +74,16 @@ class Mail:
         for (receiver, sender), (message, fate) in sorted(
             self.due.pop(self.rounds, {}).items(), key=lambda item: item[0]
         ):
+            if self._is_overtaken((receiver, sender), self.rounds - fate):
+                self.counts.lost += 1
+                continue
             inboxes[receiver][sender] = message
             self.counts.delivered += 1
             self.counts.late += fate > 0
         for agent, inbox in zip(agents, inboxes, strict=True):
             agent.receive(inbox)
+
+    def _is_overtaken(self, link: tuple[int, int], sent: int) -> bool:
+        """Return whether a newer message was delivered before one that was sent in some round."""
+        newest = self.newest[link] = max(sent, self.newest.get(link, sent))
+        return self.overtakes and sent < newest

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,10 +16,14 @@ from coopbandits.core import (
     Policy,
     TreeTS,
 )
-from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls
-from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls, TreeSums
+from coopbandits.core.aggregate.claims import MAX_NUMBERS, SLACK, PartlyImpossibleError
+from coopbandits.core.aggregate.entries import author_of, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import ArmSums
+
+from ..fleet import one_view  # as in test_local
+from ..statistic.own import FadingSums
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
@@ -134,7 +140,7 @@ def test_refused_claims_are_not_remembered() -> None:
         with pytest.raises(InputError):
             flood.check_claims(flood_message(entry(agent, [9.0, 0.0], [1.0, 0.0])), here, NOW)
     flood.check_claims(
-        flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(4))), here, NOW
+        flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(3))), here, NOW
     )
     flood.check_claims(flood_message(), here, NOW)
     flood.check_claims(np.ones(5), here, NOW)
@@ -142,10 +148,92 @@ def test_refused_claims_are_not_remembered() -> None:
 
 def test_an_agent_told_of_twice_is_not_two() -> None:
     flood, here = agent_of(FloodTS()), claims()
-    twice = flood_message(entry(3, [0.0, 0.0], [200.0, 0.0]), entry(3, [0.0, 0.0], [200.0, 0.0]))
-    with pytest.raises(InputError, match="a claim of 400 pulls by 1 agents; it is at most 320"):
-        flood.check_claims(twice, here, NOW)
-    flood.check_claims(flood_message(entry(3, [0.0, 0.0], [200.0, 0.0])), here, NOW)
+    twice = flood_message(*[entry(3, [0.0, 0.0], [200.0, 0.0])] * 2)
+    flood.check_claims(twice, here, NOW)
+    with pytest.raises(InputError, match="321 pulls by agent 3, 200 known"):
+        flood.check_claims(flood_message(entry(3, [0.0, 0.0], [321.0, 0.0])), here, NOW)
+
+
+def believed(flood: CooperativeAgent, message: Vector, here: Claims) -> tuple[list[float], bool]:
+    """Return of whom a message is believed, and whether the rest may be believed later."""
+    try:
+        flood.check_claims(message, here, NOW)
+    except PartlyImpossibleError as error:
+        return error.rest[2::6].tolist(), error.passes
+    return message[2::6].tolist(), False
+
+
+GOOD = entry(3, [1.0, 1.0], [5.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("bad", "passes"),
+    [
+        (entry(4, [0.0, 0.0], [MOST, 1.0]), True),
+        (entry(4, [9.0, 0.0], [1.0, 0.0]), False),
+        (entry(4, [0.0, 0.0], [-1.0, 4.0]), False),
+        (entry(7, [0.0, 0.0], [1.0, 0.0]), False),
+        ([4.0, -1.0, 0.0, 0.0, 1.0, 0.0], False),
+        ([4.0, -2.0, 0.0, 0.0, 1.0, 0.0], False),
+        ([4.5, 1.0, 0.0, 0.0, 1.0, 0.0], False),
+        ([-4.0, 1.0, 0.0, 0.0, 1.0, 0.0], False),
+        ([2.0**60, 1.0, 0.0, 0.0, 1.0, 0.0], False),
+    ],
+)
+def test_an_impossible_entry_takes_no_other_with_it(bad: list[float], passes: bool) -> None:
+    for message in (flood_message(GOOD, bad), flood_message(bad, GOOD)):
+        assert believed(agent_of(FloodTS()), message, claims()) == ([3.0], passes)
+
+
+def test_a_restart_neither_forgets_nor_doubles_agents() -> None:
+    """What a guard knows of agents follows from the entries, which are in the journal."""
+    flood = agent_of(FloodTS())
+    everybody = flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(3)))
+    assert believed(flood, everybody, claims()) == ([0.0, 1.0, 2.0], False)
+    flood.receive({1: everybody})
+    others = flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(2, 9) if k != 7))
+    assert believed(flood, others, claims()) == ([2.0], True), "claims anew, as after a restart"
+
+
+def certified() -> Claims:
+    return Claims(True, RATE, EPOCH, max_agents=4, certified=True)
+
+
+def test_all_entries_of_one_author_are_one_agent() -> None:
+    """A liar with many numbers may have made no more pulls than with one."""
+    flood, here = agent_of(FloodTS()), certified()
+    numbers = [entry_number(3, generation) for generation in range(8)]
+    message = flood_message(*(entry(n, [0.0, 0.0], [100.0, 0.0]) for n in numbers))
+    assert believed(flood, message, here) == (numbers[:3], True)
+    strangers = [entry_number(author, 0) for author in (4, 5, 6)]
+    message = flood_message(*(entry(n, [0.0, 0.0], [1.0, 0.0]) for n in strangers))
+    assert believed(flood, message, here) == (strangers[:2], True), "the own one, 3, and two more"
+
+
+def test_an_author_has_a_bounded_number_of_entries() -> None:
+    numbers = [entry_number(3, generation) for generation in range(100)]
+    message = flood_message(*(entry(n, [0.0, 0.0], [1.0, 0.0]) for n in numbers))
+    assert believed(agent_of(FloodTS()), message, certified()) == (numbers[:MAX_NUMBERS], False)
+
+
+def test_what_is_forgotten_makes_room() -> None:
+    flood, here = agent_of(FloodTS()), claims()
+    message = flood_message(*(entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(3)))
+    assert len(believed(flood, message, here)[0]) == 3
+    newcomer = flood_message(entry(4, [0.0, 0.0], [1.0, 0.0]))
+    assert believed(flood, newcomer, here) == ([], True)
+    here.forget(2.0)
+    here.forget(99.0)
+    assert believed(flood, newcomer, here) == ([4.0], False)
+
+
+def test_numbers_have_an_author_and_are_exact() -> None:
+    for author in (0, 1, 2**40 - 1, 2**48 - 7):
+        for generation in (0, 1, 4095):
+            number = entry_number(author, generation)
+            assert float(number) == number < 2**53
+            assert author_of(number) == author_of(float(number)) == author % 2**40
+    assert author_of(2.0**48 - 3) == 2**48 - 3, "numbers of version 0.1 stand for themselves"
 
 
 @pytest.mark.parametrize("spec", AGGREGATIONS, ids=lambda spec: spec.name)
@@ -161,3 +249,24 @@ def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
     else:
         with pytest.raises(InputError, match="does not check what neighbours claim"):
             machine.check_claims(np.zeros(2), claims(), NOW)
+
+
+def test_rounds_of_a_faster_past_are_still_believed() -> None:
+    """The pace of a cluster can be lowered without a new epoch."""
+    here = Claims(True, RATE, EPOCH, max_agents=4, pace=0.1)
+    message = tree_message([0.0, 0.0], [1.0, 5.0], 1.0)
+    message[7] = 100.0 * (NOW - EPOCH)
+    agent_of(TreeTS()).check_claims(message, here, NOW)
+    message[7] = 1000.0 * (NOW - EPOCH)
+    with pytest.raises(InputError, match="a claim of a beat of 100000; by now it is between 0 and"):
+        agent_of(TreeTS()).check_claims(message, here, NOW)
+    agent_of(TreeTS()).check_claims(message, replace(here, pace=1000.0), NOW)
+
+
+def test_a_decaying_statistic_tells_its_round_which_is_checked_too() -> None:
+    tree = TreeSums().make(one_view(num_arms=1), FadingSums().registers(1))
+    message = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 5.0])
+    tree.check_claims(message, claims(), NOW)
+    message[-1] = 1e9
+    with pytest.raises(InputError, match="a claim of a round of"):
+        tree.check_claims(message, claims(), NOW)

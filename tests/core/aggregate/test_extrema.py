@@ -7,17 +7,17 @@ import pytest
 from scipy.stats import kstest
 
 from coopbandits.core import InputError
+from coopbandits.core.aggregate import PullMixing
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
     check_minima,
     count_agents,
     exponentials,
-    extrema_part,
     require_word,
 )
 from coopbandits.core.draws import words
 
-from ..fleet import one_view  # as in test_local
+from ..fleet import machine, one_view  # as in test_local
 
 
 def test_exponentials_are_unit_exponentials() -> None:
@@ -41,9 +41,13 @@ def test_the_estimate_has_the_mean_and_spread_of_theory(num_agents: int) -> None
 
 
 def test_minima_are_left_out_where_both_agree() -> None:
+    mine = machine(PullMixing(), one_view(random_word=3))
     minima = exponentials(3)
-    assert extrema_part(minima, float(minima.sum())).tolist() == [minima.sum()]
-    assert extrema_part(minima, 0.0).tolist() == [minima.sum(), *minima]
+    for told, expected in ((minima.sum(), []), (0.0, minima.tolist())):
+        mine.told[:] = told
+        message = mine.outgoing(1)
+        assert message is not None
+        assert message[5:].tolist() == [minima.sum(), *expected]
 
 
 def test_minima_that_are_not_positive_are_refused() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
+from coopbandits.core.aggregate.entries import FORGET, RENUMBER
 from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -119,7 +120,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "nan": (np.full(2 + WIDTH, np.nan), "from 2 has values that are not finite"),
     "agent": (np.array([1.0, 0, 0.5, 1, 0, 0, 0, 0]), r"tells of agent 0.5 and 1 rounds; agents"),
     "nobody": (np.array([1.0, 0, -1, 1, 0, 0, 0, 0]), "tells of agent -1 and 1 rounds"),
-    "rounds": (np.array([1.0, 0, 1, -1, 0, 0, 0, 0]), "agent 1 and -1 rounds; .* never negative"),
+    "rounds": (np.array([1.0, 0, 1, -3, 0, 0, 0, 0]), "agent 1 and -3 rounds; .* never negative"),
+    "short": (np.ones(0), r"has shape \(0,\)"),
 }
 
 
@@ -131,6 +133,51 @@ def test_bad_messages_change_nothing(case: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.receive({1: np.array([1.0, 0, 1, 1, 0, 0, 1, 0]), 2: message})
     assert mine.export_state() == before
+
+
+def told(*rows: list[float], number: float = 1.0, heard: float = 0.0) -> Any:
+    return np.array([number, heard, *(value for row in rows for value in row)])
+
+
+def test_an_entry_that_is_forgotten_leaves_the_totals_and_may_come_back() -> None:
+    mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    mine.receive({2: told([2, 1, 0, 0, 9, 0], [3, 1, 0, 0, 1, 0])})
+    mine.receive({2: told([2, FORGET, 0, 0, 0, 0], [1, FORGET, 0, 0, 0, 0])})
+    assert mine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
+    mine.receive({2: told([3, FORGET, 0, 0, 0, 0], [3, 1, 0, 0, 0.5, 0])})
+    assert mine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
+
+
+def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
+    mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    for _ in range(3):
+        mine.observe(0, 0.5)
+    mine.receive({2: told([7, RENUMBER, 0.5, 0, 1, 0], [1, 9, 2, 0, 5, 0])})
+    assert mine.number == 7
+    assert mine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
+    mine.observe(0, 0.5)
+    assert mine.entries[1, 4] == 3
+    assert mine.share().counts.tolist() == [4, 0], "all that this agent remembers to have pulled"
+    again = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    again.restore_state(mine.export_state())
+    assert again.export_state() == mine.export_state()
+    mine.receive({2: told([1, RENUMBER, 0, 0, 0, 0])})
+    assert mine.number == 7, "a number that is taken is not taken again"
+
+
+def test_a_state_of_0_1_has_no_number() -> None:
+    mine = machine(FloodedTotals(), one_view())
+    state = mine.export_state()
+    older = {key: value for key, value in state.items() if key not in ("number", "former")}
+    mine.restore_state(older)
+    assert mine.export_state() == state
+
+
+def test_who_acknowledges_what_was_never_sent_is_told_everything() -> None:
+    mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    mine.observe(0, 1.0)
+    mine.receive({2: told(heard=500.0)})
+    assert len(sent(mine, 2)) > 2
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {

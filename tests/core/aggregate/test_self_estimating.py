@@ -202,7 +202,12 @@ def test_weights_without_a_guarantee_are_refused(changes: dict[str, Any], whose:
 
 
 def test_claims_are_believed_as_by_staged_mixing() -> None:
-    agent = fleet(BOTH, "path-4")[0]
-    before = agent.export_state()
-    agent.check_claims(np.full(3, -1e9), Claims(True, 1.0, 0.0, 4), 0.0)
-    assert agent.export_state() == before
+    agents = fleet(BOTH, "path-4")
+    here = Claims(True, 1.0, 0.0, 4)
+    agents[0].check_claims(np.full(4, -1e9), here, 0.0)  # looked at when it is received
+    for _ in range(20):
+        exchange(agents)
+    before = agents[0].export_state()
+    with pytest.raises(InputError, match=r"in flight of 1e\+09; by now it is between 0 and 240"):
+        agents[0].check_claims(np.full(4, -1e9), here, 0.0)
+    assert agents[0].export_state() == before

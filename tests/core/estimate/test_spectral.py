@@ -104,3 +104,13 @@ def test_bad_messages_change_nothing() -> None:
         with pytest.raises(InputError, match=r"are missing|this round takes \(1,\)"):
             estimator.receive(messages)
     assert estimator.export_state() == before
+
+
+def test_a_liar_cannot_keep_it_from_ending() -> None:
+    """An entry that never shrinks: after so many steps the guaranteed bound is all there is."""
+    bound = 0.9
+    power = PowerIteration(one_view(), 1, guaranteed=bound)
+    while not power.done:
+        power.receive({1: np.array([2.0]), 2: np.array([2.0])})
+        assert power.rounds < 2 * 2 * 20.0 / (1.0 - bound) + 40
+    assert bound <= power.lambda_bound <= 1.0

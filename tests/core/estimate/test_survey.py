@@ -124,3 +124,48 @@ def test_no_word_no_survey() -> None:
         InputError, match=r"random_word of agent 0 is 0; this policy needs 64 random"
     ):
         Survey(one_view(random_word=0))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "match"),
+    [
+        (0, -1e-9, r"weights 1e-09 to 0.25, and 0.5 for own values; they are 0.125 to 1"),
+        (1, 7.0, "weights 0.25 to 7"),
+        (2, -1e-9, "1e-09 for own values"),
+        (3, 1e9, r"agents 1e\+09 links apart; by now it is at most 0"),
+        (3, -5.0, "agents -5 links apart"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(at: int, value: float, match: str) -> None:
+    survey = Survey(one_view(max_agents=8.0))
+    message = np.array([-0.25, 0.25, -0.5, -1.0, 5.0])
+    lie = message.copy()
+    lie[at] = value
+    before = survey.export_state()
+    with pytest.raises(InputError, match=match):
+        survey.receive({1: message, 2: lie})
+    assert survey.export_state() == before
+    survey.receive({1: message, 2: message})
+
+
+def test_more_agents_than_there_may_be_are_refused_however_slowly_they_come() -> None:
+    survey = Survey(one_view(max_agents=8.0))
+    honest = [-0.25, 0.25, -0.5, -1.0]
+    for tag in range(1, 8):
+        new = np.array([*honest, float(tag)])
+        survey.receive({1: new, 2: new})  # one agent, although two tell of it
+    with pytest.raises(InputError, match="tell of 9 agents; there are at most 8"):
+        survey.receive({1: np.array([*honest, 100.0]), 2: np.array(honest)})
+
+
+def test_twice_the_own_distance_is_all_that_is_believed() -> None:
+    survey = Survey(one_view(max_agents=8.0))
+    honest = [-0.25, 0.25, -0.5, -1.0]
+    survey.receive({1: np.array([*honest, 5.0]), 2: np.array([*honest, 6.0])})
+    survey.receive({j: np.array(honest) for j in (1, 2)})
+    assert survey.eccentricity == 1
+    for _ in range(5):
+        with pytest.raises(InputError, match="5 links apart; by now it is at most 2"):
+            survey.receive({1: np.array([-0.25, 0.25, -0.5, 5.0]), 2: np.array(honest)})
+        survey.receive({1: np.array([-0.25, 0.25, -0.5, 2.0]), 2: np.array(honest)})
+    assert survey.done

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coopbandits.core.aggregate import extrema
 from coopbandits.core.contract import Agent, LocalView
 from coopbandits.fleet.config.model import ClusterConfig
 from coopbandits.fleet.config.sizes import (
@@ -61,12 +62,12 @@ def sizes_seen(cluster: ClusterConfig, *, lossless: bool) -> list[int]:
         ("flood-ts", (2, 26)),
         ("flood-ts:sigma=estimate", (2, 29)),
         ("flood-ucb", (2, 26)),
-        ("tree-ts", (12, 44)),
-        ("tree-ts:sigma=estimate", (13, 45)),
-        ("tree-ts:family=bernoulli,sigma=estimate", (12, 44)),
-        ("tree-ucb", (12, 44)),
-        ("gossip-ts", (8, 40)),
-        ("gossip-ts:sigma=estimate", (9, 41)),
+        ("tree-ts", (12, 45)),
+        ("tree-ts:sigma=estimate", (13, 46)),
+        ("tree-ts:family=bernoulli,sigma=estimate", (12, 45)),
+        ("tree-ucb", (12, 45)),
+        ("gossip-ts", (8, 41)),
+        ("gossip-ts:sigma=estimate", (9, 42)),
         ("dec-ts", (6, 6)),
         ("coop-ucb2:gamma=1.01", (6, 6)),
         ("dducb", (6, 7)),
@@ -77,7 +78,10 @@ def sizes_seen(cluster: ClusterConfig, *, lossless: bool) -> list[int]:
         ("dducb:num_agents=estimate,lambda_bound=estimate", (6, 7)),
     ],
 )
-def test_messages_of_real_agents(policy: str, values: tuple[int, int]) -> None:
+def test_messages_of_real_agents(
+    policy: str, values: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extrema, "GENERATION", 50)  # the second one is played, too
     cluster = replace(made().cluster, policy=policy, max_agents=3)
     needs, estimated = cluster.policy_object().needs, "estimate," in policy
     cluster = replace(

@@ -10,18 +10,21 @@ import pytest
 
 from coopbandits.core.draws import words
 from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
+    FIELDS_LENGTH,
     HEADER,
     MAX_BODY,
     BeatFrame,
     ByeFrame,
     DataFrame,
-    Decoder,
+    Fields,
     Frame,
     FrameError,
     Hello,
     HelloFrame,
     Stamp,
+    common_version,
     encode_beat,
     encode_bye,
     encode_data,
@@ -40,15 +43,30 @@ def encode(frame: Frame) -> bytes:
     if isinstance(frame, HelloFrame):
         return encode_hello(frame.stamp, frame.hello)
     if isinstance(frame, DataFrame):
-        return encode_data(frame.stamp, frame.values)
+        fields = None if frame.fields == Fields() else frame.fields
+        return encode_data(frame.stamp, frame.values, fields)
     if isinstance(frame, ByeFrame):
         return encode_bye(frame.stamp, frame.reason)
     return encode_beat(frame.stamp)
 
 
-def header(kind: int, flags: int = 0, length: int = 0, magic: int = 0, version: int = 1) -> bytes:
-    numbers = STAMP.num_arms, length, STAMP.epoch, STAMP.round, STAMP.incarnation
+def header(
+    kind: int,
+    flags: int = 0,
+    length: int = 0,
+    magic: int = 0,
+    version: int = frames.VERSION,
+    stamp: Stamp = STAMP,
+) -> bytes:
+    numbers = stamp.num_arms, length, stamp.bandit, stamp.epoch, stamp.round, stamp.incarnation
     return HEADER.pack(magic or frames.MAGIC, version, kind, flags, *numbers)
+
+
+def extended(fields: object, body: bytes = b"", flags: int = frames.FIELDS) -> bytes:
+    """Return a frame with any fields before its vector."""
+    named = fields if isinstance(fields, bytes) else msgspec.msgpack.encode(fields)
+    whole = FIELDS_LENGTH.pack(len(named)) + named + body
+    return header(2, flags, len(whole)) + whole
 
 
 STREAM = b"".join(
@@ -58,13 +76,17 @@ STREAM = b"".join(
         encode_beat(STAMP),
         encode_data(Stamp(1, 0, 0, 0), None),
         encode_data(STAMP, np.zeros(0)),
+        extended({"later": [1, {"a": None}]}, struct.pack("<d", 2.5)),
+        header(77, frames.OPTIONAL, 5) + b"later",
+        extended({}, flags=frames.FIELDS | frames.SILENT),
         encode_bye(STAMP, "another cluster"),
     )
 )
 
 
 def test_a_stream_is_read_as_it_was_written() -> None:
-    hello, data, beat, silent, empty, bye = Decoder(CAP).feed(STREAM)
+    decoder = Decoder(CAP)
+    hello, data, beat, silent, empty, more, none, bye = decoder.feed(STREAM)
     assert hello == HelloFrame(STAMP, WHO)
     assert isinstance(data, DataFrame)
     assert data.stamp == STAMP
@@ -75,14 +97,46 @@ def test_a_stream_is_read_as_it_was_written() -> None:
     assert isinstance(empty, DataFrame)
     assert empty.values is not None
     assert empty.values.size == 0
+    assert isinstance(more, DataFrame)
+    assert more.values is not None
+    assert more.values.tolist() == [2.5]
+    assert none == DataFrame(STAMP, None)
+    assert decoder.skipped == 1
     assert bye == ByeFrame(STAMP, "another cluster")
+
+
+def test_what_a_later_version_adds_is_skipped() -> None:
+    known = msgspec.to_builtins(WHO) | {"later": {"a": [1, 2]}}
+    bodies = [msgspec.msgpack.encode(body) for body in (known, {"reason": "x", "later": 1})]
+    stream = b"".join(
+        header(kind, length=len(body)) + body for kind, body in zip((1, 4), bodies, strict=True)
+    )
+    assert Decoder(CAP).feed(stream) == [HelloFrame(STAMP, WHO), ByeFrame(STAMP, "x")]
+
+
+def test_the_highest_version_of_both_is_spoken() -> None:
+    assert common_version((2, 2)) == 2
+    assert common_version((2, 9)) == 2
+    assert common_version((2, 9), own=(1, 5)) == 5
+    assert common_version((3, 9)) is None
+    assert common_version((1, 1)) is None
+    assert common_version((9, 3)) is None
+
+
+@pytest.mark.parametrize(("version", "where"), [(1, "there"), (3, "here")])
+def test_another_version_is_told_what_to_upgrade(version: int, where: str) -> None:
+    """A header of version 1 was 36 bytes long, and began with the same three."""
+    for size in (3, 36, 100):
+        with pytest.raises(FrameError, match=f"version {version} .* upgrade coopbandits {where}"):
+            Decoder(CAP).feed(header(1, version=version)[:size])
 
 
 def test_the_layout_of_a_frame_is_fixed() -> None:
     """Agents of another release must read it: a change here is a new version."""
-    stamp = Stamp(0x0102, 0x0304, 0x0506, 0x0708)
-    expected = "cbb4 01 02 0000 0201 08000000 0403000000000000 0605000000000000 0807000000000000"
-    assert encode_data(stamp, np.array([1.0])) == bytes.fromhex(expected) + struct.pack("<d", 1.0)
+    stamp = Stamp(0x0102, 0x0304, 0x0506, 0x0708, 0x09)
+    expected = "cbb4 02 02 0000 0201 08000000 09000000 0403000000000000 0605000000000000"
+    head = bytes.fromhex(expected + "0807000000000000")
+    assert encode_data(stamp, np.array([1.0])) == head + struct.pack("<d", 1.0)
 
 
 def test_a_vector_belongs_to_whoever_got_it() -> None:
@@ -132,13 +186,26 @@ FULL = header(2, frames.MORE, MAX_BODY) + bytes(MAX_BODY)
 
 BAD = {
     "magic": ("malformed", header(3, magic=0x4747)),
-    "version": ("version", header(3, version=2)),
+    "version": ("version", header(3, version=3)),
     "kind": ("malformed", header(9)),
+    "optional but too long": ("oversized", header(9, frames.OPTIONAL, MAX_BODY + 1)),
+    "optional between parts": ("malformed", FULL + header(9, frames.OPTIONAL)),
+    "a known kind marked as optional": ("malformed", header(3, frames.OPTIONAL)),
+    "fields that are no map": ("malformed", extended([1])),
+    "fields nested without end": ("malformed", extended(b"\x81\xa1a" + b"\x91" * 60_000)),
+    "fields that claim to be many": ("malformed", extended(b"\xdf\xff\xff\xff\xff")),
+    "fields that end nowhere": ("malformed", header(2, frames.FIELDS, 4) + b"\xff\xff\xff\xff"),
+    "fields without a length": ("malformed", header(2, frames.FIELDS, 3) + b"\0\0\0"),
+    "no fields": ("malformed", header(2, frames.FIELDS)),
+    "fields and half a value": ("malformed", extended({}, b"1234")),
+    "silent with fields and values": ("malformed", extended({}, bytes(8), 6)),
+    "fields in the last part only": ("malformed", FULL + header(2, frames.FIELDS, 8)),
+    "a nested hello": ("malformed", header(1, length=50_000) + b"\x81\xa1a" + b"\x91" * 49_997),
     "body": ("oversized", header(2, length=MAX_BODY + 8)),
     "hello": ("oversized", header(1, length=2**32 - 1)),
     "vector": ("oversized", 3 * FULL + header(2, length=8)),
     "uneven": ("malformed", header(2, length=9)),
-    "flags": ("malformed", header(2, 4)),
+    "flags": ("malformed", header(2, 8)),
     "beat with flags": ("malformed", header(3, 1)),
     "beat with a body": ("malformed", header(3, length=1)),
     "silent with a body": ("malformed", header(2, frames.SILENT, 8)),
@@ -147,10 +214,14 @@ BAD = {
     "silence as last part": ("malformed", FULL + header(2, frames.SILENT)),
     "a beat between parts": ("malformed", FULL + header(3)),
     "another round between parts": ("malformed", FULL + encode_data(Stamp(17, 0, 1, 3), LONG)),
+    "another bandit between parts": (
+        "malformed",
+        FULL + header(2, frames.MORE, MAX_BODY, stamp=msgspec.structs.replace(STAMP, bandit=1)),
+    ),
     "no msgpack": ("malformed", header(1, length=1) + b"\xc1"),
     "not a hello": ("malformed", header(1, length=2) + msgspec.msgpack.encode([7])),
-    "bad text": ("malformed", header(4, length=3) + b"\x91\xa1\xff"),
-    "more than a bye": ("malformed", header(4, length=3) + msgspec.msgpack.encode(["", 1])),
+    "bad text": ("malformed", header(4, length=9) + b"\x81\xa6reason\xff"),
+    "a bye by place": ("malformed", header(4, length=2) + msgspec.msgpack.encode([""])),
     "a long name": ("malformed", encode_hello(STAMP, Hello("x" * 64, "", "", 0))),
 }
 
@@ -170,7 +241,7 @@ def test_a_reason_can_stand_in_a_log() -> None:
     assert isinstance(frame, ByeFrame)
     assert frame.reason.startswith("no ERROR all is lost [2J!")
     assert len(frame.reason) == frames.MAX_REASON
-    raw = msgspec.msgpack.encode(["a\r\nb" + "c" * 60_000])
+    raw = msgspec.msgpack.encode({"reason": "a\r\nb" + "c" * 60_000})
     (frame,) = Decoder(CAP).feed(header(4, length=len(raw)) + raw)
     assert frame == ByeFrame(STAMP, "a  b" + "c" * (frames.MAX_REASON - 4))
 
@@ -181,6 +252,8 @@ PIECES = (
     encode_beat(STAMP),
     encode_data(STAMP, None) + encode_data(STAMP, np.zeros(0)),
     encode_bye(STAMP, "another cluster"),
+    extended({"proofs": b"abc", "later": [1, [2]]}, bytes(16)),
+    header(77, frames.OPTIONAL, 5) + b"later",
 )
 SEEDS = (*PIECES * 8, FULL + PIECES[1])
 """What is spoilt; few are long, which takes long."""

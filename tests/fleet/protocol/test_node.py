@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +13,29 @@ import numpy as np
 import pytest
 
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_bye, encode_data, encode_hello
+from coopbandits.fleet.protocol.frames import (
+    HEADER,
+    MAGIC,
+    OPTIONAL,
+    VERSION,
+    Hello,
+    Stamp,
+    encode_beat,
+    encode_bye,
+    encode_data,
+    encode_hello,
+)
 from coopbandits.fleet.protocol.gossip import RobustGossip
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.testing.torture.world import World
 
 from .. import own_parts
-from ..world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "tree-ts", sigma=1.0)
 SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3)
+FLOOD = replace(CLUSTER, policy="flood-ts")
 OWN = replace(CLUSTER, policy=f"{own_parts.__name__}:Neighbors*ucb")
 
 
@@ -58,6 +72,14 @@ def good_values(world: World) -> Any:
     values = world.node(1).replica.agent.outgoing(0)
     assert values is not None
     return values.copy()
+
+
+def relinked(world: World) -> None:
+    """Let the link between agents 0 and 1 come up again, and nothing be said on it yet."""
+    for one, other in ((0, "n1"), (1, "n0")):
+        world.node(one).link_down(other, "test")
+        world.node(one).link_up(other)
+    world.queue.clear()
 
 
 def refused(node: Node, reason: str) -> int:
@@ -126,6 +148,7 @@ def test_bytes_that_are_no_frames_end_the_link(data: bytes) -> None:
         (("n2", "test"), {}, "id 'n2', but n0 expects 'n1'"),
         (("n1", "other"), {}, "cluster 'other', but n0 expects 'test'"),
         (("n1", "test"), {"epoch": 7}, "epoch 7"),
+        (("n1", "test"), {"bandit": 1}, "bandit 1, but n0 expects 0"),
         (("n1", "test", "abc"), {}, "configuration 'abc'"),
         (("n1", "test"), {"incarnation": 3}, "an older process still runs"),
     ],
@@ -138,7 +161,7 @@ def test_a_wrong_hello_is_refused_with_a_sentence_on_both_sides(
 ) -> None:
     world = quiet()
     said = Hello(hello[0], hello[1], hello[2] if len(hello) > 2 else CLUSTER.hash, 2)
-    world.queue.clear()
+    relinked(world)
     with caplog.at_level(logging.WARNING):
         world.node(0).received("n1", encode_hello(stamp(world, **changes), said))
         assert match in caplog.text
@@ -171,13 +194,136 @@ def test_bytes_after_the_end_of_a_link_are_nothing() -> None:
     assert node.peers["n1"].reason == "test"
 
 
-def test_frames_behind_a_farewell_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_frames_behind_a_farewell_are_not_read(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = quiet()
     node = world.node(0)
-    monkeypatch.setattr(node.transport, "drop", node.link_down)  # at once
+    if at_once:  # otherwise the link goes down later, as those of real transports do
+        monkeypatch.setattr(node.transport, "drop", node.link_down)
     bye = encode_bye(stamp(world), "no more")
     node.received("n1", bye + encode_data(stamp(world), good_values(world)))
+    node.received("n1", encode_hello(stamp(world), Hello("n1", "test", CLUSTER.hash, 2)))
     assert not inbox(node)
+    assert not node.peers["n1"].met
+
+
+UNEXPECTED: dict[str, Callable[[World, dict[str, int]], bytes]] = {
+    "message": lambda world, changes: encode_data(stamp(world, **changes), good_values(world)),
+    "silence": lambda world, changes: encode_data(stamp(world, **changes), None),
+    "beat": lambda world, changes: encode_beat(stamp(world, **changes)),
+    "second hello": lambda world, changes: encode_hello(
+        stamp(world, **changes), Hello("n1", "test", world.cluster.hash, 2)
+    ),
+    "unknown kind": lambda world, changes: (
+        HEADER.pack(MAGIC, VERSION, 99, OPTIONAL, 2, 3, 0, 0, 0, 0) + b"abc"
+    ),
+}
+
+
+STATES: tuple[tuple[str, dict[str, int]], ...] = (
+    ("before", {}),
+    ("met", {"epoch": 5}),
+    ("met", {"incarnation": 4}),
+    ("met", {"bandit": 1}),
+    ("met", {"num_arms": 3}),
+    ("closing", {}),
+    ("down", {}),
+)
+CASES = [
+    (what, *state)
+    for what in UNEXPECTED
+    for state in STATES
+    if (what, state[0]) != ("second hello", "before")
+]
+
+
+def picture(node: Node) -> Any:
+    """Return all that a message may change, without counters."""
+    peer = node.peers["n1"]
+    gossip = {
+        name: repr(value)
+        for name, value in vars(node.gossip).items()
+        if name in ("inbox", "inboxes", "degrees", "next_tick", "spoke_at")
+    }
+    known = peer.met, peer.closing, peer.incarnation, peer.heard_round, peer.version
+    return state(node.replica), node.replica.rounds, bytes(disk_of(node).data), gossip, known
+
+
+def disk_of(node: Node) -> MemoryDisk:
+    disk = node.replica.journal.disk
+    assert isinstance(disk, MemoryDisk)
+    return disk
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, SYNCHRONOUS, FLOOD], ids=lambda each: each.policy)
+@pytest.mark.parametrize(("what", "when", "changes"), CASES, ids=lambda given: "".join(given))
+def test_an_unexpected_message_changes_nothing_but_counters(
+    cluster: ClusterConfig, what: str, when: str, changes: dict[str, int]
+) -> None:
+    world = quiet(cluster)
+    node = world.node(0)
+    data = UNEXPECTED[what](world, changes)
+    if when != "met":
+        relinked(world)
+    if when == "closing":
+        node.received("n1", encode_bye(stamp(world), "no more"))
+    elif when == "down":
+        node.link_down("n1", "test")
+    before, queue = picture(node), list(world.queue)
+    for _ in range(3):
+        node.received("n1", data)
+    assert picture(node) == before
+    assert list(world.queue) == queue, "and nothing is answered"
+    if when in ("before", "met"):
+        counts = node.peers["n1"].frames
+        assert counts["skipped" if what == "unknown kind" else "refused"] == 3
+
+
+def test_who_never_says_hello_is_given_up() -> None:
+    world = quiet()
+    relinked(world)
+    node = world.node(0)
+    for _ in range(7):
+        world.now += 1.0
+        node.received("n1", encode_beat(stamp(world)))
+    node.beat()
+    assert world.broken[0] == (0, 1, "nothing heard for 5 s")
+
+
+@pytest.mark.parametrize(
+    ("versions", "match"),
+    [((3, 4), "speaks versions 3 to 4 .*; upgrade coopbandits on n0"), ((1, 1), "on n1")],
+)
+def test_who_speaks_no_common_version_is_told_what_to_upgrade(
+    versions: tuple[int, int], match: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = quiet()
+    relinked(world)
+    hello = Hello("n1", "test", CLUSTER.hash, 2, versions=versions)
+    world.node(0).received("n1", encode_hello(stamp(world), hello))
+    assert re.search(match, caplog.text)
+    assert not world.node(0).peers["n1"].met
+
+
+def test_the_highest_common_version_is_spoken() -> None:
+    world = quiet()
+    relinked(world)
+    hello = Hello("n1", "test", CLUSTER.hash, 2, versions=(1, 7))
+    world.node(0).received("n1", encode_hello(stamp(world), hello))
+    assert world.node(0).peers["n1"].version == 2
+
+
+def test_version_1_is_refused_and_told_what_to_upgrade(caplog: pytest.LogCaptureFixture) -> None:
+    """What an agent of version 0.1 says first."""
+    world = quiet()
+    relinked(world)
+    old = bytes.fromhex("cbb4010100000200 4e000000 80deb06a00000000 0100000000000000")
+    world.node(0).received("n1", old + bytes(8) + b"\x94\xa2n1")
+    assert refused(world.node(0), "version") == 1
+    assert "n1: it speaks version 1 of the protocol, and this agent version 2" in caplog.text
+    assert world.broken[0][:2] == (0, 1)
 
 
 def test_a_silent_neighbour_is_given_up_and_signs_of_life_are_sent() -> None:
@@ -281,6 +427,7 @@ def test_a_synchronous_neighbour_that_cannot_follow_is_refused(
 ) -> None:
     world = quiet(SYNCHRONOUS)
     hello = Hello("n1", "test", SYNCHRONOUS.hash, degree)
+    relinked(world)
     now = world.node(0).replica.rounds
     data = encode_hello(stamp(world, round=now + rounds), hello)
     world.node(0).received("n1", data)

@@ -25,9 +25,9 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.application import ApplicationService, residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.testing.torture.world import PERIOD, World
 
 from ..api.running import running
-from ..world import PERIOD, World
 
 NAMES = ("red", "green", "blue")
 CLUSTER = ClusterConfig(
@@ -199,9 +199,10 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     service.observe(service.choose().ticket, 0.0)
     service.choose()
     service.node.refused("10.0.0.9:4", "no certificate")
+    assert sample(service, "link_up", neighbor="n0") == 1.0
     service.node.received("n0", bytes(100))
     assert sample(service, "round") == world.node(1).replica.rounds
-    assert sample(service, "link_up", neighbor="n0") == 1.0
+    assert sample(service, "link_up", neighbor="n0") == 0.0
     assert sample(service, "reconnects_total", neighbor="n0") == 0.0
     assert sample(service, "reconnects_total", neighbor="n2") == 1.0
     assert sample(service, "frames_total", neighbor="n0", kind="sent") > 4.0

@@ -15,8 +15,7 @@ from coopbandits.fleet.service import OtherRewardError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
 from coopbandits.fleet.storage.replica import Replica
-
-from ..world import World
+from coopbandits.testing.torture.world import World
 
 ARMS = ("a", "b", "c")
 

@@ -55,6 +55,9 @@ class Aggregation(Named, ABC):
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
         Whether messages grow with the number of agents.
+    overtakes : bool
+        Whether a message makes all earlier ones over its link worthless, so that drivers drop an
+        earlier one that comes later.
     """
 
     mode: ClassVar[str] = ""
@@ -63,6 +66,7 @@ class Aggregation(Named, ABC):
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    overtakes: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Point out what used to be called an aggregation."""

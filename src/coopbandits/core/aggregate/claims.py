@@ -5,9 +5,13 @@ claims are checked before the agent sees them, against what was declared for the
 
 - counts are at least 0 and no larger than `rate` allows since the epoch began, for every agent that
   they are made of, and of these there are at most `max_agents`;
-- registers are what pulls with rewards in the declared range can have made of them;
-- where an agent's own entry can be followed, its pulls grow no faster than that either, and nobody
-  knows of more own pulls than the agent itself.
+- registers are what pulls with rewards in the declared range can have made of them; without a range
+  they are small enough for sums to stay finite;
+- numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows, or 200
+  rounds a second where that is slower;
+- where an agent's own entries can be followed, their pulls grow no faster than that either, and
+  nobody knows of more own pulls than the agent itself. Only the entries that break a rule are
+  refused: the rest of a message is believed.
 
 Clocks may differ, and news may be late: `SLACK` seconds are granted, and used up by growth that is
 faster than it should be.
@@ -15,14 +19,50 @@ faster than it should be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from coopbandits.core.aggregate.entries import AUTHORED, HEADER, Rows, author_of
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 
 SLACK = 60.0
+
+FASTEST = 200.0
+"""Rounds per second that are always believed: the pace may have been another one before a restart,
+and every restart begins with a round."""
+
+LARGEST = 1e150
+"""The largest value that is believed: sums and squares of such values are finite."""
+
+MAX_NUMBERS = 64
+"""Entries that one author may have: one more for every memory that it lost in an epoch."""
+
+
+class Doubt(NamedTuple):
+    """Why an entry is not believed, and whether that may pass with time."""
+
+    sentence: str
+    passes: bool = False
+
+
+class PartlyImpossibleError(InputError):
+    """Some entries of a message are refused.
+
+    Attributes
+    ----------
+    rest : Vector
+        The message without them.
+    passes : bool
+        Whether they may be believed later, so that the message should not count as arrived.
+    """
+
+    def __init__(self, rest: Vector, doubts: Sequence[Doubt]) -> None:
+        super().__init__(doubts[0].sentence)
+        self.rest, self.passes = rest, any(doubt.passes for doubt in doubts)
 
 
 @dataclass
@@ -39,18 +79,42 @@ class Claims:
         When learning began.
     max_agents : int
         How many agents there may be.
+    pace : float
+        Rounds per second.
+    certified : bool
+        Whether an entry's author has been proved. What holds for an agent then holds for all
+        entries of one author together, and otherwise for each entry.
     """
 
     bounded: bool
     rate: float
     epoch: float
     max_agents: int
+    pace: float = 20.0
+    certified: bool = False
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
     """By agent: the pulls last accepted, when, and how many more could have been."""
+    _pulls: dict[float, float] | None = None
+    """The pulls of every entry believed, by number."""
+    _totals: Counter[float] = field(default_factory=Counter)
+    """The pulls of every agent believed."""
+    _numbers: Counter[float] = field(default_factory=Counter)
+    """How many entries each agent has."""
 
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
+
+    def most_rounds(self, now: float) -> float:
+        """Return how many rounds an agent can have ended since the epoch began."""
+        return max(self.pace, FASTEST) * (max(0.0, now - self.epoch) + SLACK)
+
+    def check_within(self, what: str, value: float, least: float, most: float) -> None:
+        """Refuse a value that is not between two others."""
+        if not least <= value <= most:
+            raise InputError(
+                f"a claim of {what} of {value:g}; by now it is between {least:g} and {most:g}"
+            )
 
     def check_num_agents(self, agents: float) -> None:
         """Refuse a number of agents that there cannot be."""
@@ -70,38 +134,98 @@ class Claims:
             )
         if excess := registers.excess(values, self.bounded):
             raise InputError(f"a claim of {excess}")
+        self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
-    def check_entries(
-        self, pulls: Mapping[float, float], own: float, own_pulls: float, now: float
-    ) -> None:
-        """Refuse numbers of pulls, by agent, that nobody can have made.
+    def remember(self, held: Callable[[], Mapping[float, float]]) -> None:
+        """Take over the pulls of all entries at hand, by number, if nothing is known yet."""
+        if self._pulls is None:
+            self._pulls = {}
+            for number, pulls in held().items():
+                self._believe(number, pulls)
 
-        `own` is the number of the agent that checks, which has made `own_pulls` itself.
+    def forget(self, number: float) -> None:
+        """Do as if nothing had been heard of an entry."""
+        pulls = (self._pulls or {}).pop(number, None)
+        if pulls is not None:
+            agent = self._agent(number)
+            self._totals[agent] -= pulls
+            self._numbers[agent] -= 1
+            self._seen.pop(agent, None)
+            if not self._numbers[agent]:
+                del self._numbers[agent], self._totals[agent]
+
+    def sift(
+        self, registers: Registers, rows: Rows, own: tuple[float, float], now: float
+    ) -> list[Doubt | None]:
+        """Return why each of some entries is not believed, None where it is; those are remembered.
+
+        `own` are the number and the pulls of the agent that checks.
         """
-        known = len(self._seen)
-        for agent, total in pulls.items():
-            if agent == own and total > own_pulls:
-                raise InputError(f"a claim of {total:g} own pulls, more than this agent has made")
-            if not total <= self._most_of(agent, now):
-                known_pulls = self._seen.get(agent, (0.0,))[0]
-                raise InputError(
-                    f"a claim of {total:g} pulls by agent {agent:g}, {known_pulls:g} known; it "
-                    f"makes at most {self.rate:g} a second"
-                )
-            known += agent not in self._seen
-        if known > self.max_agents:
-            raise InputError(
-                f"a claim that there are {known} agents; there are at most {self.max_agents}"
+        doubts: list[Doubt | None] = []
+        pulls = registers.version(rows[:, HEADER:]).tolist()
+        for row, total in zip(rows, pulls, strict=True):
+            number, rounds = row[:HEADER].tolist()
+            doubt = self._doubt(number, total, own, now)
+            if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
+                doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
+            elif excess := registers.excess(row[HEADER:], self.bounded):
+                doubt = Doubt(f"a claim of {excess}")
+            if doubt is None:
+                self._accept(number, total, now)
+            doubts.append(doubt)
+        return doubts
+
+    def _doubt(
+        self, number: float, total: float, own: tuple[float, float], now: float
+    ) -> Doubt | None:
+        if number == own[0]:
+            if total <= own[1]:
+                return None
+            return Doubt(f"a claim of {total:g} own pulls, more than this agent has made")
+        agent, pulls = self._agent(number), self._pulls or {}
+        grown = self._totals[agent] + max(0.0, total - pulls.get(number, 0.0))
+        if not grown <= self._most_of(number, now):
+            return Doubt(
+                f"a claim of {total:g} pulls by agent {number:g}, {pulls.get(number, 0.0):g} "
+                f"known; it makes at most {self.rate:g} a second",
+                passes=True,
             )
+        if agent not in self._numbers and len(self._numbers) >= self.max_agents:
+            return Doubt(
+                f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
+                f"{self.max_agents}",
+                passes=True,
+            )
+        if number not in pulls and self._numbers[agent] >= MAX_NUMBERS:
+            return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {agent:g}")
+        return None
 
-    def accept_entries(self, pulls: Mapping[float, float], now: float) -> None:
+    def _accept(self, number: float, total: float, now: float) -> None:
         """Remember what was believed: growth is measured from there."""
-        for agent, total in pulls.items():
-            if total >= self._seen.get(agent, (0.0,))[0]:
-                spare = min(self.rate * SLACK, self._most_of(agent, now) - total)
-                self._seen[agent] = total, now, spare
+        if total >= (self._pulls or {}).get(number, 0.0):
+            agent = self._agent(number)
+            most = self._most_of(number, now)
+            self._believe(number, total)
+            spare = min(self.rate * SLACK, most - self._totals[agent])
+            self._seen[agent] = self._totals[agent], now, spare
 
-    def _most_of(self, agent: float, now: float) -> float:
-        """Return how many pulls an agent can have made, by what was accepted of it before."""
-        pulls, when, spare = self._seen.get(agent, (0.0, self.epoch, self.rate * SLACK))
+    def _believe(self, number: float, pulls: float) -> None:
+        known = self._pulls if self._pulls is not None else {}
+        agent = self._agent(number)
+        self._numbers[agent] += number not in known
+        self._totals[agent] += pulls - known.get(number, 0.0)
+        known[number] = pulls
+        self._pulls = known
+
+    def _agent(self, number: float) -> float:
+        return author_of(number) if self.certified else number
+
+    def _most_of(self, number: float, now: float) -> float:
+        """Return how many pulls an agent can have made, by what was accepted of it before.
+
+        Of an entry that is new, as after a lost memory, nobody knows when its pulls were made.
+        """
+        start = 0.0, self.epoch, self.rate * SLACK
+        new = number not in (self._pulls or {})
+        pulls, when, spare = start if new else self._seen.get(self._agent(number), start)
         return pulls + spare + self.rate * max(0.0, now - when)

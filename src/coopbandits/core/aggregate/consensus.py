@@ -95,8 +95,11 @@ class RunningConsensusMachine(Machine):
         return self.registers.share(self.mixed)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse nothing but values that are not finite, which `receive` does.
+        """Refuse averages beyond what one agent can have pulled.
 
-        Weights may be negative, and so may what is on its way.
+        With negative weights, which no fleet has, averages may be negative on their way: then
+        nothing is asked but that they are finite, which `receive` does.
         """
-        del message, claims, now
+        weights = (self.view.own_weight, *self.view.neighbor_weights.values())
+        if message.size == self.registers.size and min(weights) >= 0.0:
+            claims.check_totals(self.registers, message, 1.0, now)

@@ -6,28 +6,48 @@ of N unit exponentials is exponential with rate N, so the L minima m of a networ
     N̂ = (L − 1) / Σ m,      unbiased, with a relative standard deviation of 1/√(L − 2).
 
 A minimum is the same however often and in whatever order things arrive, so loss is only delay.
-Nothing is ever taken back: agents that leave go on being counted.
+
+**Generations.** A minimum that nobody drew, or whose agent has left, would be kept for ever. So an
+agent collects anew every `GENERATION` rounds, from its own variates alone. Generations are
+numbered, and whoever hears of a later one goes on to it at once: all take part in it soon after the
+first. Until a generation is `SETTLED` rounds old N̂ is no smaller than the last one's. So a false
+minimum ends with its generation, at most `GENERATION + SETTLED` rounds after the last lie.
 
 Where minima travel beside other values, a message ends in the sum Σ m, and in the L minima too as
-long as the neighbour has not told the same sum: one value where two neighbours agree.
+long as the neighbour has not told the same sum: one value where two neighbours agree. Minima of a
+later generation than the first are followed by its number.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coopbandits.core.aggregate.aggregation import Machine
+from coopbandits.core.checks import require_count
 from coopbandits.core.draws import uniforms, words
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coopbandits.core.contract import LocalView, Vector
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import LocalView, State, Vector
 
 EXPONENTIALS = 32
 """L; the estimate is within 18 % of N in two of three networks."""
+
+GENERATION = 10_000
+"""Rounds after which minima are collected anew."""
+
+SETTLED = GENERATION // 4
+"""Rounds after which a generation is taken to have reached everybody."""
+
+IMPOSSIBLE = 1e-12
+"""A minimum below this, divided by the number of agents, is a lie: none of a million million
+networks has one in a given place."""
 
 
 def require_word(view: LocalView) -> int:
@@ -52,14 +72,96 @@ def count_agents(minima: Vector) -> float:
     return max(1.0, (minima.size - 1) / float(minima.sum()))
 
 
-def extrema_part(minima: Vector, told: float) -> Vector:
-    """Return what a message says of the minima to a neighbour that told the sum `told` last."""
-    total = np.array([minima.sum()])
-    return total if told == total[0] else np.concatenate([total, minima])
+def check_minima(messages: Mapping[int, Vector], start: int, sums: int = 0) -> None:
+    """Refuse minima, the values from `start` on, that are not positive, and strange generations.
 
-
-def check_minima(messages: Mapping[int, Vector], start: int) -> None:
-    """Refuse minima, the values from `start` on, that are not positive."""
+    `sums` is 1 where Σ m comes first.
+    """
+    number = start + sums + EXPONENTIALS
     for neighbor, message in messages.items():
         if message.size > start and message[start:].min() <= 0.0:
             raise InputError(f"message from {neighbor} has minima that are not positive")
+        if message.size > number and not message[number] == message[number] // 1.0 < 2.0**53:
+            raise InputError(
+                f"message from {neighbor} has minima of generation {message[number]:g}; it is a "
+                "whole number"
+            )
+
+
+class CountingMachine(Machine):
+    """A machine that also counts agents by minima.
+
+    Attributes
+    ----------
+    minima : array
+        The smallest variates heard of in this generation.
+    generation : int
+        Its number.
+    collecting : int
+        Rounds since it began here.
+    last_count : float
+        N̂ of the generation before; 0 once this one has settled.
+    """
+
+    counting = ("minima", "generation", "collecting", "last_count")
+
+    def _start_counting(self, view: LocalView) -> None:
+        self.born = exponentials(require_word(view))
+        self.most_agents = view.max_agents
+        self.minima = self.born.copy()
+        self.generation, self.collecting, self.last_count = 0, 0, 0.0
+
+    def _counted(self) -> float:
+        """Return N̂, no more than there can be."""
+        return min(self.most_agents, max(self.last_count, count_agents(self.minima)))
+
+    def _minima(self) -> Vector:
+        """Return the minima, and their generation unless it is the first."""
+        return np.append(self.minima, float(self.generation)) if self.generation else self.minima
+
+    def _minima_unless(self, told: float) -> Vector:
+        """Return [Σ m | m, for a neighbour that did not tell that sum last]."""
+        total = np.array([self.minima.sum()])
+        return total if told == total[0] else np.concatenate([total, self._minima()])
+
+    def _hear_minima(self, heard: Vector) -> None:
+        """Take in [m | generation]; nothing where both were left out."""
+        if heard.size == 0:
+            return
+        number = int(heard[EXPONENTIALS]) if heard.size > EXPONENTIALS else 0
+        if number > self.generation:
+            self._collect_anew(number)
+        if number == self.generation:
+            self.minima = np.minimum(self.minima, heard[:EXPONENTIALS])
+
+    def _end_count(self) -> None:
+        """End a round of counting."""
+        self.collecting += 1
+        if self.collecting == SETTLED:
+            self.last_count = 0.0
+        elif self.collecting >= GENERATION:
+            self._collect_anew(self.generation + 1)
+
+    def _collect_anew(self, generation: int) -> None:
+        self.last_count = count_agents(self.minima)
+        self.minima = self.born.copy()
+        self.generation, self.collecting = generation, 0
+
+    def _check_count(self, told: Vector, claims: Claims, now: float) -> None:
+        """Refuse [m | generation] that nobody can have drawn, or that cannot be yet."""
+        if told.size == 0:
+            return
+        least = IMPOSSIBLE / claims.max_agents
+        claims.check_within("a minimum", float(told[:EXPONENTIALS].min()), least, math.inf)
+        number = float(told[EXPONENTIALS]) if told.size > EXPONENTIALS else 0.0
+        latest = claims.most_rounds(now) / GENERATION + 1.0
+        claims.check_within("a generation", number, 0.0, latest)
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, also of a version that knew one generation only."""
+        super().restore_state({"generation": 0, "collecting": 0, "last_count": 0.0} | state)
+
+    def check_state(self, values: State) -> None:
+        """Refuse counts below 0."""
+        for name in ("generation", "collecting"):
+            require_count(f"state field {name}", values[name], least=0)

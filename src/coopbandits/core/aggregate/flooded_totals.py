@@ -25,6 +25,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.claims import PartlyImpossibleError
+from coopbandits.core.aggregate.entries import (
+    HEADER,
+    RENUMBER,
+    Rows,
+    check_entries,
+    with_rows,
+)
 from coopbandits.core.aggregate.exchange import all_finite, anticipation
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -33,11 +41,10 @@ from coopbandits.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers
-
-HEADER = 2
-"""Values of a message before its entries, and of an entry before its registers."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +83,13 @@ class FloodedTotalsMachine(Machine):
     N̂ is the number of agents heard of so far.
     """
 
-    fields = ("rounds", "entries", "changed", "sources", "arrived", "heard")
+    fields = ("rounds", "entries", "changed", "sources", "arrived", "heard", "number", "former")
     tables = ("entries", "changed", "sources")
     links = ("arrived", "heard")
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.agent_id, self.registers = view.agent_id, registers
+        self.number, self.registers = view.agent_id, registers
+        self.former = registers.zeros()  # own pulls that count under former numbers
         self.common_round = view.common_round
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
@@ -103,7 +111,7 @@ class FloodedTotalsMachine(Machine):
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
-        at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
+        at = int(np.searchsorted(self.entries[:, 0], self.number))
         self.registers.add(self.entries[at, HEADER:], arm, reward)
         self.entries[at, 1] = self.rounds + 1
         # This round's message may be on its way already: only the next one surely carries it.
@@ -126,10 +134,13 @@ class FloodedTotalsMachine(Machine):
         self._check(messages)
         self.rounds += 1
         for j, message in messages.items():
-            self.heard[self.places[j]], self.arrived[self.places[j]] = message[:HEADER].tolist()
+            heard, arrived = message[:HEADER].tolist()
+            self.heard[self.places[j]] = heard
+            # Who tells of a message that was never sent has heard another memory of this agent.
+            self.arrived[self.places[j]] = arrived if arrived <= self.rounds else 0.0
         told = {j: self._aged(message) for j, message in messages.items() if message.size > HEADER}
         if told:
-            self._merge(told)
+            self._merge({j: self._obey(entries) for j, entries in told.items()})
         self.registers.age(self.entries[:, HEADER:])
 
     def _aged(self, message: Vector) -> Vector:
@@ -140,6 +151,36 @@ class FloodedTotalsMachine(Machine):
         entries = message[HEADER:].copy()
         self.registers.age(entries.reshape(-1, self.entries.shape[1])[:, HEADER:], rounds=late)
         return entries
+
+    def _obey(self, told: Vector) -> Vector:
+        """Carry out the orders among entries, and return the others."""
+        rows = told.reshape(-1, self.entries.shape[1])
+        if rows[:, 1].min() >= 0.0:
+            return told
+        for row in rows[rows[:, 1] < 0.0]:
+            if row[1] == RENUMBER:
+                self._renumber(int(row[0]), row[HEADER:])
+            elif row[0] != self.number:
+                self._keep(self.entries[:, 0] != row[0])
+        return rows[rows[:, 1] >= 0.0].ravel()
+
+    def _keep(self, which: NDArray[np.bool_]) -> None:
+        for name in self.tables:
+            setattr(self, name, getattr(self, name)[which])
+
+    def _renumber(self, number: int, left: Vector) -> None:
+        """Leave some registers behind under the number of before; the rest counts anew."""
+        if number in self.entries[:, 0]:
+            return
+        at = int(np.searchsorted(self.entries[:, 0], self.number))
+        fresh = self.entries[at].copy()
+        fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
+        self.entries[at, HEADER:], self.changed[at] = left, self.rounds + 1.0
+        self.former, self.number = self.former + left, number
+        at = int(np.searchsorted(self.entries[:, 0], number))
+        self.entries = np.insert(self.entries, at, fresh, axis=0)
+        self.changed = np.insert(self.changed, at, self.rounds + 1.0)
+        self.sources = np.insert(self.sources, at, -1.0)
 
     def _merge(self, told: Mapping[int, Vector]) -> None:
         width = self.entries.shape[1]
@@ -161,38 +202,87 @@ class FloodedTotalsMachine(Machine):
         """Refuse all but vectors of numbers that tell of agents."""
         width = self.entries.shape[1]
         for sender, message in messages.items():
-            if np.ndim(message) != 1 or message.size % width != HEADER % width:
-                raise InputError(
-                    f"message from {sender} has shape {np.shape(message)}; it must be one vector "
-                    f"of {HEADER} values and {width} per agent"
-                )
+            self._check_form(message, f"message from {sender}")
             if not all_finite(message):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
-                check_entries(message[HEADER:].reshape(-1, width), f"message from {sender}")
+                rows = message[HEADER:].reshape(-1, width)
+                check_entries(rows, f"message from {sender}", orders=True)
+
+    def _check_form(self, message: Vector, what: str) -> None:
+        width = self.entries.shape[1]
+        if np.ndim(message) != 1 or message.size < HEADER or message.size % width != HEADER % width:
+            raise InputError(
+                f"{what} has shape {np.shape(message)}; it must be one vector of {HEADER} values "
+                f"and {width} per agent"
+            )
 
     def _own(self) -> Vector:
-        at = int(np.searchsorted(self.entries[:, 0], self.agent_id))
+        at = int(np.searchsorted(self.entries[:, 0], self.number))
         own: Vector = self.entries[at, HEADER:]
         return own
 
     def share(self) -> Share:
-        """Return the own totals."""
-        return self.registers.share(self._own())
+        """Return the own totals, also those of former numbers."""
+        return self.registers.share(self._own() + self.former)
+
+    # What a fleet asks: see `Attributed`
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether entries stay as they were told."""
+        return self.registers.decay == 1.0
+
+    def rows(self, message: Vector) -> Rows:
+        """Return the entries in a message, or refuse one of another form."""
+        self._check_form(message, "a message")
+        return message[HEADER:].reshape(-1, self.entries.shape[1])
+
+    def versions(self, rows: Rows) -> list[float]:
+        """Return how many pulls are in each entry."""
+        found: list[float] = self.registers.version(rows[:, HEADER:]).tolist()
+        return found
+
+    def entry(self, number: float) -> Vector | None:
+        """Return the entry at hand."""
+        at = int(np.searchsorted(self.entries[:, 0], number))
+        here = at < len(self.entries) and self.entries[at, 0] == number
+        return self.entries[at] if here else None
+
+    def held(self) -> dict[float, float]:
+        """Return the pulls in all entries at hand, by number."""
+        return dict(zip(self.entries[:, 0].tolist(), self.versions(self.entries), strict=True))
+
+    def heard_from(self, neighbor: int) -> int:
+        """Return the number of a neighbour's last message."""
+        return int(self.heard[self.places[neighbor]])
+
+    def arrived_at(self, neighbor: int) -> int:
+        """Return the number of the own message that a neighbour acknowledged last."""
+        return int(self.arrived[self.places[neighbor]])
+
+    def note(self, neighbor: int, rows: Rows) -> Vector:
+        """Return a message that changes nothing about a neighbour, and tells these rows."""
+        at = self.places[neighbor]
+        return with_rows(np.array([self.heard[at], self.arrived[at]]), rows)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse entries of more pulls than their agents can have made, each and together."""
+        """Refuse entries of more pulls than their agents can have made; the rest is believed."""
         width = self.entries.shape[1]
         if message.size <= HEADER or message.size % width != HEADER % width:
-            return
-        entries = message[HEADER:].reshape(-1, width)
-        versions = self.registers.version(entries[:, HEADER:]).tolist()
-        pulls: dict[float, float] = {}
-        for agent, total in zip(entries[:, 0].tolist(), versions, strict=True):
-            pulls[agent] = max(total, pulls.get(agent, total))  # of several the newest is taken
-        claims.check_entries(pulls, self.agent_id, float(self.registers.version(self._own())), now)
-        claims.check_totals(self.registers, entries[:, HEADER:], float(len(pulls)), now)
-        claims.accept_entries(pulls, now)
+            return  # its form is checked when the round ends
+        claims.remember(self.held)
+        rows = self.rows(message)
+        own = float(self.registers.version(self._own()))
+        doubts = claims.sift(self.registers, rows, (self.number, own), now)
+        if any(doubts):
+            rest = with_rows(message, rows[[not doubt for doubt in doubts]])
+            raise PartlyImpossibleError(rest, [doubt for doubt in doubts if doubt])
+
+    def restore_state(self, state: State) -> None:
+        """Set the fields; a state of version 0.1 has no number and no former ones."""
+        older = {"number": self.number, "former": self.registers.zeros().tolist()}
+        super().restore_state(older | state)
 
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""
@@ -200,18 +290,8 @@ class FloodedTotalsMachine(Machine):
         check_entries(values["entries"], "state field entries")
         agents = values["entries"][:, 0]
         lengths = {len(values[name]) for name in self.tables}
-        if len(lengths) > 1 or (np.diff(agents) <= 0).any() or self.agent_id not in agents:
+        if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(
                 "state fields entries, changed and sources must tell of the same agents, the own "
                 "one among them, in ascending order; restore what export_state returned"
-            )
-
-
-def check_entries(entries: Vector, source: str) -> None:
-    """Refuse all but entries of agents, with rounds and without a negative number of either."""
-    for agent, rounds in entries[:, :2].tolist():
-        if agent < 0.0 or rounds < 0.0 or agent != agent // 1.0:
-            raise InputError(
-                f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
-                "numbers from 0, and rounds are never negative"
             )

@@ -29,17 +29,13 @@ from coopbandits.core.aggregate.aggregation import (
     ON_AVERAGE,
     ROBUST,
     Aggregation,
-    Machine,
     MessageSize,
 )
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
+    CountingMachine,
     check_minima,
-    count_agents,
-    exponentials,
-    extrema_part,
-    require_word,
 )
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 
@@ -60,7 +56,7 @@ class PullMixing(Aggregation):
     Notes
     -----
     Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
-    each neighbour in every round, and 32 more as long as the two differ about N̂.
+    each neighbour in every round, and 33 more as long as the two differ about N̂.
     """
 
     name: ClassVar[str] = "pull-mixing"
@@ -81,13 +77,13 @@ class PullMixing(Aggregation):
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
         usual = registers.size + 2
-        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class PullMixingMachine(Machine):
+class PullMixingMachine(CountingMachine):
     """Averages x, links alive, and minima."""
 
-    fields = ("mixed", "ages", "minima", "told")
+    fields = ("mixed", "ages", "told", *CountingMachine.counting)
     links = ("ages", "told")
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
@@ -95,12 +91,12 @@ class PullMixingMachine(Machine):
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.mixed = registers.zeros()
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
-        self.minima = exponentials(require_word(view))
+        self._start_counting(view)
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
 
     def estimate(self) -> Estimate:
         """Return N̂ times the averages."""
-        num_agents = count_agents(self.minima)
+        num_agents = self._counted()
         totals = num_agents * self.mixed
         time = max(2.0, float(self.registers.version(totals)))
         return self.registers.read(totals, time=time, num_agents=num_agents)
@@ -111,14 +107,14 @@ class PullMixingMachine(Machine):
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [averages | own degree | Σ m | m unless the neighbour told the same sum]."""
-        part = extrema_part(self.minima, self.told[self.places[neighbor]])
+        part = self._minima_unless(self.told[self.places[neighbor]])
         return np.concatenate([self.mixed, [sum(self._alive())], part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Move towards what was heard."""
         size = self.mixed.size
-        check_vectors(messages, size + 2, size + 2 + EXPONENTIALS)
-        check_minima(messages, size + 1)
+        check_vectors(messages, size + 2, size + 2 + EXPONENTIALS, size + 3 + EXPONENTIALS)
+        check_minima(messages, size + 1, sums=1)
         alive = self._alive()
         degree = sum(alive)
         self.ages = self.ages + 1.0
@@ -130,8 +126,8 @@ class PullMixingMachine(Machine):
                 moved += weight * (message[:size] - self.mixed)
             self.ages[at] = 0.0
             self.told[at] = message[size + 1]
-            if message.size > size + 2:
-                self.minima = np.minimum(self.minima, message[size + 2 :])
+            self._hear_minima(message[size + 2 :])
+        self._end_count()
         self.mixed = moved
         self.registers.age(self.mixed)
 
@@ -143,6 +139,9 @@ class PullMixingMachine(Machine):
         return self.registers.share(self.mixed)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse averages beyond what one agent can have pulled."""
-        if message.size >= self.registers.size:
-            claims.check_totals(self.registers, message[: self.registers.size], 1.0, now)
+        """Refuse averages beyond what one agent can have pulled, and minima that cannot be."""
+        size = self.registers.size
+        if message.size >= size + 2:
+            claims.check_totals(self.registers, message[:size], 1.0, now)
+            claims.check_within("a degree", float(message[size]), 0.0, float(claims.max_agents))
+            self._check_count(message[size + 2 :], claims, now)

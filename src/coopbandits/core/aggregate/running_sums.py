@@ -30,15 +30,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import Aggregation, MessageSize
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
+    CountingMachine,
     check_minima,
-    count_agents,
-    exponentials,
-    extrema_part,
-    require_word,
 )
 from coopbandits.core.contract import Estimate, LocalView, Vector
 
@@ -63,7 +60,7 @@ class RunningSums(Aggregation):
     Notes
     -----
     Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
-    each neighbour in every round, and 32 more as long as the two differ about N̂.
+    each neighbour in every round, and 33 more as long as the two differ about N̂.
     """
 
     name: ClassVar[str] = "running-sums"
@@ -81,10 +78,10 @@ class RunningSums(Aggregation):
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
         usual = registers.size + 2
-        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class RunningSumsMachine(Machine):
+class RunningSumsMachine(CountingMachine):
     """Mass held, and all that was ever handed on and heard.
 
     Notes
@@ -94,7 +91,7 @@ class RunningSumsMachine(Machine):
     1e-8 pulls.
     """
 
-    fields = ("held", "sent", "heard", "ages", "gaps", "minima", "told")
+    fields = ("held", "sent", "heard", "ages", "gaps", "told", *CountingMachine.counting)
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
         self.registers = registers
@@ -104,12 +101,12 @@ class RunningSumsMachine(Machine):
         self.heard = np.zeros((len(self.places), self.held.size))  # R_ij
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self.gaps = np.ones(len(self.places))  # mean rounds between its messages
-        self.minima = exponentials(require_word(view))
+        self._start_counting(view)
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
 
     def estimate(self) -> Estimate:
         """Return N̂ times the ratios y/z."""
-        mass, weight, num_agents = self.held[:-1], self.held[-1], count_agents(self.minima)
+        mass, weight, num_agents = self.held[:-1], self.held[-1], self._counted()
         totals = num_agents * mass / weight if weight > LEAST_WEIGHT else np.zeros(mass.size)
         totals = self.registers.clip(totals)  # rounding may leave a count just below 0
         time = max(2.0, float(self.registers.version(totals)))
@@ -122,14 +119,14 @@ class RunningSumsMachine(Machine):
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [all that was ever handed to the neighbour, this round's share included | m]."""
         at = self.places[neighbor]
-        part = extrema_part(self.minima, self.told[at])
+        part = self._minima_unless(self.told[at])
         return np.concatenate([self._handed_on()[at], part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Keep the own share, and take what is new."""
         size = self.held.size
-        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS)
-        check_minima(messages, size)
+        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
+        check_minima(messages, size, sums=1)
         self.sent, self.held = self._handed_on(), self._share()
         self.ages = self.ages + 1.0
         for j, message in messages.items():
@@ -140,8 +137,8 @@ class RunningSumsMachine(Machine):
             self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
             self.ages[at] = 0.0
             self.told[at] = message[size]
-            if message.size > size + 1:
-                self.minima = np.minimum(self.minima, message[size + 1 :])
+            self._hear_minima(message[size + 1 :])
+        self._end_count()
         self.registers.age(self.held[:-1], self.sent[:, :-1], self.heard[:, :-1])
 
     def _alive(self) -> NDArray[np.bool_]:

@@ -89,7 +89,7 @@ class SelfEstimatingMachine(Machine):
         if not self.estimator.done:
             return
         if self.heuristic and self.power is None:
-            self.power = PowerIteration(self.view, self.survey.diameter)
+            self.power = self._iterate()
         else:
             self.mixing = self._begin()
 
@@ -98,8 +98,12 @@ class SelfEstimatingMachine(Machine):
         return self.registers.share(self.own) if self.mixing is None else self.mixing.share()
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse nothing but what `receive` refuses, as staged mixing does."""
-        del message, claims, now
+        """Refuse what staged mixing refuses; before that, estimators refuse what they receive."""
+        if self.mixing is not None:
+            self.mixing.check_claims(message, claims, now)
+
+    def _iterate(self) -> PowerIteration:
+        return PowerIteration(self.view, self.survey.diameter, self.survey.lambda_bound)
 
     def _begin(self) -> StagedMixingMachine:
         """Return the mixing that follows from what was found."""
@@ -136,7 +140,7 @@ class SelfEstimatingMachine(Machine):
         super().restore_state({name: state[name] for name in state if name not in PARTS})
         self.survey.restore_state(parts["survey"] or {})
         if parts["power"] is not None:
-            self.power = PowerIteration(self.view, self.survey.diameter)
+            self.power = self._iterate()
             self.power.restore_state(parts["power"])
         if parts["mixing"] is not None:
             if not self.estimator.done:

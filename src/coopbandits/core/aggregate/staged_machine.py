@@ -24,6 +24,7 @@ import numpy as np
 
 from coopbandits.core.aggregate.aggregation import Machine
 from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
+from coopbandits.core.aggregate.claims import LARGEST
 from coopbandits.core.aggregate.exchange import check_messages
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.errors import InputError
@@ -210,11 +211,32 @@ class StagedMixingMachine(Machine):
         return self.registers.share(self.fresh + self.in_flight + self.accumulated)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse nothing but values that are not finite, which `receive` does.
+        """Refuse values in flight, of this round or the next, that N agents cannot have pulled.
 
-        What accelerated mixing has on its way may well be negative.
+        What accelerated mixing has on its way may be negative, but is never larger than the sum of
+        what is mixed: no entry of q_r(P) is above 1, since none of its eigenvalues is. Together
+        with what has been mixed here it is at most all pulls of N agents since the epoch began, in
+        size, and so a lie that is repeated stage after stage does not add up beyond that.
         """
-        del message, claims, now
+        claims.check_within("a value", float(abs(message).max(initial=0.0)), 0.0, LARGEST)
+        mixed = [self._with(message, rounds) for rounds in (self.rounds, self.rounds + 1)]
+        self._check_mixed(mixed, claims, now)
+        if self.remix and message.size >= 2 * self.registers.size:
+            self._check_mixed([message[self.registers.size :]], claims, now)
+
+    def _with(self, message: Vector, rounds: int) -> Vector:
+        """Return what has been mixed, and what a message of some round says is in flight."""
+        together = self.accumulated.copy()
+        places = np.arange(together.size)[self._coordinates(rounds)][: message.size]
+        together[places] += message[: places.size]
+        return together
+
+    def _check_mixed(self, values: list[Vector], claims: Claims, now: float) -> None:
+        """Refuse values, whichever of these they mean."""
+        most = self.most_agents * claims.most_pulls(now - claims.epoch)
+        shares = [self.registers.share(one) for one in values]
+        sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
+        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
 
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds

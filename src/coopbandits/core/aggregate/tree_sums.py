@@ -21,7 +21,8 @@ sender hears the receiver, else 0; the root's beat is its round. In every round,
    smaller (the least root, then the least dist), or the same, dist_j + 1 < dist and beat_j > beat.
 
 A neighbour is dead when silent for more than 8·(mean gap between its messages) + 10 rounds; a dead
-child leaves V. Means of gaps move by 0.2 of the difference with every message. A neighbour is deaf
+child leaves V. Means of gaps move by 0.2 of the difference with every message, up to 100 rounds: so
+nobody, by speaking more and more rarely, can make others wait for long. A neighbour is deaf
 if it says that it does not hear, as on a link that works one way; where all are, none counts as
 deaf, since to listen is better than nothing.
 
@@ -36,8 +37,14 @@ missed it has moved below it.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
-a(V) is steady. A message has 6 values beside the registers, 32 more with the minima, and one more,
-the round, where the statistic decays: what comes late has then aged on its way.
+a(V) is steady, and for 100 rounds of every later generation. A message has 6 values beside the
+registers, 32 or 33 more with the minima, and one more, the round, where the statistic decays: what
+comes late has then aged on its way.
+
+**Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
+beat stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are
+below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not have
+been undercut more often than is possible (`check_claims`).
 
 *Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
 (Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids
@@ -52,13 +59,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
+    CountingMachine,
     check_minima,
-    count_agents,
-    exponentials,
     require_word,
 )
 from coopbandits.core.checks import require_count
@@ -80,6 +86,15 @@ NOBODY = -1
 
 STEADY = 20
 """Rounds for which a(V) must be the same."""
+
+SPREAD = 100
+"""Rounds for which the minima of a new generation travel although a(V) is steady."""
+
+UNDERCUT = 40
+"""Fewest rounds for which a beat stands still before its root is given up."""
+
+PATIENCE = 100.0
+"""The largest mean gap that is gone by: no silence is borne for longer than 8 times as much."""
 
 BOND = 3
 """Place of the bond among the control values."""
@@ -103,6 +118,7 @@ class TreeSums(Aggregation):
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
     exact: ClassVar[bool] = True
+    overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
 
     @property
@@ -118,15 +134,15 @@ class TreeSums(Aggregation):
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
         usual = registers.size + 6 + (registers.decay != 1.0)
-        return MessageSize(usual, usual + EXPONENTIALS, "while agents are being counted")
+        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(Machine):
+class TreeSumsMachine(CountingMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields = (
-        "rounds", "own", "payloads", "controls", "ages", "gaps", "minima", "agents_seen", "steady",
-        "tag", "parent", "root", "beat", "dist", "still", "beat_gap",
+        "rounds", "own", "payloads", "controls", "ages", "gaps", "agents_seen", "steady", "tag",
+        "parent", "root", "beat", "dist", "still", "beat_gap", *CountingMachine.counting,
     )  # fmt: skip
     links = ("payloads", "controls", "ages", "gaps")
 
@@ -141,7 +157,7 @@ class TreeSumsMachine(Machine):
         self.controls = np.tile([1.0, 0.0, FAR, DEAF], (len(self.places), 1))  # above all tags
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self.gaps = np.ones(len(self.places))  # mean rounds between its messages
-        self.minima = exponentials(word)
+        self._start_counting(view)
         self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
         self.tag = tag_of(word)
         self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
@@ -168,13 +184,14 @@ class TreeSumsMachine(Machine):
         bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
         control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
         control += [self.rounds + 1.0] * self.stamps
-        minima = self.minima if self.steady < STEADY else self.minima[:0]
+        spreads = self.steady < STEADY or (self.generation > 0 and self.collecting < SPREAD)
+        minima = self._minima() if spreads else self.minima[:0]
         return np.concatenate([self._totals(besides=neighbor), control, minima])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Listen, then look after the tree."""
         size = self.own.size + 4 + self.stamps
-        check_vectors(messages, size, size + EXPONENTIALS)
+        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
         check_minima(messages, size)
         self.rounds += 1
         self._listen(messages)
@@ -183,12 +200,13 @@ class TreeSumsMachine(Machine):
             self._improve(self.root, float(self.rounds))
         if self.parent != NOBODY:
             self._follow()
-        if self.still > 40 + 8 * self.beat_gap:
+        if self.still > UNDERCUT + 8 * self.beat_gap:
             self._become_root()
         self._adopt()
         agents = float(self._totals()[-2])
         self.steady = self.steady + 1 if agents == self.agents_seen else 0
         self.agents_seen = agents
+        self._end_count()
         self.registers.age(self.own[:-2], self.payloads[:, :-2])
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
@@ -201,9 +219,8 @@ class TreeSumsMachine(Machine):
             if self.stamps and self.common_round:
                 late = max(0, self.rounds - int(message[size + 4]))
                 self.registers.age(self.payloads[at, :-2], rounds=late)
-            if message.size > size + 4 + self.stamps:
-                self.minima = np.minimum(self.minima, message[size + 4 + self.stamps :])
-            self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
+            self._hear_minima(message[size + 4 + self.stamps :])
+            self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0
 
     # Neighbours are few: lists of Python's own numbers are cheaper than arrays.
@@ -231,7 +248,7 @@ class TreeSumsMachine(Machine):
         return self.own + others
 
     def _num_agents(self, agents: float) -> float:
-        estimated = count_agents(self.minima)
+        estimated = self._counted()
         if self.steady >= STEADY and agents >= 0.45 * estimated:
             return agents
         return max(agents, estimated)
@@ -241,7 +258,7 @@ class TreeSumsMachine(Machine):
         if root < self.root:
             self.root, self.beat, self.still = root, beat, 0
         elif root == self.root and beat > self.beat:
-            self.beat_gap += 0.2 * (self.still - self.beat_gap)
+            self.beat_gap = mean_gap(self.beat_gap, self.still)
             self.beat, self.still = beat, 0
 
     def _follow(self) -> None:
@@ -275,12 +292,25 @@ class TreeSumsMachine(Machine):
         return self.registers.share(self.own[:-2])
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse totals beyond what so many agents can have pulled."""
+        """Refuse totals beyond what so many agents can have pulled, and a tree that cannot be."""
         size = self.registers.size
-        if message.size >= self.own.size:
-            agents = float(message[size])
-            claims.check_num_agents(agents)
-            claims.check_totals(self.registers, message[:size], agents, now)
+        if message.size < self.own.size + 4:
+            return
+        agents, behind, root, beat, dist, bond = message[size : size + 6].tolist()
+        most = claims.most_rounds(now)
+        claims.check_num_agents(agents)
+        claims.check_totals(self.registers, message[:size], agents, now)
+        claims.check_within("rounds behind totals", behind, 0.0, agents * most)
+        claims.check_within("a root", root, -most / UNDERCUT, 1.0)
+        claims.check_within("a beat", beat, 0.0, most)
+        if not (0.0 <= dist <= FAR and dist.is_integer()) or bond not in (DEAF, HEARS, CHILD):
+            raise InputError(
+                f"a claim of distance {dist:g} and bond {bond:g}; distances are whole numbers from "
+                "0 on, and bonds 0, 1 or 2"
+            )
+        if self.stamps and message.size > size + 6:
+            claims.check_within("a round", float(message[size + 6]), 0.0, most)
+        self._check_count(message[size + 6 + self.stamps :], claims, now)
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Drop a parent that is no longer a neighbour; root and beat stay."""
@@ -291,6 +321,7 @@ class TreeSumsMachine(Machine):
 
     def check_state(self, values: State) -> None:
         """Refuse a parent that is no neighbour, and counts below 0."""
+        super().check_state(values)
         if values["parent"] not in (NOBODY, *self.places):
             raise InputError(
                 f"state field parent is {values['parent']}; it must be a neighbour, one of "
@@ -298,6 +329,11 @@ class TreeSumsMachine(Machine):
             )
         for name in ("rounds", "steady", "still"):
             require_count(f"state field {name}", values[name], least=0)
+
+
+def mean_gap(mean: float, gap: float) -> float:
+    """Return the mean of gaps after one more."""
+    return min(PATIENCE, mean + 0.2 * (gap - mean))
 
 
 def tag_of(word: int) -> float:

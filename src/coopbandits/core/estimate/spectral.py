@@ -14,6 +14,9 @@ max(1 − 4/(N D (δ + 1)), (δ − 1)/(δ + 1)). It holds for Metropolis weight
 v ← P v shrinks by λ in the long run. With m_s the largest |v_i| after s steps,
 
     λ̂ = (m_2s/m_s)^{1/s},   s doubled until s (1 − λ̂) ≥ 3,   inflated to 1 − (1 − λ̂)/2.
+
+An agent that lies could keep that from ever coming about. Where λ̄ is known it must have by the time
+s (1 − λ̄) = 20: m_2s ≤ √N λ^s m_s. What is not believed by then is given up for λ̄.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ ROUNDING = 1e-12
 
 ENOUGH = 3.0
 """s (1 − λ̂) at which an estimate is believed."""
+
+HOPELESS = 20.0
+"""s (1 − λ̄) at which none will be."""
 
 
 def guaranteed_lambda(
@@ -60,13 +66,15 @@ class PowerIteration(Estimator):
         What the agent may know: its row of P and a random word.
     spread : int
         Rounds in which a message can reach everybody: the diameter, or more.
+    guaranteed : float
+        λ̄; 1 where none is known.
     """
 
     fields = ("rounds", "vector", "steps", "target", "waiting", "norm", "last_norm", "estimate")
 
-    def __init__(self, view: LocalView, spread: int) -> None:
+    def __init__(self, view: LocalView, spread: int, guaranteed: float = 1.0) -> None:
         super().__init__(view)
-        self.spread = spread
+        self.spread, self.guaranteed = spread, guaranteed
         self.vector = normals(words(require_word(view), np.array([0], dtype=np.uint64)))
         self.steps = -1  # of v ← P v; −1 before v is made from z
         self.target = 1  # steps after which the norm is asked for
@@ -117,5 +125,7 @@ class PowerIteration(Estimator):
             self.estimate = 0.0 if past <= 1 else ROUNDING ** (1.0 / self.target)
         elif past:
             found = (self.norm / self.last_norm) ** (1.0 / past)
-            self.estimate = found if past * (1.0 - found) >= ENOUGH else self.estimate
+            hopeless = past * (1.0 - self.guaranteed) >= HOPELESS
+            if past * (1.0 - found) >= ENOUGH or hopeless:
+                self.estimate = min(found, 1.0)
         self.last_norm, self.target = self.norm, 2 * self.target

@@ -16,6 +16,11 @@ eccentricity that agent i has heard of when 3m + 1 rounds have passed, its own e
 eccentricity of agent j is D. Then j knows that after D + 1 rounds, and i hears of it at most e_i
 rounds later. Since D ≤ 2e_i and e_i ≤ m, that was within 3m + 1 rounds. So m = D.
 
+Lies are bounded where a largest number of agents was declared (`LocalView.max_agents`): no more
+tags are taken than that, and no weight that Metropolis weights among so many cannot have. No
+eccentricity is larger than the rounds that passed, or than twice one's own. So agents find a
+network that there could be, after rounds that it could need.
+
 N values and four more per round go over every link in each direction. Needs rounds that all count
 together from a common start, and loses its meaning if a message is lost: that is refused.
 """
@@ -35,6 +40,10 @@ from coopbandits.core.estimate.spectral import guaranteed_lambda
 
 HEAD = 4
 """Values of a message before the tags."""
+
+
+ROUNDING = 1e-9
+"""By how much weights may be off."""
 
 
 class Survey(Estimator):
@@ -113,3 +122,33 @@ class Survey(Estimator):
                     f"{HEAD} values and new tags"
                 )
             check_vectors({neighbor: message}, np.size(message))
+            self._check_claims(message, f"message from {neighbor}")
+        self._check_tags(messages)
+
+    def _check_claims(self, message: Vector, source: str) -> None:
+        farthest = self.rounds if self.eccentricity < 0 else 2 * self.eccentricity
+        if not -1.0 <= message[3] <= farthest:
+            raise InputError(
+                f"{source} tells of agents {message[3]:g} links apart; by now it is at most "
+                f"{farthest}"
+            )
+        least = (1.0 - ROUNDING) / self.view.max_agents
+        light, heavy, own = -message[0], message[1], -message[2]
+        if least > 0.0 and not least <= min(light, own) <= max(light, own, heavy) <= 1.0 + ROUNDING:
+            raise InputError(
+                f"{source} tells of weights {light:g} to {heavy:g}, and {own:g} for own values; "
+                f"they are {least:g} to 1"
+            )
+
+    def _check_tags(self, messages: Mapping[int, Vector]) -> None:
+        told = sum(message.size - HEAD for message in messages.values())
+        if self.tags.size + told <= self.view.max_agents:
+            return
+        heard = {tag for message in messages.values() for tag in message[HEAD:].tolist()}
+        known = len(heard.union(self.tags.tolist()))
+        if known > self.view.max_agents:
+            senders = ", ".join(map(str, messages))
+            raise InputError(
+                f"messages from {senders} tell of {known} agents; there are at most "
+                f"{self.view.max_agents:g}"
+            )

@@ -28,7 +28,7 @@ class GossipTS(Policy):
     Notes
     -----
     Knows who its neighbours are, a random word of its own and, unless estimated, σ. Sends 2K + 2
-    values to each neighbour in every round, and 32 more as long as the two differ about N̂.
+    values to each neighbour in every round, and 33 more as long as the two differ about N̂.
 
     *Differs from the paper*: none has it; it is Dec-TS (Lalitha, Goldsmith 2020) on averages that
     take any loss, with N̂ for N.

@@ -11,6 +11,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
+from coopbandits.fleet.identity.revoked import read_ids
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 
 LEAST_TOKEN = 16
@@ -23,6 +24,8 @@ def find_bad_files(config: NodeConfig) -> Iterator[str]:
         yield "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
     if config.token_file is not None:
         yield from _problem(read_token, config.token_file)
+    if config.revoked is not None:
+        yield from _problem(read_ids, config.revoked)
     if config.tls is not None:
         yield from _problem(read_credentials, config.id, config.tls)
     if config.api_tls is not None:

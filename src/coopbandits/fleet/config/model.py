@@ -16,9 +16,6 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
-PROTOCOL_VERSION = 1
-"""Version of frames and hashes; agents of different versions cannot talk to each other."""
-
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
 
 API = Address("127.0.0.1", 8400)
@@ -88,6 +85,10 @@ class ClusterConfig:
         The most one agent can do; larger claims are not believed.
     max_agents : int
         The most agents there can be.
+    signed : bool
+        Whether agents sign what they tell of their own pulls, where links have TLS.
+    signatures_per_second : float
+        How often an agent signs, at most; never more than once per round.
     """
 
     name: str
@@ -101,6 +102,8 @@ class ClusterConfig:
     rounds_per_second: float = 20.0
     max_pulls_per_second: float = 1000.0
     max_agents: int = 1000
+    signed: bool = True
+    signatures_per_second: float = 4.0
 
     def policy_object(self) -> Policy:
         """Return the policy, with "estimate" passed on where configured."""
@@ -137,8 +140,7 @@ class ClusterConfig:
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        content = {"protocol": PROTOCOL_VERSION, **asdict(self)}
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 
@@ -174,6 +176,8 @@ class NodeConfig:
         Whether to use uvloop's event loop.
     tls : TlsFiles or None
         For links between agents; None only on one machine with --insecure.
+    revoked : Path or None
+        File with the ids of agents that are no longer believed.
     api_tls : TlsFiles or None
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
@@ -192,6 +196,7 @@ class NodeConfig:
     max_open_tickets: int = 10_000
     silence: float = 5.0
     uvloop: bool = False
+    revoked: Path | None = None
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()

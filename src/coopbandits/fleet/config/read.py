@@ -52,6 +52,8 @@ CLUSTER: dict[str, read.Reader] = {
     "rounds_per_second": read.positive,
     "max_pulls_per_second": read.positive,
     "max_agents": read.count,
+    "signed": read.flag,
+    "signatures_per_second": read.positive,
 }
 
 NODE: dict[str, read.Reader] = {
@@ -65,6 +67,7 @@ NODE: dict[str, read.Reader] = {
     "max_open_tickets": read.count,
     "silence": read.positive,
     "uvloop": read.flag,
+    "revoked": read.path,
 }
 
 API_LIMITS: dict[str, read.Reader] = {

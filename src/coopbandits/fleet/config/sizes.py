@@ -21,6 +21,9 @@ TICKET_MB = 0.0005
 """Memory of one open ticket."""
 
 
+PROOF_BYTES = 1200
+"""Room for the proof of an entry and for a certificate, of which two may be on their way."""
+
 ROOM = FloodedTotals(), ArmSums(squares=True)
 """There is always room for what these send, which agents of version 0.1 grant each other."""
 
@@ -45,6 +48,11 @@ def most_values(cluster: ClusterConfig) -> int:
     """Return the number of values for which a receiver must have room."""
     size = message_size(cluster)
     return max(_size_of(*ROOM, cluster).most, size.most if size else 0)
+
+
+def message_bytes(cluster: ClusterConfig) -> int:
+    """Return the bytes for which a receiver must have room, with proofs and certificates."""
+    return 8 * most_values(cluster) + PROOF_BYTES * cluster.max_agents * cluster.signed
 
 
 def bytes_per_second(cluster: ClusterConfig, values: int) -> float:

@@ -61,7 +61,7 @@ class Credentials:
         return self._contexts
 
     def _versions(self) -> list[tuple[int, int, int] | None]:
-        return [_version(path) for path in (self.ca, self.certificate, self.key)]
+        return [file_version(path) for path in (self.ca, self.certificate, self.key)]
 
     def _load(self) -> tuple[Contexts, float]:
         contexts = Contexts(
@@ -122,7 +122,8 @@ def peer_name(certificate: dict[str, Any] | None) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def file_version(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is replaced or written; None if there is none."""
     try:
         found = path.stat()
     except OSError:

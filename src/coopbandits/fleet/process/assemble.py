@@ -8,13 +8,17 @@ from typing import Any
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
+from coopbandits.core.aggregate.entries import Attributed, entry_number
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
-from coopbandits.fleet.config.sizes import most_values
+from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
-from coopbandits.fleet.protocol.node import Node, NodeSettings
+from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.protocol.entries import Signing
+from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
 from coopbandits.fleet.storage.disk import Disk
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
@@ -31,12 +35,15 @@ SPARE_BYTES = 1 << 16
 
 
 def make_agent(
-    cluster: ClusterConfig, identity_word: int, neighbors: Sequence[int], degrees: Mapping[int, int]
+    cluster: ClusterConfig,
+    origin: Mapping[str, int],
+    neighbors: Sequence[int],
+    degrees: Mapping[int, int],
 ) -> FleetAgent:
     """Return a fresh agent, with Metropolis weights where degrees are known.
 
-    Its number is derived from its random identity word. So to all others, an agent that lost its
-    journal is a new one: it adds to what its former self told instead of contradicting it.
+    Its number is made of its name and its random identity word. So to all others, an agent that
+    lost its journal is a new one: it adds to what its former self told instead of contradicting it.
     """
     own = len(neighbors)
     weights = {j: 1.0 / (1.0 + max(own, degrees.get(j, own))) for j in sorted(neighbors)}
@@ -44,15 +51,16 @@ def make_agent(
     for weight in weights.values():
         total += weight  # in this order, to round as the simulation's matrix does
     view = LocalView(
-        agent_id=identity_word >> 16,
+        agent_id=origin.get("number", origin["word"] >> 16),  # journals of 0.1 have no number
         own_weight=1.0 - total,
         neighbor_weights=weights,
         num_arms=len(cluster.arms),
         sigma=cluster.scale.sigma,
         num_agents=cluster.told_num_agents,
         lambda_bound=cluster.told_lambda_bound,
-        random_word=identity_word,
+        random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
+        max_agents=float(cluster.max_agents),
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -78,10 +86,11 @@ def open_replica(
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
     identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
-    journal = Journal(disk, identity, {"word": identity_word})
+    fresh = entry_number(number(config.id), identity_word >> 16)
+    journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
         journal,
-        partial(make_agent, cluster, journal.origin["word"]),
+        partial(make_agent, cluster, journal.origin),
         [number(name) for name in config.neighbors],
         Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
         cluster.scale,
@@ -104,6 +113,9 @@ def make_node(
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
+    machine = getattr(replica.agent, "machine", None)
+    signs = isinstance(machine, Attributed) and machine.is_lasting
+    notary = make_notary(config) if signs else None
     settings = NodeSettings(
         node=config.id,
         cluster=cluster.name,
@@ -113,10 +125,31 @@ def make_node(
         neighbors={name: number(name) for name in config.neighbors},
         period=1.0 / cluster.rounds_per_second,
         silence=config.silence,
-        max_message_bytes=SPARE_BYTES + 8 * most_values(cluster),
+        max_message_bytes=SPARE_BYTES + message_bytes(cluster),
         robust=cluster.mode == ROBUST,
         claims=Claims(
-            cluster.scale.bounded, cluster.max_pulls_per_second, cluster.epoch, cluster.max_agents
+            cluster.scale.bounded,
+            cluster.max_pulls_per_second,
+            cluster.epoch,
+            cluster.max_agents,
+            cluster.rounds_per_second,
+            certified=notary is not None,
         ),
+        signing=Signing(
+            number(config.id),
+            number,
+            notary,
+            1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second),
+        ),
+        revoked=Revoked(config.revoked),
     )
     return Node(settings, replica, transport, clock)
+
+
+def make_notary(config: NodeConfig) -> Notary | None:
+    """Return what signs and checks entries; None where they are not signed."""
+    cluster = config.cluster
+    if not cluster.signed or config.tls is None:
+        return None
+    scope = cluster.name, cluster.epoch, BANDIT
+    return Notary(config.id, config.tls, scope, 2 * cluster.max_agents)

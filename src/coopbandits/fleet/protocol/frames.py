@@ -1,9 +1,14 @@
-"""The wire format: frames with a fixed header and a body. No I/O happens here.
+"""The wire format, version 2: frames with a fixed header and a body. No I/O happens here.
 
-A header is 36 bytes, little-endian: magic number, version, kind, flags, number of arms, length of
-the body, epoch, round, incarnation. A vector is sent as raw float64. One longer than the largest
-body is split: all parts but the last are full and have the flag `MORE`. Greetings and refusals are
-msgpack. Anything else is refused, and no memory is allocated for a length that is only claimed.
+A header is 40 bytes, little-endian: magic number, version, kind, flags, number of arms, length of
+the body, bandit, epoch, round, incarnation. A vector is sent as raw float64. One longer than the
+largest body is split: all parts but the last are full and have the flag `MORE`. Greetings and
+refusals are msgpack maps.
+
+What later versions add is skipped by older readers: unknown names in a greeting or refusal, named
+fields in front of a vector (flag `FIELDS`), and kinds of frames with the flag `OPTIONAL`. HELLO and
+BYE keep the form of version 2 for ever, so that any two agents can tell each other which versions
+they speak.
 """
 
 from __future__ import annotations
@@ -18,16 +23,24 @@ import numpy as np
 from coopbandits.core.contract import Vector
 
 MAGIC = 0xB4CB
-VERSION = 1
+VERSION = 2
+"""The version of all frames written here, and the oldest one read."""
+VERSIONS = (VERSION, VERSION)
+"""The lowest and the highest version spoken; both ends use the highest that both speak."""
 MORE = 1
 """Another part of the same vector follows."""
 SILENT = 2
 """No message this round, which is not the same as an empty one."""
+FIELDS = 4
+"""Named fields stand before the vector: their length (u32), and a msgpack map."""
+OPTIONAL = 1 << 15
+"""Who does not know this kind of frame skips it; without this flag it is refused."""
 MAX_BODY = 1 << 16
 MAX_REASON = 500
 """The longest refusal sent or read, in characters."""
 
-HEADER = struct.Struct("<HBBHHIQQQ")
+HEADER = struct.Struct("<HBBHHIIQQQ")
+FIELDS_LENGTH = struct.Struct("<I")
 LITTLE = np.dtype("<f8")
 VALUE_BYTES = 8
 
@@ -71,15 +84,22 @@ class Stamp(msgspec.Struct, frozen=True):
         The round of a vector; in other frames how many the sender has completed.
     incarnation : int
         Which start of the sender's process this is.
+    bandit : int
+        Which bandit it is about; so far every cluster has one, number 0.
     """
 
     num_arms: int
     epoch: int
     round: int
     incarnation: int
+    bandit: int = 0
 
 
-class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Version = Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class Hello(msgspec.Struct, frozen=True):
     """Who the sender is; epoch, round and incarnation are in the stamp.
 
     Attributes
@@ -90,18 +110,45 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         Hash of the settings that all agents of a cluster must share.
     degree : int
         Number of the agent's neighbours.
+    versions : (int, int)
+        The lowest and the highest version of the protocol that it speaks.
+    memory : int
+        Which memory it has: another one if its journal was lost or is older than what it told.
+    entry : int
+        The number under which its own pulls are flooded.
+    heard : (int, int, int)
+        The receiver's message that it heard last: of which memory and incarnation, and its number.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
     cluster: Annotated[str, msgspec.Meta(max_length=255)]
     configuration: Annotated[str, msgspec.Meta(max_length=255)]
-    degree: Annotated[int, msgspec.Meta(ge=0)]
+    degree: Count
+    versions: tuple[Version, Version] = VERSIONS
+    memory: Count = 0
+    entry: Count = 0
+    heard: tuple[Count, Count, Count] = (0, 0, 0)
 
 
-class Bye(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Bye(msgspec.Struct, frozen=True):
     """Why the sender refuses this link, in one printable sentence."""
 
     reason: str
+
+
+class Fields(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands beside a vector, by name; a reader skips names that it does not know.
+
+    Attributes
+    ----------
+    proofs : bytes
+        A proof for every entry in the vector, one after the other: see `identity.notary`.
+    certificates : bytes
+        Certificates of authors, each behind its length.
+    """
+
+    proofs: bytes = b""
+    certificates: bytes = b""
 
 
 class HelloFrame(msgspec.Struct, frozen=True):
@@ -112,10 +159,11 @@ class HelloFrame(msgspec.Struct, frozen=True):
 
 
 class DataFrame(msgspec.Struct, frozen=True):
-    """An agent's message of one round; None if it has nothing to say."""
+    """An agent's message of one round, None if it has nothing to say, and fields beside it."""
 
     stamp: Stamp
     values: Vector | None
+    fields: Fields = Fields()
 
 
 class BeatFrame(msgspec.Struct, frozen=True):
@@ -149,157 +197,35 @@ def encode_beat(stamp: Stamp) -> bytes:
     return _frame(BEAT, 0, stamp, b"")
 
 
-def encode_data(stamp: Stamp, values: Vector | None) -> bytes:
+def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:
     """Return a round's vector, in as many parts as it takes, or a frame that says there is none."""
-    if values is None:
-        return _frame(DATA, SILENT, stamp, b"")
-    body = np.asarray(values, LITTLE).tobytes()
+    flags = 0 if values is not None else SILENT
+    body = b"" if values is None else np.asarray(values, LITTLE).tobytes()
+    if fields is not None:
+        flags |= FIELDS
+        named = msgspec.msgpack.encode(fields)
+        body = FIELDS_LENGTH.pack(len(named)) + named + body
     if len(body) <= MAX_BODY:
-        return _frame(DATA, 0, stamp, body)
+        return _frame(DATA, flags, stamp, body)
     last = (len(body) - 1) // MAX_BODY * MAX_BODY
     parts = [
-        _frame(DATA, MORE if start < last else 0, stamp, body[start : start + MAX_BODY])
+        _frame(DATA, flags | MORE if start < last else flags, stamp, body[start : start + MAX_BODY])
         for start in range(0, len(body), MAX_BODY)
     ]
     return b"".join(parts)
 
 
 def _frame(kind: int, flags: int, stamp: Stamp, body: bytes) -> bytes:
-    when = stamp.epoch, stamp.round, stamp.incarnation
-    return HEADER.pack(MAGIC, VERSION, kind, flags, stamp.num_arms, len(body), *when) + body
+    arms, when = stamp.num_arms, (stamp.epoch, stamp.round, stamp.incarnation)
+    return HEADER.pack(MAGIC, VERSION, kind, flags, arms, len(body), stamp.bandit, *when) + body
+
+
+def common_version(theirs: tuple[int, int], own: tuple[int, int] = VERSIONS) -> int | None:
+    """Return the highest version that both ends speak; None if there is none."""
+    highest = min(theirs[1], own[1])
+    return highest if highest >= max(theirs[0], own[0]) else None
 
 
 def printable(text: str) -> str:
     """Return untrusted text made safe for a line in a log."""
     return "".join(char if char.isprintable() else " " for char in text[:MAX_REASON])
-
-
-class Decoder:
-    """Turns a stream of bytes, split anywhere, into frames.
-
-    Parameters
-    ----------
-    max_message_bytes : int
-        The longest vector accepted, all parts together. Apart from it, at most one incomplete
-        frame is buffered.
-    """
-
-    def __init__(self, max_message_bytes: int) -> None:
-        self.max_message_bytes = max_message_bytes
-        self._rest = bytearray()
-        self._parts: list[bytes] = []
-        self._parts_stamp: Stamp | None = None
-        self._error: FrameError | None = None
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Take some bytes and return the frames that they complete.
-
-        Raises
-        ------
-        FrameError
-            The stream cannot be read; every later call raises the same error. Frames before the
-            bad one are lost if they came in the same call.
-        """
-        if self._error:
-            raise self._error
-        try:
-            return self._feed(data)
-        except FrameError as error:
-            self._error = error
-            self._rest, self._parts = bytearray(), []
-            raise
-
-    def _feed(self, data: bytes) -> list[Frame]:
-        buffer: bytes | bytearray = data
-        if self._rest:
-            self._rest += data
-            buffer = self._rest
-        frames: list[Frame] = []
-        start, end = 0, len(buffer)
-        while end - start >= HEADER.size:
-            header = HEADER.unpack_from(buffer, start)
-            body = start + HEADER.size
-            stop = body + self._check(header)
-            if stop > end:
-                break
-            frame = self._open(header, buffer, body, stop)
-            if frame is not None:
-                frames.append(frame)
-            start = stop
-        if buffer is self._rest:
-            del self._rest[:start]
-        elif start < end:
-            self._rest += data[start:]
-        return frames
-
-    def _check(self, header: tuple[int, ...]) -> int:
-        """Check a header before its body has arrived, and return the body's length."""
-        magic, version, kind, flags, _, length = header[:6]
-        if magic != MAGIC:
-            raise FrameError("malformed", f"a frame begins with {magic:#06x} and not {MAGIC:#06x}")
-        if version != VERSION:
-            raise FrameError("version", f"a frame of version {version} came; known is {VERSION}")
-        if length > MAX_BODY:
-            raise FrameError("oversized", f"a body of {length} bytes; allowed are {MAX_BODY}")
-        if self._parts and (kind != DATA or _stamp(header) != self._parts_stamp):
-            raise FrameError("malformed", "another frame came between the parts of a vector")
-        if kind == DATA:
-            self._check_data(flags, length)
-        elif kind not in (HELLO, BEAT, BYE):
-            raise FrameError("malformed", f"a frame of the unknown kind {kind}")
-        elif flags or (kind == BEAT and length):
-            raise FrameError("malformed", f"flags {flags} and {length} bytes in kind {kind}")
-        return length
-
-    def _check_data(self, flags: int, length: int) -> None:
-        whole = len(self._parts) * MAX_BODY + length
-        if whole > self.max_message_bytes:
-            sentence = f"a vector of {whole} bytes or more; allowed are {self.max_message_bytes}"
-            raise FrameError("oversized", sentence)
-        if flags == 0:
-            fits = length % VALUE_BYTES == 0 and (length > 0 or not self._parts)
-        elif flags == MORE:
-            fits = length == MAX_BODY
-        else:
-            fits = flags == SILENT and length == 0 and not self._parts
-        if not fits:
-            raise FrameError("malformed", f"flags {flags} and {length} bytes in a vector")
-
-    def _open(
-        self, header: tuple[int, ...], buffer: bytes | bytearray, body: int, stop: int
-    ) -> Frame | None:
-        kind, flags = header[2], header[3]
-        stamp = _stamp(header)
-        if kind == DATA:
-            return self._open_data(flags, stamp, buffer, body, stop)
-        if kind == BEAT:
-            return BeatFrame(stamp)
-        try:
-            if kind == HELLO:
-                return HelloFrame(stamp, _read_hello(buffer[body:stop]))
-            return ByeFrame(stamp, printable(_read_bye(buffer[body:stop]).reason))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise FrameError("malformed", f"a body that cannot be read: {error}") from None
-
-    def _open_data(
-        self, flags: int, stamp: Stamp, buffer: bytes | bytearray, body: int, stop: int
-    ) -> Frame | None:
-        if flags == SILENT:
-            return DataFrame(stamp, None)
-        if flags == MORE or self._parts:
-            self._parts.append(bytes(buffer[body:stop]))
-            self._parts_stamp = stamp
-            if flags == MORE:
-                return None
-            buffer, body = b"".join(self._parts), 0
-            stop = len(buffer)
-            self._parts = []
-        return DataFrame(stamp, np.frombuffer(bytearray(buffer[body:stop]), LITTLE))
-
-
-def _stamp(header: tuple[int, ...]) -> Stamp:
-    return Stamp(header[4], header[6], header[7], header[8])
-
-
-_read_hello = msgspec.msgpack.Decoder(Hello).decode
-_read_bye = msgspec.msgpack.Decoder(Bye).decode

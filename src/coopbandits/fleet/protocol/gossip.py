@@ -12,20 +12,34 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.claims import PartlyImpossibleError
+from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.protocol.entries import EntryExchange, ForgedError, Signing
+from coopbandits.fleet.protocol.frames import DataFrame, Fields, Hello
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
-Say = Callable[[Peer, int, Vector | None, str], None]
-"""Sends a neighbour the values of a round, counted as "sent" or "resent"."""
+Say = Callable[[Peer, int, Vector | None, str, Fields | None], None]
+"""Sends a neighbour the values of a round, counted as "sent" or "resent", and fields beside it."""
 
 Refuse = Callable[[Peer, str, str], None]
 """Counts a refused frame of a neighbour; takes the reason as a keyword and as a sentence."""
+
+
+class Wire(NamedTuple):
+    """What gossip asks of the protocol around it."""
+
+    say: Say
+    refuse: Refuse
+    greet_again: Callable[[str], None]
+    """Drops all links, so that HELLO is said anew."""
 
 
 class Gossip(ABC):
@@ -41,8 +55,10 @@ class Gossip(ABC):
         Seconds between two rounds.
     claims : Claims
         What neighbours' claims are checked against.
-    say, refuse : callable
-        Send a message, refuse one.
+    signing : Signing
+        Who signs, where messages have authors.
+    wire : Wire
+        Sends and refuses messages.
     """
 
     def __init__(
@@ -51,38 +67,54 @@ class Gossip(ABC):
         peers: dict[int, Peer],
         period: float,
         claims: Claims,
-        say: Say,
-        refuse: Refuse,
+        signing: Signing,
+        wire: Wire,
     ) -> None:
         self.replica, self.peers, self.period, self.claims = replica, peers, period, claims
-        self.say, self.refuse = say, refuse
+        self.signing = signing
+        self.entries: EntryExchange | None = None
+        self.say, self.refuse, self.greet_again = wire
         self.next_tick = -math.inf
 
     @abstractmethod
-    def met(self, peer: Peer, degree: int, rounds: int) -> None:
-        """Handle a neighbour's HELLO: its degree and the rounds it has completed."""
+    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
+        """Handle a neighbour's HELLO, and the rounds it has completed."""
 
     @abstractmethod
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Handle a neighbour's message of a round."""
+
+    def revoke(self, authors: frozenset[int]) -> None:  # noqa: B027  most have no authors
+        """Believe nothing of some authors any more, where messages have authors."""
 
     @abstractmethod
     def tick(self, now: float) -> None:
         """Do what is due at `next_tick`."""
 
-    def _is_possible(self, peer: Peer, values: Vector, now: float) -> bool:
-        """Refuse a message that tells of what cannot have happened."""
+    def _possible(self, peer: Peer, values: Vector, now: float) -> tuple[Vector | None, bool]:
+        """Refuse a message, or a part of it, that tells of what cannot have happened.
+
+        Returns what is left of it, and whether the rest may be believed later.
+        """
         try:
             self.replica.agent.check_claims(values, self.claims, now)
+        except PartlyImpossibleError as error:
+            self.refuse(peer, "impossible", str(error))
+            return error.rest, error.passes
         except OWN_ERRORS as error:  # an InputError is one of them
             self.refuse(peer, "impossible", str(error) or type(error).__name__)
-            return False
-        return True
+            return None, False
+        return values, False
 
-    def _end_round(self, inbox: dict[int, Vector]) -> bool:
+    def _end_round(
+        self,
+        inbox: dict[int, Vector],
+        proofs: Mapping[int, bytes] = MappingProxyType({}),
+        certificates: Sequence[bytes] = (),
+    ) -> bool:
         """Try to end a round; if the agent refuses messages, remove them and return False."""
         try:
-            self.replica.end_round(inbox)
+            self.replica.end_round(inbox, proofs, certificates)
         except InputError as error:
             for j in self.replica.refused(inbox):
                 del inbox[j]
@@ -97,30 +129,82 @@ class RobustGossip(Gossip):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.inbox: dict[int, Vector] = {}
+        if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
+            self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
 
-    def met(self, peer: Peer, degree: int, rounds: int) -> None:
+    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
         """Expect messages of later rounds than this one."""
-        del degree  # only synchronous policies weigh neighbours by degree
         peer.heard_round = rounds
+        if self.entries is not None:
+            pending = self.entries.met(peer, hello, self.inbox.get(peer.number))
+            if pending is not None:
+                self.inbox[peer.number] = pending
 
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
-        """Keep the newest message, if what it claims is possible."""
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
+        """Keep the newest message, as far as what it claims is possible."""
+        round_, values = frame.stamp.round, frame.values
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
-        if values is not None and self._is_possible(peer, values, now):
-            peer.heard_round = round_
-            self.inbox[peer.number] = values
+        if values is not None and (taken := self._taken(peer, values, frame, now)) is not None:
+            peer.heard_round, peer.heard_start = round_, frame.stamp.incarnation
+            peer.has_told = True
+            self.inbox[peer.number] = taken
+
+    def _taken(self, peer: Peer, values: Vector, frame: DataFrame, now: float) -> Vector | None:
+        """Return what is believed of a message."""
+        if self.entries is None:
+            return self._possible(peer, values, now)[0]
+        try:
+            sifted = self.entries.sift(peer, values, frame.fields, now)
+        except ForgedError as error:
+            self.refuse(peer, "forged", str(error))
+            return None
+        except InputError as error:
+            self.refuse(peer, "impossible", str(error))
+            return None
+        if sifted.refused:
+            self.refuse(peer, "revoked", sifted.refused)
+        taken, later = self._possible(peer, sifted.values, now)
+        if taken is None:
+            return None
+        peer.acked = int(max(0.0, taken[1]))
+        if later or sifted.later:  # without an acknowledgement it is sent again
+            waiting = self.inbox.get(peer.number)
+            kept = self.entries.machine.heard_from(peer.number)
+            taken = taken.copy()
+            taken[0] = kept if waiting is None else waiting[0]
+        return taken
 
     def tick(self, now: float) -> None:
         """End the round, and send messages of the next."""
         self.next_tick = max(self.next_tick + self.period, now + 0.5 * self.period)
         inbox, self.inbox = self.inbox, {}
-        if not self._end_round(inbox):
-            self.replica.end_round(inbox)
+        if self.entries is None:
+            self._end(inbox)
+        else:
+            self._end(self.entries.with_orders(inbox), *self.entries.fresh())
+            if self.entries.settle():
+                self.greet_again("it counts under another number now")
+            self.entries.publish(now)
         for j, peer in self.peers.items():
             if peer.met:
-                self.say(peer, self.replica.rounds, self.replica.agent.outgoing(j), "sent")
+                self._tell(peer, self.replica.agent.outgoing(j))
+
+    def _end(self, inbox: dict[int, Vector], *proofs: Any) -> None:
+        if not self._end_round(inbox, *proofs):
+            self.replica.end_round(inbox, *proofs)
+
+    def _tell(self, peer: Peer, values: Vector | None) -> None:
+        fields = None
+        if self.entries is not None and values is not None:
+            values, fields = self.entries.outgoing(peer, values)
+        self.say(peer, self.replica.rounds, values, "sent", fields)
+
+    def revoke(self, authors: frozenset[int]) -> None:
+        """Believe nothing of some authors any more."""
+        if self.entries is not None:
+            self.entries.revoke(authors, self.inbox)
 
 
 class SynchronousGossip(Gossip):
@@ -134,8 +218,9 @@ class SynchronousGossip(Gossip):
         if self.replica.spoken or (self.peers and not self.replica.degrees):
             self.next_tick = math.inf  # wait for the neighbours first
 
-    def met(self, peer: Peer, degree: int, rounds: int) -> None:
+    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
         """Resend what the neighbour may have missed; refuse one too many rounds apart."""
+        degree = hello.degree
         known = self.replica.degrees.get(peer.number, degree)
         if known != degree:
             raise InputError(
@@ -154,10 +239,11 @@ class SynchronousGossip(Gossip):
             self.next_tick = -math.inf
         for round_ in sorted(self.replica.sent):
             if round_ > rounds:
-                self.say(peer, round_, self.replica.sent[round_][peer.number], "resent")
+                self.say(peer, round_, self.replica.sent[round_][peer.number], "resent", None)
 
-    def heard(self, peer: Peer, round_: int, values: Vector | None, now: float) -> None:
+    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Keep a message of this round or the next; the last missing one ends the round."""
+        round_, values = frame.stamp.round, frame.values
         this = self.replica.rounds + 1
         if round_ < this:
             peer.frames["stale"] += 1
@@ -165,7 +251,7 @@ class SynchronousGossip(Gossip):
             self.refuse(peer, "replayed", f"a message of round {round_} came in round {this}")
         elif peer.number in self.inboxes.get(round_, {}):
             peer.frames["duplicate"] += 1
-        elif values is None or self._is_possible(peer, values, now):
+        elif values is None or self._possible(peer, values, now)[0] is not None:
             peer.heard_round = round_
             peer.waited = max(0.0, now - self.spoke_at) if self.replica.spoken else 0.0
             self.inboxes.setdefault(round_, {})[peer.number] = values
@@ -176,7 +262,7 @@ class SynchronousGossip(Gossip):
         self.next_tick = math.inf
         for j, values in self.replica.speak().items():
             if self.peers[j].met:
-                self.say(self.peers[j], self.replica.rounds + 1, values, "sent")
+                self.say(self.peers[j], self.replica.rounds + 1, values, "sent", None)
         self.spoke_at = now
         self._end_if_complete(now)
 

@@ -16,26 +16,34 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
+    VERSIONS,
     BeatFrame,
     ByeFrame,
     DataFrame,
-    Decoder,
+    Fields,
     Frame,
     FrameError,
     Hello,
     HelloFrame,
     Stamp,
+    common_version,
     encode_beat,
     encode_bye,
     encode_data,
     encode_hello,
 )
-from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip
+from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.disk import DiskError
@@ -44,6 +52,9 @@ from coopbandits.fleet.transport import Transport
 
 BEAT_SECONDS = 1.0
 """A keepalive is sent after this long without any other frame."""
+
+BANDIT = 0
+"""The number of the one bandit that a cluster has so far."""
 
 QUIET_SECONDS = 60.0
 """Refusals of one kind are logged at most this often; all of them are counted."""
@@ -73,6 +84,10 @@ class NodeSettings:
         Whether rounds end by the clock, or wait for all neighbours.
     claims : Claims
         What neighbours' claims are checked against.
+    signing : Signing
+        Who signs entries.
+    revoked : Revoked
+        Who is no longer believed.
     """
 
     node: str
@@ -86,6 +101,8 @@ class NodeSettings:
     max_message_bytes: int
     robust: bool
     claims: Claims
+    signing: Signing
+    revoked: Revoked
 
 
 class Node:
@@ -127,6 +144,7 @@ class Node:
         self._logged: dict[tuple[str, str], float] = {}
         self._strangers_log = SparingLog(log, "strangers")
         self.gossip = self._make_gossip()
+        self._revoke()
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
@@ -136,8 +154,8 @@ class Node:
             by_number,
             self.settings.period,
             self.settings.claims,
-            self._say,
-            self._refuse,
+            self.settings.signing,
+            Wire(self._say, self._refuse, self._greet_again),
         )
 
     # Called by the clock
@@ -161,6 +179,8 @@ class Node:
     def beat(self) -> None:
         """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
+        if self.settings.revoked.refresh():
+            self._revoke()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
@@ -182,6 +202,18 @@ class Node:
         """Why the journal takes nothing; empty if it does."""
         return self.replica.journal.trouble
 
+    def _revoke(self) -> None:
+        names, number_of = self.settings.revoked.names, self.settings.signing.number_of
+        self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
+        for name in names & self.peers.keys():
+            if self.peers[name].decoder is not None:
+                self._close(self.peers[name], f"{name} is revoked")
+
+    def _greet_again(self, reason: str) -> None:
+        for peer in self.peers.values():
+            if peer.decoder is not None:
+                self._close(peer, reason)
+
     def _note_trouble(self, error: DiskError) -> None:
         if self._told_trouble != str(error):
             log.error("%s", error)
@@ -193,10 +225,20 @@ class Node:
         """Send HELLO."""
         here, now = self.peers[peer], self.clock()
         here.up(Decoder(self.settings.max_message_bytes), now)
-        hello = Hello(
-            self.settings.node, self.settings.cluster, self.settings.configuration, len(self.peers)
-        )
-        self._send(here, encode_hello(self._stamp(self.replica.rounds), hello), now)
+        if peer in self.settings.revoked.names:
+            self._refuse(here, "revoked", f"{peer} is revoked")
+            self._close(here, f"{peer} is revoked")
+            return
+        self._send(here, encode_hello(self._stamp(self.replica.rounds), self._hello(here)), now)
+
+    def _hello(self, peer: Peer) -> Hello:
+        told = self.settings
+        hello = Hello(told.node, told.cluster, told.configuration, len(self.peers))
+        entries = self.gossip.entries
+        if entries is None:
+            return hello
+        number, heard = entries.machine.number, entries.heard(peer)
+        return msgspec.structs.replace(hello, memory=entries.memory, entry=number, heard=heard)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
@@ -214,68 +256,85 @@ class Node:
     def received(self, peer: str, data: bytes) -> None:
         """Handle bytes from a neighbour."""
         here = self.peers[peer]
-        if here.decoder is None:
+        if here.decoder is None or here.closing:
             return
-        here.last_heard = self.clock()
+        if here.met:  # who never says HELLO is given up
+            here.last_heard = self.clock()
         try:
             frames = here.decoder.feed(data)
         except FrameError as error:
             self._refuse(here, error.kind, str(error))
-            self.transport.drop(peer, str(error))
+            self._close(here, str(error))
             return
+        here.frames["skipped"] += here.decoder.skipped
+        here.decoder.skipped = 0
         for frame in frames:
-            if here.decoder is not None:
+            if not here.closing and here.decoder is not None:
                 self._read(here, frame)
 
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if self._is_sound(peer, frame):
-                self.gossip.heard(peer, frame.stamp.round, frame.values, peer.last_heard)
+            if self._is_of_link(peer, frame.stamp) and self._is_sound(peer, frame.values):
+                self.gossip.heard(peer, frame, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
-            self.transport.drop(peer.name, f"{peer.name} said: {frame.reason}")
+            self._close(peer, f"{peer.name} said: {frame.reason}")
         else:
             assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+            self._is_of_link(peer, frame.stamp)
+
+    def _close(self, peer: Peer, reason: str) -> None:
+        """Read nothing more from a neighbour; the link goes down soon."""
+        peer.met, peer.closing = False, True
+        self.transport.drop(peer.name, reason)
 
     def _greet(self, peer: Peer, frame: HelloFrame) -> None:
+        if peer.met:
+            self._refuse(peer, "hello", f"{peer.name} said HELLO a second time")
+            return
         try:
             check_hello(self.settings, peer, frame)
-            peer.met, peer.incarnation = True, frame.stamp.incarnation
-            self.gossip.met(peer, frame.hello.degree, frame.stamp.round)
+            peer.meet(frame, self.clock())
+            self.gossip.met(peer, frame.hello, frame.stamp.round)
         except InputError as error:
-            peer.met = False
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
-            self.transport.drop(peer.name, str(error))
+            self._close(peer, str(error))
         except DiskError as error:
             self._note_trouble(error)
-            self.transport.drop(peer.name, str(error))
+            self._close(peer, str(error))
         else:
             log.info("link to %s is up", peer.name)
 
-    def _is_sound(self, peer: Peer, frame: DataFrame) -> bool:
-        """Refuse a message of another epoch, other arms or another link, or with infinite values.
-
-        Values of a synchronous round are checked when it ends: it cannot end without them, so a
-        bad one has to be sent again.
-        """
-        stamp, values = frame.stamp, frame.values
+    def _is_of_link(self, peer: Peer, stamp: Stamp) -> bool:
+        """Refuse a frame before HELLO, or of another epoch, bandit, number of arms or start."""
         if not peer.met:
-            reason, sentence = "hello", f"{peer.name} sent a message before its HELLO"
+            reason, sentence = "hello", f"{peer.name} sent something before its HELLO"
         elif stamp.epoch != self.settings.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
+        elif stamp.bandit != BANDIT:
+            reason, sentence = "bandit", f"a message about bandit {stamp.bandit}"
         elif stamp.num_arms != self.num_arms:
             reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
-        elif self.settings.robust and values is not None and not all_finite(values):
-            reason, sentence = "not finite", "a message with values that are not finite"
         else:
             return True
         self._refuse(peer, reason, sentence)
+        return False
+
+    def _is_sound(self, peer: Peer, values: Vector | None) -> bool:
+        """Refuse infinite values.
+
+        Values of a synchronous round are checked when it ends: it cannot end without them, so a
+        bad one has to be sent again.
+        """
+        if not self.settings.robust or values is None or all_finite(values):
+            return True
+        self._refuse(peer, "not finite", "a message with values that are not finite")
         return False
 
     # Calling the transport
@@ -287,16 +346,19 @@ class Node:
         peer.last_sent = now
         self.transport.send(peer.name, data)
 
-    def _say(self, peer: Peer, round_: int, values: Vector | None, how: str) -> None:
+    def _say(
+        self, peer: Peer, round_: int, values: Vector | None, how: str, fields: Fields | None
+    ) -> None:
         peer.frames[how] += 1
-        self._send(peer, encode_data(self._stamp(round_), values), self.clock())
+        self._send(peer, encode_data(self._stamp(round_), values, fields), self.clock())
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1
         self.refusals[reason] += 1
         self._log_refusal(peer.name, reason, sentence)
-        if reason == "impossible" and not self.settings.robust:
-            # The round cannot end without this message; a new link makes the peer resend it.
+        if reason == "forged" or (reason == "impossible" and not self.settings.robust):
+            # An honest neighbour sends no such thing. A synchronous round cannot end without the
+            # message; a new link makes the peer resend it.
             self.transport.drop(peer.name, sentence)
 
     def _log_refusal(self, who: str, reason: str, sentence: str) -> None:
@@ -311,10 +373,18 @@ class Node:
 def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
     """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
     hello, stamp = frame.hello, frame.stamp
+    if common_version(hello.versions) is None:
+        newer = hello.versions[0] > VERSIONS[1]
+        raise InputError(
+            f"{peer.name} speaks {told_versions(hello.versions)} of the protocol, but "
+            f"{settings.node} {told_versions(VERSIONS)}; upgrade coopbandits on "
+            f"{settings.node if newer else peer.name}"
+        )
     for what, theirs, own in (
         ("id", hello.node, peer.name),
         ("cluster", hello.cluster, settings.cluster),
         ("epoch", stamp.epoch, settings.epoch),
+        ("bandit", stamp.bandit, BANDIT),
         ("configuration", hello.configuration, settings.configuration),
     ):
         if theirs != own:
@@ -327,6 +397,12 @@ def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
             f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
             "an older process still runs, or a clock went back"
         )
+
+
+def told_versions(versions: tuple[int, int]) -> str:
+    """Return a range of versions in words."""
+    low, high = versions
+    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 def short(value: str | int) -> str:

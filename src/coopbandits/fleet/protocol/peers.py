@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coopbandits.fleet.protocol.frames import Decoder
+from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.frames import VERSION, HelloFrame, common_version
 
-FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused")
+FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
 
 
@@ -24,10 +25,22 @@ class Peer:
         Decodes its bytes while the link is up.
     met : bool
         Whether its HELLO over this link was accepted.
+    closing : bool
+        Whether the link is about to go down, and nothing more is read from it.
+    version : int
+        The version of the protocol that both ends speak on this link.
     incarnation : int
         Which start of the neighbour's process this is.
-    heard_round : int
-        The round of its last message.
+    heard_round, heard_start : int
+        The round of its last message, and the incarnation that sent it.
+    memory, entry : int
+        Which memory it has, and the number of its own entry; 0 before it has told.
+    first_sent, acked : int
+        The first own message over this link, and the last that it acknowledged over this link.
+    has_told : bool
+        Whether a message came over this link.
+    certificates : set of bytes
+        Fingerprints of those sent over this link.
     last_sent : float
         When anything was last sent to it.
     waited : float
@@ -45,8 +58,17 @@ class Peer:
     last_heard: float
     decoder: Decoder | None = None
     met: bool = False
+    closing: bool = False
+    version: int = VERSION
     incarnation: int = 0
     heard_round: int = 0
+    heard_start: int = 0
+    memory: int = 0
+    entry: int = 0
+    first_sent: int = 0
+    acked: int = 0
+    has_told: bool = False
+    certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
     waited: float = 0.0
     links: int = 0
@@ -56,7 +78,14 @@ class Peer:
     def up(self, decoder: Decoder, now: float) -> None:
         """Note that the link came up."""
         self.decoder, self.met, self.last_heard, self.reason = decoder, False, now, ""
+        self.closing, self.first_sent, self.acked, self.has_told = False, 0, 0, False
+        self.certificates.clear()
         self.links += 1
+
+    def meet(self, frame: HelloFrame, now: float) -> None:
+        """Note what an accepted HELLO tells."""
+        self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
+        self.version = common_version(frame.hello.versions) or VERSION
 
     def down(self, reason: str) -> None:
         """Note that the link went down."""

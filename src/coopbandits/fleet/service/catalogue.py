@@ -29,7 +29,7 @@ CATALOGUE = {
     "reconnects_total": Entry("counter", "Times that a link came up again", NEIGHBOR),
     "frames_total": Entry(
         "counter",
-        "Frames per neighbor: received, sent, resent, duplicate, stale or refused",
+        "Frames per neighbor: received, sent, resent, duplicate, stale, refused or skipped",
         ("neighbor", "kind"),
     ),
     "refused_frames_total": Entry("counter", "Frames refused, by reason", ("reason",)),

@@ -40,10 +40,16 @@ class Spoke(msgspec.Struct, frozen=True):
     """The messages of the next round were made; later rewards are not in them."""
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """A round ended with these messages, float64 values by the sender's number."""
+class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A round ended with these messages, float64 values by the sender's number.
+
+    Where entries are signed, with proofs of those that are new, by their numbers, and the
+    certificates behind them.
+    """
 
     messages: dict[int, bytes]
+    proofs: dict[int, bytes] = {}
+    certificates: list[bytes] = []
 
 
 Event = Chose | Observed | Expired | Met | Spoke | Ended

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,8 @@ class Replica:
         Whether the messages of the next round have been made.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
+    proofs, certificates : dict of int to bytes, and list of bytes
+        What proves entries that others have signed, by their numbers.
     """
 
     def __init__(
@@ -97,6 +100,8 @@ class Replica:
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken = 0, False
         self.sent: dict[int, dict[int, Vector | None]] = {}
+        self.proofs: dict[int, bytes] = {}
+        self.certificates: list[bytes] = []
         self._shares: dict[int, Share] = {}
         self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
         self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
@@ -162,20 +167,31 @@ class Replica:
         self._log(Spoke())
         return self.sent[self.rounds + 1]
 
-    def end_round(self, messages: Mapping[int, Vector]) -> None:
+    def end_round(
+        self,
+        messages: Mapping[int, Vector],
+        proofs: Mapping[int, bytes] = MappingProxyType({}),
+        certificates: Sequence[bytes] = (),
+    ) -> None:
         """End a round with the messages that arrived; if the agent refuses one, nothing changes.
 
         A synchronous round is written together with the next event, which saves a write. That is
         safe: no message depends on it before the agent speaks again, and if a crash loses it, the
         neighbours send their messages of that round again.
         """
-        ended = Ended({j: message.tobytes() for j, message in messages.items()})
+        said = {j: message.tobytes() for j, message in messages.items()}
+        ended = Ended(said, dict(proofs), list(certificates))
         if self.spoken:
             self._end_round(messages)
             self.journal.hold(ended)
         else:
             self.journal.append(ended)
             self._end_round(messages)
+        self._keep(proofs, certificates)
+
+    def _keep(self, proofs: Mapping[int, bytes], certificates: Sequence[bytes]) -> None:
+        self.proofs |= proofs
+        self.certificates += certificates
 
     def outgoing(self) -> dict[int, Vector | None]:
         """Return the agent's current messages, by neighbour."""
@@ -218,7 +234,8 @@ class Replica:
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
         match event:  # most frequent first
-            case Ended(messages):
+            case Ended(messages, proofs, certificates):
+                self._keep(proofs, certificates)
                 try:
                     self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
                 except InputError:
@@ -310,6 +327,8 @@ class Replica:
             },
             "before": self._spoken_state,
             "since": self._observed_since,
+            "proofs": self.proofs,
+            "certificates": self.certificates,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -325,5 +344,7 @@ class Replica:
             r: {j: None if m is None else np.frombuffer(m) for j, m in messages.items()}
             for r, messages in state["sent"].items()
         }
+        self.proofs = state.get("proofs", {})
+        self.certificates = state.get("certificates", [])
         self._spoken_state = state["before"]
         self._observed_since = [(arm, reward) for arm, reward in state["since"]]

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.extrema import EXPONENTIALS, exponentials
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION, SETTLED, exponentials
 from coopbandits.core.aggregate.pull_mixing import RECENT
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
@@ -34,6 +34,7 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     mixed = np.zeros(state.shape)
     born = first_minima(task, runs)
     ages, told = np.zeros((2, len(runs), links.senders.size))
+    last = np.zeros(born.shape[:2])
     moved, minima, spare = mixed.copy(), born.copy(), born.copy()
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
@@ -41,7 +42,7 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
-            told, born, minima, spare, counts, reader.read(rounds), links, rule, numbers,
+            told, born, minima, spare, last, counts, reader.read(rounds), links, rule, numbers,
             state.memory,
         )  # fmt: skip
         state.played(rounds)
@@ -57,11 +58,11 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
 @njit(cache=True)
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
-    born: Any, minima: Any, spare: Any, counts: Any, faults: Any, links: Any, rule: Any,
+    born: Any, minima: Any, spare: Any, last: Any, counts: Any, faults: Any, links: Any, rule: Any,
     numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    state = (mixed, moved, ages, told, born, minima, spare)
+    state = (mixed, moved, ages, told, born, minima, spare, last)
     given = (world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory)
     in_threads(_play_run, mixed.shape[0], given)
 
@@ -73,7 +74,7 @@ def _play_run(
 ) -> None:  # fmt: skip
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     mixed, moved, ages, told = state[0][run], state[1][run], state[2][run], state[3][run]
-    born, minima, spare = state[4][run], state[5][run], state[6][run]
+    born, minima, spare, last = state[4][run], state[5][run], state[6][run], state[7][run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
@@ -81,9 +82,10 @@ def _play_run(
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
+        collect_anew(born, minima, spare, last, done)
         if renewed.shape[0] > 0:
-            _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, done)
-        _look(mixed, minima, sums, contexts, rule.num_arms)
+            _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, last, done)
+        _look(mixed, minima, last, sums, contexts, rule.num_arms)
         choose(
             rule.address, mixed, mixed.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, mixed.shape[0], rule.num_arms,
@@ -96,14 +98,32 @@ def _play_run(
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,
-            minima, spare, sums, degrees, counts[slot],
+            minima, spare, sums, degrees, counts[slot], done,
         )  # fmt: skip
+
+
+@inner
+def collect_anew(born: Any, minima: Any, spare: Any, last: Any, done: int) -> None:
+    """Begin a generation of minima, or forget the count of the last; agents keep step here."""
+    if done >= GENERATION and done % GENERATION == 0:
+        for agent in range(last.size):
+            last[agent] = max(1.0, (EXPONENTIALS - 1) / minima[agent].sum())
+            copy_row(minima, agent, born)
+            copy_row(spare, agent, born)
+    elif done % GENERATION == SETTLED:
+        last[:] = 0.0
+
+
+@inner(forceinline=True)
+def minima_values(done: int) -> int:
+    """Return how many values minima take in a message: the first generation is not numbered."""
+    return EXPONENTIALS + (1 if done >= GENERATION else 0)
 
 
 @inner
 def _renew(
     renewed: Any, indptr: Any, mixed: Any, ages: Any, told: Any, born: Any, minima: Any, spare: Any,
-    done: int,
+    last: Any, done: int,
 ) -> None:  # fmt: skip
     """Make some agents anew, as if they had heard nothing in all rounds so far."""
     for agent in range(mixed.shape[0]):
@@ -111,16 +131,17 @@ def _renew(
             set_row(mixed, agent, 0.0)
             copy_row(minima, agent, born)
             copy_row(spare, agent, born)
+            last[agent] = 0.0
             for link in range(indptr[agent], indptr[agent + 1]):
                 ages[link], told[link] = float(done), 0.0
 
 
 @inner
-def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
+def _look(mixed: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Count agents by their minima, and the pulls behind the averages."""
     for agent in range(mixed.shape[0]):
         sums[agent] = minima[agent].sum()
-        num_agents, pulls = max(1.0, (EXPONENTIALS - 1) / sums[agent]), 0.0
+        num_agents, pulls = max(1.0, last[agent], (EXPONENTIALS - 1) / sums[agent]), 0.0
         for k in range(num_arms):
             pulls += mixed[agent, num_arms + k]
         contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
@@ -130,7 +151,7 @@ def _look(mixed: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> N
 @inner
 def _mix(
     indptr: Any, senders: Any, reverse: Any, fate: Any, mixed: Any, moved: Any, ages: Any,
-    told: Any, minima: Any, spare: Any, sums: Any, degrees: Any, counts: Any,
+    told: Any, minima: Any, spare: Any, sums: Any, degrees: Any, counts: Any, done: int,
 ) -> None:  # fmt: skip
     """Send all messages of a round, and let everybody move towards what arrives."""
     size, width = mixed.shape
@@ -147,7 +168,7 @@ def _mix(
             # The sender leaves its minima out if it was told the same sum before this round.
             differ = told[reverse[link]] != sums[sender]
             if fated != DOWN:
-                counts[0] += width + 2 + (EXPONENTIALS if differ else 0)
+                counts[0] += width + 2 + (minima_values(done) if differ else 0)
                 counts[1] += 1
                 counts[2 if fated == 0 else 3] += 1
             if fated == 0:

@@ -15,7 +15,7 @@ from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.gossip import first_minima
+from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
 from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, set_row, table_of
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import pull_rows
@@ -45,6 +45,7 @@ class Mass(NamedTuple):
     born: NDArray[np.float64]
     minima: NDArray[np.float64]
     spare: NDArray[np.float64]
+    last: NDArray[np.float64]
 
 
 def make_mass(task: Task, runs: range, links: int, size: int) -> Mass:
@@ -56,6 +57,7 @@ def make_mass(task: Task, runs: range, links: int, size: int) -> Mass:
         held=held, share=held.copy(), sent=np.zeros((*places, size + 1)),
         heard=np.zeros((*places, size + 1)), ages=np.zeros(places), gaps=np.ones(places),
         told=np.zeros(places), born=born, minima=born.copy(), spare=born.copy(),
+        last=np.zeros(born.shape[:2]),
     )  # fmt: skip
 
 
@@ -94,7 +96,7 @@ def _play_run(
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
     ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
-    born, minima, spare = mass.born[run], mass.minima[run], mass.spare[run]
+    born, minima, spare, last = mass.born[run], mass.minima[run], mass.spare[run], mass.last[run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     size, sums = held.shape[0], np.empty(held.shape[0])
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
@@ -102,12 +104,13 @@ def _play_run(
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
+        collect_anew(born, minima, spare, last, done)
         if renewed.shape[0] > 0:
             _renew(
                 renewed[r], links.indptr, links.reverse, held, sent, heard, ages, gaps, told, born,
-                minima, spare, done,
+                minima, spare, last, done,
             )  # fmt: skip
-        _look(held, minima, sums, contexts, rule.num_arms)
+        _look(held, minima, last, sums, contexts, rule.num_arms)
         choose(
             rule.address, held, held.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, size, rule.num_arms,
@@ -121,14 +124,14 @@ def _play_run(
         _hand_on(links.indptr, links.reverse, held, share, sent, ages, gaps)
         _take(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], held, share, sent, heard,
-            ages, gaps, told, minima, spare, sums, counts[slot],
+            ages, gaps, told, minima, spare, sums, counts[slot], done,
         )  # fmt: skip
 
 
 @inner
 def _renew(
     renewed: Any, indptr: Any, reverse: Any, held: Any, sent: Any, heard: Any, ages: Any, gaps: Any,
-    told: Any, born: Any, minima: Any, spare: Any, done: int,
+    told: Any, born: Any, minima: Any, spare: Any, last: Any, done: int,
 ) -> None:  # fmt: skip
     """Reset some agents, as if they had heard nothing in all rounds so far.
 
@@ -142,6 +145,7 @@ def _renew(
         held[agent, held.shape[1] - 1] = 1.0
         copy_row(minima, agent, born)
         copy_row(spare, agent, born)
+        last[agent] = 0.0
         for link in range(first, end):
             set_row(sent, reverse[link], 0.0)
             set_row(heard, link, 0.0)
@@ -154,15 +158,14 @@ def _renew(
 
 
 @inner
-def _look(held: Any, minima: Any, sums: Any, contexts: Any, num_arms: int) -> None:
+def _look(held: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int) -> None:
     """Write the factor that turns mass into totals, and the number of pulls behind them."""
-    last = held.shape[1] - 1
     for agent in range(held.shape[0]):
         sums[agent] = minima[agent].sum()
-        num_agents, pulls = max(1.0, (EXPONENTIALS - 1) / sums[agent]), 0.0
+        num_agents, pulls = max(1.0, last[agent], (EXPONENTIALS - 1) / sums[agent]), 0.0
         for k in range(num_arms):
             pulls += max(0.0, held[agent, num_arms + k])
-        weight = held[agent, last]
+        weight = held[agent, held.shape[1] - 1]
         factor = num_agents / weight if weight > LEAST_WEIGHT else 0.0
         contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
         contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, factor * pulls), 1.0
@@ -191,6 +194,7 @@ def _hand_on(
 def _take(
     indptr: Any, senders: Any, reverse: Any, fate: Any, held: Any, share: Any, sent: Any,
     heard: Any, ages: Any, gaps: Any, told: Any, minima: Any, spare: Any, sums: Any, counts: Any,
+    done: int,
 ) -> None:  # fmt: skip
     """Let every agent keep one share, and take what is new in the sums that arrive."""
     size, width = held.shape
@@ -204,7 +208,7 @@ def _take(
             # The sender leaves its minima out if it had heard the same sum before this round.
             differ = told[reverse[link]] != sums[sender]
             if fated != DOWN:
-                counts[0] += width + 1 + (EXPONENTIALS if differ else 0)
+                counts[0] += width + 1 + (minima_values(done) if differ else 0)
                 counts[1] += 1
                 counts[2 if fated == 0 else 3] += 1
             if fated == 0:

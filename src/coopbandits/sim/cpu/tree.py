@@ -9,14 +9,25 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.extrema import EXPONENTIALS
-from coopbandits.core.aggregate.tree_sums import BOND, CHILD, DEAF, FAR, HEARS, STEADY, tag_of
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION
+from coopbandits.core.aggregate.tree_sums import (
+    BOND,
+    CHILD,
+    DEAF,
+    FAR,
+    HEARS,
+    PATIENCE,
+    SPREAD,
+    STEADY,
+    UNDERCUT,
+    tag_of,
+)
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.gossip import first_minima
+from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
@@ -65,6 +76,7 @@ class Tree(NamedTuple):
     born: NDArray[np.float64]
     minima: NDArray[np.float64]
     spare: NDArray[np.float64]
+    last: NDArray[np.float64]
     size: NDArray[np.float64]
     agents_seen: NDArray[np.float64]
     steady: NDArray[np.int64]
@@ -91,7 +103,7 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
         controls=controls, ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
         heard=np.zeros((len(runs), links), dtype=np.uint8),
         counted=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
-        spare=born.copy(), size=np.zeros(shape), agents_seen=np.ones(shape),
+        spare=born.copy(), last=np.zeros(shape), size=np.zeros(shape), agents_seen=np.ones(shape),
         steady=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
         root=tag.copy(), beat=np.zeros(shape), dist=np.zeros(shape),
         still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
@@ -135,6 +147,7 @@ def _play_run(
     payloads, controls = tree.payloads[run], tree.controls[run]
     ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
     born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
+    last = tree.last[run]
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
     still, beat_gap = tree.still[run], tree.beat_gap[run]
@@ -144,14 +157,18 @@ def _play_run(
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
+        if done % GENERATION == 0:
+            _estimate(minima, spare, size)  # what arrived in the last round counts for the old
+            size[:] = UNKNOWN
+        collect_anew(born, minima, spare, last, done)
         if renewed.shape[0] > 0:
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
-                born, spare, size, agents_seen, steady, tag, parent, root, beat, dist, still,
-                beat_gap, done,
+                born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
+                still, beat_gap, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, size, steady, contexts, rule.num_arms, done)
+        _look(totals, size, last, steady, contexts, rule.num_arms, done)
         choose(
             rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
             done, numbers, rule.numbers_stride, memory, scratch, lasts, 0, own.shape[0],
@@ -178,8 +195,9 @@ def _play_run(
 @inner
 def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
-    gaps: Any, counted: Any, born: Any, spare: Any, size: Any, agents_seen: Any, steady: Any,
-    tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, done: int,
+    gaps: Any, counted: Any, born: Any, spare: Any, last: Any, size: Any, agents_seen: Any,
+    steady: Any, tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any,
+    done: int,
 ) -> None:  # fmt: skip
     """Reset some agents, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
@@ -189,7 +207,7 @@ def _renew(
         own[agent, own.shape[1] - 2] = 1.0
         copy_row(totals, agent, own)
         copy_row(spare, agent, born)
-        size[agent] = UNKNOWN
+        size[agent], last[agent] = UNKNOWN, 0.0
         agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
         root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
         still[agent], beat_gap[agent] = 0, 1.0
@@ -213,16 +231,19 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 
 @inner
-def _look(totals: Any, size: Any, steady: Any, contexts: Any, num_arms: int, done: int) -> None:
+def _look(
+    totals: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int, done: int
+) -> None:
     """Write the time, the number of agents and the anticipation for the choice."""
-    last = totals.shape[1] - 1
+    rounds = totals.shape[1] - 1
     for agent in range(size.size):
-        num_agents, pulls = totals[agent, last - 1], 0.0
+        num_agents, pulls = totals[agent, rounds - 1], 0.0
+        estimated = max(size[agent], last[agent])
         for k in range(num_arms):
             pulls += totals[agent, num_arms + k]
-        if steady[agent] < STEADY or num_agents < 0.45 * size[agent]:
-            num_agents = max(num_agents, size[agent])
-        recorded = totals[agent, last]
+        if steady[agent] < STEADY or num_agents < 0.45 * estimated:
+            num_agents = max(num_agents, estimated)
+        recorded = totals[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, num_agents
         contexts[agent, TIME] = max(2.0, pulls)
         contexts[agent, AHEAD] = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
@@ -275,13 +296,15 @@ def _send(
     beat: Any, dist: Any, counts: Any, done: int,
 ) -> None:  # fmt: skip
     """Send all messages of a round, and store what arrives except for the sums."""
+    begun = done >= GENERATION and done % GENERATION < SPREAD
     for receiver in range(size.size):
         for link in range(indptr[receiver], indptr[receiver + 1]):
             back, sender = reverse[link], senders[link]
             told = fate[0, link] if fate.shape[0] > 0 else 0
             heard[link] = told == 0
+            spreads = begun or steady[sender] < STEADY
             if told != DOWN:
-                counts[0] += width + 4 + (EXPONENTIALS if steady[sender] < STEADY else 0)
+                counts[0] += width + 4 + (minima_values(done) if spreads else 0)
                 counts[1] += 1
                 counts[2 if told == 0 else 3] += 1
             if told == 0:
@@ -289,7 +312,7 @@ def _send(
                 controls[link, ROOT], controls[link, DIST] = root[sender], dist[sender]
                 controls[link, BEAT] = done + 1.0 if dist[sender] == 0.0 else beat[sender]
                 controls[link, BOND] = CHILD if parent[sender] == back else bond
-                if steady[sender] < STEADY:
+                if spreads:
                     size[receiver] = UNKNOWN
                     for i in range(EXPONENTIALS):
                         spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
@@ -331,7 +354,7 @@ def _tend(
         for link in range(first, end):
             ages[link] += 1.0
             if heard[link]:
-                gaps[link] += 0.2 * (ages[link] - gaps[link])
+                gaps[link] = min(PATIENCE, gaps[link] + 0.2 * (ages[link] - gaps[link]))
                 ages[link] = 0.0
         some_hear = False
         for link in range(first, end):
@@ -348,7 +371,7 @@ def _tend(
             else:
                 _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
                 dist[agent] = min(FAR, controls[up, DIST] + 1.0)
-        if still[agent] > 40 + 8 * beat_gap[agent]:
+        if still[agent] > UNDERCUT + 8 * beat_gap[agent]:
             root[agent] = tag[agent] + math.floor(root[agent]) - 1.0
             parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
             still[agent] = 0
@@ -404,5 +427,6 @@ def _improve(
     if new_root < root[agent]:
         root[agent], beat[agent], still[agent] = new_root, new_beat, 0
     elif new_root == root[agent] and new_beat > beat[agent]:
-        beat_gap[agent] += 0.2 * (still[agent] - beat_gap[agent])
+        gap = beat_gap[agent]
+        beat_gap[agent] = min(PATIENCE, gap + 0.2 * (still[agent] - gap))
         beat[agent], still[agent] = new_beat, 0

@@ -1,4 +1,8 @@
-"""A fleet on a simulated clock, network and disk: the real protocol, and any trouble on demand."""
+"""A fleet that goes on step by step: the real protocol, and any trouble on demand.
+
+Where `Stage` plays a schedule by itself, a test moves this one: `step` lets time pass, and
+in between the test crashes agents, cuts links, or says what it likes to a node.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +15,15 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import ClusterConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
-from coopbandits.fleet.transport import LinkEvents, Transport
+from coopbandits.testing.torture.process import Wire, name, number
+from coopbandits.testing.torture.schedule import ROUNDS_PER_SECOND, START
 
-START = 1_800_000_000.0
-PERIOD = 0.05
-
-
-def name(agent: int) -> str:
-    return f"n{agent}"
-
-
-def number(node: str) -> int:
-    return int(node[1:])
-
-
-class Wire(Transport):
-    """One agent's end of a simulated network."""
-
-    def __init__(self, world: World, agent: int) -> None:
-        self.world, self.agent = world, agent
-
-    async def start(self, events: LinkEvents) -> None:
-        raise AssertionError("a simulated network needs no start")
-
-    def send(self, peer: str, data: bytes) -> bool:
-        return self.world.post(self.agent, number(peer), data)
-
-    def drop(self, peer: str, reason: str) -> None:
-        self.world.broken.append((self.agent, number(peer), reason))
-
-    async def stop(self) -> None:
-        raise AssertionError("a simulated network needs no stop")
+PERIOD = 1.0 / ROUNDS_PER_SECOND
 
 
 class World:
@@ -57,11 +34,14 @@ class World:
         cluster: ClusterConfig,
         graph: nx.Graph[int],
         identity_words: Sequence[int] | None = None,
+        certificates: Path | None = None,
+        revoked: Path | None = None,
         durability: str = "process",
     ) -> None:
-        self.cluster, self.graph, self.now = cluster, graph, START
+        self.cluster, self.graph, self.now = cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
+        self.certificates, self.revoked = certificates, revoked
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -73,13 +53,19 @@ class World:
             self.restart(agent)
 
     def config(self, agent: int, neighbors: Sequence[int] | None = None) -> NodeConfig:
+        """Return an agent's configuration."""
         others = sorted(self.graph.neighbors(agent) if neighbors is None else neighbors)
         places: Mapping[str, Address] = {name(j): Address("127.0.0.1", 1) for j in others}
-        return NodeConfig(self.cluster, name(agent), Path("unused"), places)
+        tls, node = None, name(agent)
+        if self.certificates is not None:
+            ends = ("ca.pem", f"{node}.pem", f"{node}-key.pem")
+            tls = TlsFiles(*(self.certificates / end for end in ends))
+        return NodeConfig(self.cluster, node, Path("unused"), places, tls=tls, revoked=self.revoked)
 
     def node(self, agent: int) -> Node:
+        """Return an agent that runs."""
         node = self.nodes[agent]
-        assert node is not None
+        assert node is not None  # noqa: S101
         return node
 
     # Trouble
@@ -94,18 +80,24 @@ class World:
             self._down(agent, other, "crash")
 
     def restart(self, agent: int, neighbors: Sequence[int] | None = None) -> None:
+        """Start an agent from its disk, perhaps with other neighbours."""
         config = self.config(agent, neighbors)
         self.starts += 1  # a nonce need only be new
         word = self.identity_words[agent]
         replica = open_replica(config, self.disks[agent], self.now, word, self.starts, number)
-        wire = Wire(self, agent)
+        wire = Wire(
+            lambda peer, data: self.post(agent, number(peer), data),
+            lambda peer, reason: self.broken.append((agent, number(peer), reason)),
+        )
         self.nodes[agent] = make_node(config, replica, wire, lambda: self.now, number)
 
     def cut_link(self, one: int, other: int) -> None:
+        """Cut a link until `heal`."""
         self.cut.add((min(one, other), max(one, other)))
         self._down(one, other, "cut")
 
     def heal(self) -> None:
+        """Mend all links and start who is down."""
         self.cut.clear()
         for agent, node in enumerate(self.nodes):
             if node is None:
@@ -114,6 +106,7 @@ class World:
     # What goes on
 
     def connect(self) -> None:
+        """Bring up all links that can be."""
         for one, other in self.graph.edges:
             edge = (min(one, other), max(one, other))
             alive = self.nodes[one] is not None and self.nodes[other] is not None
@@ -133,6 +126,7 @@ class World:
                 node.link_down(name(there), reason)
 
     def post(self, sender: int, receiver: int, data: bytes) -> bool:
+        """Put bytes under way."""
         if (sender, receiver) not in self.up:
             return False
         self.queue.append((sender, receiver, data))
@@ -177,6 +171,7 @@ class World:
     # What is known
 
     def totals(self, agent: int) -> Vector:
+        """Return what an agent knows: sums, then counts."""
         estimate = self.node(agent).replica.agent.estimate()
         return np.concatenate([estimate.sums, estimate.counts])
 

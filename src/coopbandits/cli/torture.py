@@ -1,0 +1,96 @@
+"""`coopbandits torture`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Annotated, Any
+
+import typer
+
+from coopbandits.cli.screen import part, say
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError
+from coopbandits.sim.progress import Progress
+
+app = typer.Typer()
+
+SEEDS = 100
+MOST_TOLD = 5
+"""So many violations are shortened and printed; the table counts all."""
+
+
+@app.command("torture")
+def torture_command(
+    seeds: Annotated[int | None, typer.Option(help=f"how many seeds, from 0 on; {SEEDS}")] = None,
+    seed: Annotated[int | None, typer.Option(help="this seed alone")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="print the events of --seed")] = False,
+    policy: Annotated[str, typer.Option(help="one that can run in a fleet")] = "flood-ts",
+    agents: Annotated[int, typer.Option(help="how many agents")] = 8,
+    rounds: Annotated[int, typer.Option(help="rounds of gossip in which things go wrong")] = 200,
+    trouble: Annotated[
+        list[str] | None, typer.Option(help="these instead of the seed's own; or none")
+    ] = None,
+    weather: Annotated[str | None, typer.Option(help="this instead of the seed's own")] = None,
+) -> None:
+    """Torture a virtual fleet, and check its promises after every event."""
+    if seed is not None and seeds is not None:
+        raise InputError(f"--seed {seed} and --seeds {seeds} are both given; give one of them")
+    if seed is None and (trace or trouble or weather):
+        raise InputError("--trace, --trouble and --weather go with one seed; add --seed NUMBER")
+    require_count("--seeds", 1 if seeds is None else seeds)
+    schedules = part("testing.torture.schedule")
+    setting = schedules.Setting(policy, agents, rounds)
+    setting.check()
+    if seed is None:
+        raise typer.Exit(_play_many(setting, range(SEEDS if seeds is None else seeds)))
+    made = schedules.make_schedule(seed, setting)
+    made = part("testing.torture.spelling").changed(made, trouble or (), weather)
+    raise typer.Exit(_play_one(made, trace=trace))
+
+
+def _quietly(call: Any, *args: Any, **named: Any) -> Any:
+    """Call without the log: agents in trouble write a lot of it."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        return call(*args, **named)
+    finally:
+        logging.disable(before)
+
+
+def _play_one(schedule: Any, *, trace: bool) -> int:
+    started = time.monotonic()
+    outcome = _quietly(part("testing.torture.run").play, schedule, keep=trace)
+    for line in outcome.lines:
+        typer.echo(line)
+    for planned in schedule.troubles:
+        typer.echo(str(planned))
+    elapsed = time.monotonic() - started
+    typer.echo(part("testing.torture.report").table(schedule.setting, [outcome], elapsed))
+    typer.echo(f"trace {outcome.digest}")
+    return say(outcome.violation, 1) if outcome.violation else 0
+
+
+def _play_many(setting: Any, seeds: range) -> int:
+    started, outcomes, status = time.monotonic(), [], 0
+    play = part("testing.torture.run").play
+    make_schedule = part("testing.torture.schedule").make_schedule
+    try:
+        with Progress(len(seeds), None, "torturing") as bar:
+            for seed in seeds:
+                outcomes.append(_quietly(play, make_schedule(seed, setting)))
+                bar.advance(1)
+    except KeyboardInterrupt:
+        status = 130
+    elapsed = time.monotonic() - started
+    failed = [outcome for outcome in outcomes if outcome.violation]
+    for outcome in failed[:MOST_TOLD]:
+        _tell(outcome)
+    typer.echo(part("testing.torture.report").table(setting, outcomes, elapsed))
+    return 1 if failed else status
+
+
+def _tell(outcome: Any) -> None:
+    shortest = _quietly(part("testing.torture.shrinking").shrink, outcome)
+    typer.echo(part("testing.torture.report").told(outcome, shortest))

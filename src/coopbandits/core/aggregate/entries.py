@@ -1,0 +1,105 @@
+"""Messages made of entries, each with one author: what a fleet asks where there are such.
+
+An entry is a row of numbers: [number | rounds | registers]. Its number says whose it is, its
+version is how many pulls are in its registers. In a fleet an agent's number is made of its author,
+which is a number for its certified name, and of a generation, which is another one for every memory
+that the agent has had: see `entry_number`. In simulations the author is the number.
+
+Two kinds of rows are orders, which only an agent's own fleet process gives. They stand in a message
+because messages are what a journal keeps:
+
+- ``[number, FORGET, …]``: this entry is no longer believed, whatever was heard of it;
+- ``[number, RENUMBER, registers]``: count under this number from now on. What the own entry held
+  beyond these registers moves there, the registers stay behind under the old number.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
+
+FORGET, RENUMBER = -1.0, -2.0
+"""Rounds of rows that are orders."""
+
+HEADER = 2
+"""Values of a message before its entries, and of an entry before its registers."""
+
+AUTHORED = 1 << 52
+"""Numbers from here on have an author; in a float all whole numbers below 2^53 are exact."""
+
+GENERATIONS = 1 << 12
+AUTHORS = 1 << 40
+
+Rows = NDArray[np.float64]
+
+
+def entry_number(author: int, generation: int) -> int:
+    """Return the number of an agent's entry: its author, and which of its memories it is from."""
+    return AUTHORED + author % AUTHORS * GENERATIONS + generation % GENERATIONS
+
+
+def author_of(number: float) -> float:
+    """Return the author in an entry's number; numbers without one are their own."""
+    return (number - AUTHORED) // GENERATIONS if number >= AUTHORED else number
+
+
+@runtime_checkable
+class Attributed(Protocol):
+    """A machine whose messages are made of entries."""
+
+    number: int
+    """The number of its own entry."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether entries stay as they were told, so that they can be signed."""
+
+    def rows(self, message: Vector) -> Rows:
+        """Return the entries in a message, or refuse one of another form."""
+
+    def versions(self, rows: Rows) -> list[float]:
+        """Return the versions of entries."""
+
+    def entry(self, number: float) -> Vector | None:
+        """Return the entry at hand."""
+
+    def held(self) -> dict[float, float]:
+        """Return the versions of all entries at hand, by number."""
+
+    def heard_from(self, neighbor: int) -> int:
+        """Return the number of a neighbour's last message."""
+
+    def arrived_at(self, neighbor: int) -> int:
+        """Return the number of the own message that a neighbour acknowledged last."""
+
+    def note(self, neighbor: int, rows: Rows) -> Vector:
+        """Return a message that changes nothing about a neighbour, and tells these rows."""
+
+
+def with_rows(message: Vector, rows: Rows) -> Vector:
+    """Return a message with other entries."""
+    return np.concatenate([message[:HEADER], rows.ravel()])
+
+
+def order(what: float, number: float, registers: Vector) -> Vector:
+    """Return a row that is an order."""
+    return np.concatenate([[number, what], registers])
+
+
+def check_entries(entries: Rows, source: str, *, orders: bool = False) -> None:
+    """Refuse all but entries of agents, with rounds and without a negative number of either."""
+    for agent, rounds in entries[:, :2].tolist():
+        if (
+            agent < 0.0
+            or agent != agent // 1.0
+            or (rounds < 0.0 and not (orders and rounds in (FORGET, RENUMBER)))
+        ):
+            raise InputError(
+                f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
+                "numbers from 0, and rounds are never negative"
+            )

@@ -1,0 +1,164 @@
+"""An application that asks one agent, and the account it keeps of what was acknowledged.
+
+It behaves as applications do: it hands in rewards late, twice, never, with another value, and asks
+again when it got no answer. A reward without an answer is in doubt: it may count, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from coopbandits.core.draws import word_at
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.service import ExpiredTicketError, UnavailableError, UnknownTicketError
+from coopbandits.testing.torture.schedule import ARMS, SECOND
+
+if TYPE_CHECKING:
+    from coopbandits.testing.torture.process import Process
+
+RETRY = SECOND * 3 // 10
+LIFETIME = 4.0
+"""Seconds until a ticket expires."""
+MOST_TICKETS = 100
+
+
+class ViolationError(Exception):
+    """A promise that was not kept, in one sentence."""
+
+
+class Answer(NamedTuple):
+    """A ticket as the application knows it; `chosen_at` is by its agent's clock."""
+
+    arm: int
+    chosen_at: float
+
+
+class Reward(NamedTuple):
+    """A reward to hand in."""
+
+    ticket: str
+    value: float
+
+
+@dataclass
+class Account:
+    """What one agent's application knows; `acknowledged` and `doubt` are rewards by ticket."""
+
+    tickets: dict[str, Answer] = field(default_factory=dict)
+    acknowledged: dict[str, float] = field(default_factory=dict)
+    doubt: dict[str, float] = field(default_factory=dict)
+    counts: list[int] = field(default_factory=lambda: [0] * len(ARMS))
+    sums: list[float] = field(default_factory=lambda: [0.0] * len(ARMS))
+
+    def copy(self) -> Account:
+        """Return it as it is now, as a backup of the journal would tell it."""
+        return Account(
+            dict(self.tickets),
+            dict(self.acknowledged),
+            dict(self.doubt),
+            list(self.counts),
+            list(self.sums),
+        )
+
+    def acknowledge(self, reward: Reward) -> None:
+        """Note that a reward counts for certain."""
+        if reward.ticket not in self.acknowledged:
+            arm = self.tickets[reward.ticket].arm
+            self.counts[arm] += 1
+            self.sums[arm] += reward.value
+            self.acknowledged[reward.ticket] = reward.value
+        self.doubt.pop(reward.ticket, None)
+
+    def check(self, counts: list[int], sums: list[float], where: str) -> None:
+        """Compare with an agent's own totals: what was acknowledged counts exactly once."""
+        if counts == self.counts and sums == self.sums:
+            return
+        most, high = list(self.counts), list(self.sums)
+        for ticket, value in self.doubt.items():
+            arm = self.tickets[ticket].arm
+            most[arm] += 1
+            high[arm] += value
+        for arm, (count, total) in enumerate(zip(counts, sums, strict=True)):
+            if not (
+                self.counts[arm] <= count <= most[arm] and self.sums[arm] <= total <= high[arm]
+            ):
+                raise ViolationError(
+                    f"{where} counts {count} rewards of {ARMS[arm]}, {total:g} in sum; "
+                    f"{self.counts[arm]} were acknowledged, {self.sums[arm]:g} in sum, and "
+                    f"{most[arm] - self.counts[arm]} are in doubt"
+                )
+
+
+def reward_of(key: int, at: int, arm: int) -> float:
+    """Return a reward in quarters, so that sums are exact; the first arm is the best by far."""
+    return (0.75, 0.25, 0.0)[arm] + 0.25 * (word_at(key, at) >> 7 & 1)
+
+
+class Application:
+    """Asks one agent.
+
+    Parameters
+    ----------
+    key : int
+        Of its words.
+    """
+
+    def __init__(self, key: int) -> None:
+        self.key, self.draws = key, 0
+        self.account = Account()
+        self.given: set[str] = set()
+        self.given_up: set[str] = set()
+        self.refused = 0
+
+    def word(self) -> int:
+        """Return its next word."""
+        self.draws += 1
+        return word_at(self.key, self.draws)
+
+    def give_up(self) -> None:
+        """Never ask for the tickets of now again: nobody knows what became of them."""
+        self.given_up |= self.given
+
+    def took(self, ticket: str, arm: str, now: float) -> None:
+        """Note a ticket; one that was given before is a violation."""
+        if ticket in self.given:
+            raise ViolationError(f"the ticket {ticket} was given twice")
+        self.given.add(ticket)
+        self.account.tickets[ticket] = Answer(ARMS.index(arm), now)
+
+    def hand_in(self, process: Process, reward: Reward, beaten: float) -> bool | None:
+        """Hand in a reward; return True if it must be asked again, None if an answer will come.
+
+        `beaten` is the agent's time when it last looked for expired tickets.
+        """
+        account, (ticket, value) = self.account, reward
+        known = account.tickets.get(ticket)
+        before, new = account.acknowledged.get(ticket), ticket not in account.doubt
+        if before is None and known is not None:
+            account.doubt[ticket] = value
+        try:
+            receipt = process.service.observe(ticket, value)
+        except UnavailableError:
+            return True
+        except (UnknownTicketError, ExpiredTicketError) as error:
+            self._refused(known, before, error)
+            if new:  # it was refused the first time, so it does not count for certain
+                account.doubt.pop(ticket, None)
+            return False
+        except InputError:  # another reward than the one that counts
+            return False
+        if known is None:
+            raise ViolationError(f"a reward for {ticket} was taken, of a choice that was forgotten")
+        if receipt.arm != ARMS[known.arm] or receipt.reward != value:
+            raise ViolationError(f"{reward} was taken as {receipt}")
+        if not receipt.duplicate and before is not None:
+            raise ViolationError(f"the reward for {ticket} was acknowledged twice")
+        if not receipt.duplicate and known.chosen_at + LIFETIME < beaten:
+            raise ViolationError(f"the reward for {ticket} was taken after the ticket had expired")
+        return None
+
+    def _refused(self, known: Answer | None, before: float | None, error: InputError) -> None:
+        self.refused += 1
+        if known is not None and before is None and isinstance(error, UnknownTicketError):
+            raise ViolationError(f"the agent knows nothing of a ticket that it gave: {error}")

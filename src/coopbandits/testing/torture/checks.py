@@ -1,0 +1,299 @@
+"""What must hold after every event, and once everything has healed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from coopbandits.core.aggregate.aggregation import MIXED, OWN
+from coopbandits.core.aggregate.entries import author_of
+from coopbandits.core.contract import Vector
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS
+from coopbandits.testing.torture.application import MOST_TICKETS, Account, ViolationError
+from coopbandits.testing.torture.schedule import (
+    ARMS,
+    EPOCH,
+    MAX_AGENTS,
+    MAX_PULLS_PER_SECOND,
+    SECOND,
+)
+
+if TYPE_CHECKING:
+    from coopbandits.testing.torture.process import Process
+    from coopbandits.testing.torture.stage import Actor, Stage
+
+EXACT = 1e-9
+AGREE = 1e-3
+"""Agents that mix have the same means, to this."""
+MOST_BYTES = 8 << 20
+"""A journal with all that is kept beside it; so much is never written in one run."""
+ENOUGH = 200
+"""With so many pulls known, choices are of the best arm nearly always."""
+
+
+class Checks:
+    """Looks at a stage; whatever is wrong is a ViolationError."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.done = stage, False
+        traits = stage.cluster.traits
+        self.exact = traits.exact and traits.shares == OWN
+        self.mixed = traits.shares == MIXED
+        self.grows = traits.grows
+        self.lost_most = 0.0
+        self.told: dict[tuple[int, float], float] = {}
+        self.unwell = "nothing was looked at yet"
+        self._rounds_at_healing: int | None = None
+
+    # After every event
+
+    def after(self, actor: Actor) -> None:
+        """Look at an agent that has just done something."""
+        process = actor.process
+        assert process is not None  # noqa: S101
+        replica = process.replica
+        self.own(actor, process)
+        if not self.stage.robust:
+            self._rounds(actor, replica.rounds)
+
+    def own(self, actor: Actor, process: Process) -> None:
+        """Compare own totals with what was acknowledged."""
+        replica = process.replica
+        actor.app.account.check(replica.own_counts.tolist(), replica.own_sums.tolist(), actor.name)
+
+    def _rounds(self, actor: Actor, rounds: int) -> None:
+        for j in actor.neighbors:
+            other = self.stage.actors[j].process
+            if other is not None and abs(other.replica.rounds - rounds) > 1:
+                raise ViolationError(
+                    f"{actor.name} has ended {rounds} rounds and its neighbour n{j} "
+                    f"{other.replica.rounds}; they must differ by at most one"
+                )
+
+    def heard(self, actor: Actor, peer: str) -> None:
+        """Look at whether an older message took the place of a newer one of the same link."""
+        process = actor.process
+        if process is None or not self.stage.robust:
+            return
+        found = process.node.peers[peer]
+        now = actor.life, found.links, found.heard_round
+        before = actor.heard.get(peer, now)
+        if before[:2] == now[:2] and now[2] < before[2] and found.met:
+            raise ViolationError(
+                f"{actor.name} took a message of round {now[2]} from {peer} after {before[2]}"
+            )
+        actor.heard[peer] = now
+
+    def started(self, actor: Actor) -> None:
+        """Look at an agent that has just read its journal."""
+        process = actor.process
+        assert process is not None  # noqa: S101
+        if actor.uncertain:
+            self._settle_uncertain(actor, process)
+        self.own(actor, process)
+
+    def _settle_uncertain(self, actor: Actor, process: Process) -> None:
+        """Take over what a loss of power left of what nobody had promised to keep."""
+        account = actor.app.account
+        counts, sums = process.replica.own_counts.tolist(), process.replica.own_sums.tolist()
+        most = sum(account.counts) + len(account.doubt)
+        if sum(counts) > most:
+            raise ViolationError(
+                f"{actor.name} counts {sum(counts)} rewards after a loss of power, of {most}"
+            )
+        self.lost_most += most - sum(counts)
+        self._note_told(actor)
+        actor.app.give_up()
+        actor.app.account = Account(counts=counts, sums=sums)
+        actor.uncertain = False
+
+    def lost(self, actor: Actor) -> None:
+        """Note what others know of a memory that is lost: so much stays, and no more can."""
+        account = actor.app.account
+        self.lost_most += sum(account.counts) + len(account.doubt)
+        self._note_told(actor)
+
+    def _note_told(self, actor: Actor) -> None:
+        self.told = {key: told for key, told in self.told.items() if key[0] != actor.index}
+        for other in self.stage.actors:
+            if other is not actor and other.process is not None:
+                for number, version in other.process.held().items():
+                    if author_of(number) == actor.index:
+                        self.told[other.index, number] = version
+
+    def rolled_back(self, actor: Actor) -> None:
+        """Note how much others may know of what an older copy does not have."""
+        self.lost(actor)
+
+    def unavailable(self, actor: Actor) -> None:
+        """Refuse that an agent cannot store anything long after its disk was repaired."""
+        if self.stage.time > actor.broken_until + 3 * SECOND:
+            assert actor.process is not None  # noqa: S101
+            raise ViolationError(
+                f"{actor.name} answers nothing, although its disk is fine: "
+                f"{actor.process.node.trouble}"
+            )
+
+    # About once a second
+
+    def beat(self, actor: Actor) -> None:
+        """Look at sizes and beliefs."""
+        process = actor.process
+        if process is None:
+            return
+        self._sizes(actor, process)
+        if self.stage.robust:
+            self._beliefs(actor, process)
+        if self.stage.liar is not None:
+            self._boasts(actor, process, self.stage.liar.index)
+
+    def _sizes(self, actor: Actor, process: Process) -> None:
+        tickets, replica, node = process.replica.tickets, process.replica, process.node
+        sizes = {
+            "open tickets": (len(tickets.open), MOST_TICKETS),
+            "rewards remembered": (len(tickets.settled), MOST_TICKETS),
+            "rounds of messages": (len(replica.sent), KEPT_ROUNDS),
+            "bytes on disk": (actor.files.size, MOST_BYTES),
+            "files": (len(actor.files.names), 12),
+            "open files": (len(actor.files.handles), 4),
+            "neighbours": (len(node.peers), len(actor.neighbors) + 1),
+        }
+        for what, (size, most) in sizes.items():
+            if size > most:
+                raise ViolationError(f"{actor.name} has {size} {what}; there may be {most}")
+
+    def _beliefs(self, actor: Actor, process: Process) -> None:
+        found = process.replica.agent.estimate()
+        seconds = process.clock() - EPOCH
+        most = found.num_agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
+        counts, sums = found.counts.tolist(), found.sums.tolist()
+        if not 1.0 <= found.num_agents <= MAX_AGENTS:
+            raise ViolationError(f"{actor.name} believes in {found.num_agents:g} agents")
+        for arm, (count, total) in enumerate(zip(counts, sums, strict=True)):
+            if not (-EXACT <= count <= most and -EXACT <= total <= count + EXACT * (1 + count)):
+                raise ViolationError(
+                    f"{actor.name} believes in {count:g} pulls of {ARMS[arm]}, {total:g} in sum"
+                )
+
+    def _boasts(self, actor: Actor, process: Process, liar: int) -> None:
+        pulls = sum(told for number, told in process.held().items() if author_of(number) == liar)
+        most = MAX_PULLS_PER_SECOND * (process.clock() - EPOCH + 120.0)
+        if pulls > most:
+            raise ViolationError(
+                f"{actor.name} believes in {pulls:g} pulls of a liar; it can have made {most:g}"
+            )
+
+    # After healing
+
+    def settle(self) -> None:
+        """Note whether all is well; what is not may still become so."""
+        self.unwell = self._unwell()
+        if not self.unwell:
+            self.done = True
+            self.stage.trace.note(self.stage.time, "well")
+
+    def overdue(self) -> None:
+        """Give up waiting."""
+        raise ViolationError(f"long after everything healed, {self.unwell}")
+
+    def _unwell(self) -> str:
+        stage = self.stage
+        for actor in stage.actors:
+            process = actor.process
+            if process is None:
+                return f"{actor.name} does not run"
+            if process.node.trouble:
+                return f"{actor.name} is in trouble: {process.node.trouble}"
+            for name, peer in process.node.peers.items():
+                if not peer.met and int(name[1:]) < len(stage.actors):
+                    return f"{actor.name} has no link to {name}: {peer.reason}"
+        if self.mixed:
+            found = self._mass()
+        elif self.exact:
+            found = self._totals()
+        else:
+            found = self._means()
+        return found or self._best_arm()
+
+    def _processes(self) -> list[Process]:
+        return [actor.process for actor in self.stage.actors if actor.process is not None]
+
+    def _own_total(self) -> Vector:
+        replicas = [process.replica for process in self._processes()]
+        counts = np.sum([replica.own_counts for replica in replicas], axis=0)
+        sums = np.sum([replica.own_sums for replica in replicas], axis=0)
+        return np.concatenate([sums, counts.astype(np.float64)])
+
+    def _known(self, process: Process) -> Vector:
+        found = process.replica.agent.estimate()
+        return np.concatenate([found.sums, found.counts])
+
+    def _totals(self) -> str:
+        """Compare what each agent knows with everybody's own totals."""
+        own = self._own_total()
+        processes = self._processes()
+        known = [self._known(process) for process in processes]
+        for actor, found in zip(self.stage.actors, known, strict=True):
+            if not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
+                return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
+        for (holder, number), version in self.told.items():
+            if processes[0].held().get(number, 0.0) < version:
+                return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"
+        pulls, least = known[0][len(ARMS) :].sum(), own[len(ARMS) :].sum()
+        if not self.grows or not self.lost_most:
+            fits = np.allclose(known[0], own, rtol=EXACT, atol=EXACT)
+        else:
+            fits = least - EXACT <= pulls <= least + self.lost_most + EXACT
+        return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
+
+    def _means(self) -> str:
+        """Compare what mixing agents know: the same means, each within what an arm pays."""
+        known = [self._known(process) for process in self._processes()]
+        first = _means(known[0])
+        for actor, found in zip(self.stage.actors, known, strict=True):
+            if not np.allclose(_means(found), first, rtol=AGREE, atol=AGREE, equal_nan=True):
+                return f"{actor.name} has means {_means(found).tolist()} and n0 {first.tolist()}"
+        if self.stage.liar is not None:  # mixing cannot undo a lie; the shift is bounded
+            return ""
+        for mean, low in zip(first.tolist(), (0.75, 0.25, 0.0), strict=True):
+            if not np.isnan(mean) and not low - AGREE <= mean <= low + 0.25 + AGREE:
+                return f"all believe in means of {first.tolist()}"
+        return ""
+
+    def _mass(self) -> str:
+        """Compare the shares after one round with everything acknowledged; rounds go on."""
+        replicas = [process.replica for process in self._processes()]
+        last = min(replica.rounds for replica in replicas)
+        if self._rounds_at_healing is None:
+            self._rounds_at_healing = last
+        if last < self._rounds_at_healing + 5:
+            return f"rounds do not go on: {[replica.rounds for replica in replicas]}"
+        shares = [replica.shares().get(last) for replica in replicas]
+        if any(share is None for share in shares):
+            return "shares of one round are not there"
+        told = np.sum([np.concatenate(share) for share in shares if share is not None], axis=0)
+        own = self._own_total()
+        if np.allclose(told, own, rtol=EXACT, atol=EXACT):
+            return ""
+        return f"shares add up to {told.tolist()}, and acknowledged were {own.tolist()}"
+
+    def _best_arm(self) -> str:
+        for actor, process in zip(self.stage.actors, self._processes(), strict=True):
+            found = self._known(process)
+            means, pulls = _means(found), found[len(ARMS) :]
+            if pulls.sum() < ENOUGH or (self.stage.liar is not None and not self.exact):
+                continue
+            if np.nanargmax(means) != 0:
+                return f"{actor.name} takes {ARMS[int(np.nanargmax(means))]} for the best arm"
+            chosen = [process.replica.advise(word << 40 | 12345, None) for word in range(1, 10)]
+            if chosen.count(0) < 5:
+                return f"{actor.name} chooses {[ARMS[arm] for arm in chosen]}"
+        return ""
+
+
+def _means(known: Vector) -> Vector:
+    """Return the mean of every arm; nan where next to nothing is known."""
+    sums, counts = known[: len(ARMS)], known[len(ARMS) :]
+    means: Vector = np.where(counts > 0.5, sums / np.maximum(counts, 0.5), np.nan)
+    return means

@@ -1,0 +1,203 @@
+"""One start of one agent: the fleet's own parts on a virtual clock, network and disk.
+
+All that torture needs to know about how an agent is put together stands here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coopbandits.core.aggregate.entries import Attributed
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.protocol.node import BANDIT, Node
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.storage.disk import DiskError, FileDisk
+from coopbandits.fleet.storage.journal import Batch
+from coopbandits.fleet.transport import LinkEvents, Transport
+from coopbandits.testing.torture.files import VirtualFiles
+from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
+from coopbandits.testing.torture.schedule import SECOND, START
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.storage.replica import Replica
+
+Later = Callable[[int, Callable[[], None]], None]
+"""Calls a function of this process after some microseconds, if it lives then."""
+
+Send = Callable[[str, bytes], bool]
+Drop = Callable[[str, str], None]
+
+
+def name(agent: int) -> str:
+    """Return an agent's id."""
+    return f"n{agent}"
+
+
+def number(node: str) -> int:
+    """Return the agent of an id."""
+    return int(node[1:])
+
+
+class VirtualClock:
+    """A machine's clock that runs fast or slow and is set; the process on it never goes back."""
+
+    def __init__(self, now: Callable[[], int], speed: int) -> None:
+        self.now, self.speed = now, speed  # millionths of a second per second
+        self.set_by = 0
+        self._followed = 0
+
+    def __call__(self) -> float:
+        """Return what the process takes for the time."""
+        passed = self.now() * self.speed // SECOND
+        return (START * SECOND + self._followed + passed) / SECOND
+
+    def restart(self) -> None:
+        """Begin with the machine's time, as a new process does."""
+        self._followed = self.set_by
+
+    def follow(self) -> None:
+        """Follow a clock that was set forward, as the fleet's own clock does."""
+        if self.set_by - self._followed > JUMP * SECOND:
+            self._followed = self.set_by
+
+    def when(self, time: float) -> int:
+        """Return the first microsecond of the world at which this clock shows a time."""
+        passed = math.ceil(time * SECOND) - START * SECOND - self._followed
+        return -(-passed * SECOND // self.speed)
+
+
+class Wire(Transport):
+    """One agent's end of the virtual network."""
+
+    def __init__(self, send: Send, drop: Drop) -> None:
+        self._send, self._drop = send, drop
+
+    async def start(self, events: LinkEvents) -> None:
+        """Do nothing: links come up by themselves."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    def send(self, peer: str, data: bytes) -> bool:
+        """Hand bytes to the network."""
+        return self._send(peer, data)
+
+    def drop(self, peer: str, reason: str) -> None:
+        """Close a link."""
+        self._drop(peer, reason)
+
+
+class VirtualCommit(GroupCommit):
+    """Group commit without threads: a batch is on its way for as long as the disk takes."""
+
+    def __init__(self, process: Process, later: Later) -> None:
+        self.journal, self.outbox = process.replica.journal, process.outbox
+        self.later, self.files = later, process.files
+        self._answers: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self._launching = self._flying = False
+        self.journal.committer = self.outbox.committer = self
+
+    def answer(self, told: Callable[[bool], None]) -> None:
+        """Tell whether all events so far are on disk, once that is certain."""
+        if self.is_stored or self.journal.trouble:
+            told(self.is_stored)
+        else:
+            self._answers.append((self.journal.appended, told))
+
+    def gathered(self) -> None:
+        """Launch a batch after everything that happens at this instant."""
+        if not self._launching and not self._flying:
+            self._launching = True
+            self.later(0, self._launch)
+
+    def _launch(self) -> None:
+        self._launching = False
+        batch = self.journal.take()
+        if batch is None:
+            self.stored()
+            return
+        self._flying, error = True, None
+        self.files.cost = 0.0
+        try:
+            self.journal.write(batch)
+        except DiskError as failure:
+            error = failure
+        taken, self.files.cost = self.files.cost, 0.0
+        if taken:
+            self.later(int(taken * SECOND), lambda: self._finish(batch, error))
+        else:
+            self._finish(batch, error)
+
+    def _finish(self, batch: Batch, error: DiskError | None) -> None:
+        self._flying = False
+        self.journal.finish(batch, error)
+        if not self.is_stored:
+            self.gathered()
+        self.stored()
+
+    def stored(self) -> None:
+        """Answer those whose events are on disk, or all if the journal is in trouble."""
+        stored, trouble = self.journal.stored, self.journal.trouble
+        while self._answers and (trouble or self._answers[0][0] <= stored):
+            after, told = self._answers.popleft()
+            told(after <= stored)
+        self.outbox.flush()
+
+
+class Process:
+    """An agent that runs: journal, protocol, service, and group commit where there is one."""
+
+    def __init__(
+        self, config: NodeConfig, files: VirtualFiles, clock: VirtualClock, words: Callable[[], int]
+    ) -> None:
+        clock.restart()
+        self.files, self.clock = files, clock
+        disk = FileDisk(Path("/virtual"), config.durability, files)
+        word, nonce = words() | 1, words()
+        self.replica: Replica = open_replica(config, disk, clock(), word, nonce, number)
+        self.config, self.words = config, words
+
+    def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
+        """Put the protocol and the service on top of the opened journal."""
+        self.outbox = Outbox(wire)
+        plain = make_node(self.config, self.replica, self.outbox, self.clock, number).settings
+        settings = replace(plain, revoked=VirtualRevoked(revoked))
+        if self.config.cluster.signed:
+            scope = plain.cluster, plain.epoch, BANDIT
+            signing = plain.signing._replace(notary=VirtualNotary(plain.node, scope))
+            claims = replace(plain.claims, certified=True)
+            settings = replace(settings, signing=signing, claims=claims)
+        self.node = Node(settings, self.replica, self.outbox, self.clock)
+        self.service = ApplicationService(self.config, self.node, self.words)
+        self.commit = VirtualCommit(self, later) if self.config.durability == "power" else None
+
+    def answer(self, told: Callable[[bool], None]) -> None:
+        """Tell whether all that was asked so far may be acknowledged, once that is certain."""
+        if self.commit is None:
+            told(True)
+        else:
+            self.commit.answer(told)
+
+    def held(self) -> dict[float, float]:
+        """Return the versions of the entries that the agent knows, by number; {} if it has none."""
+        machine = getattr(self.replica.agent, "machine", None)
+        return machine.held() if isinstance(machine, Attributed) else {}
+
+    def beat(self) -> None:
+        """Do what the runtime does once a second."""
+        self.clock.follow()
+        self.node.beat()
+
+    def watch(self) -> None:
+        """Look for the journal where it was."""
+        with contextlib.suppress(DiskError):
+            self.replica.journal.check()

@@ -1,0 +1,200 @@
+"""What goes wrong in one run, and when: all of it follows from a seed.
+
+A schedule is data: troubles with their times, and the weather, which is what happens to messages
+and applications all the time. Troubles can be left out and the weather can be made calmer without
+shifting anything else, since every draw is a word at a place of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from coopbandits.core.aggregate.aggregation import ROBUST
+from coopbandits.core.checks import require_count
+from coopbandits.core.draws import stream_key, word_at
+from coopbandits.core.registry import parse_policy
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.eligibility import require_eligible
+
+SECOND = 1_000_000
+"""Times are whole microseconds."""
+
+START = 1_800_000_000
+EPOCH = START - 1000
+ROUNDS_PER_SECOND = 20.0
+MAX_PULLS_PER_SECOND = 50.0
+MAX_AGENTS = 64
+ARMS = ("best", "good", "poor")
+
+TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES = range(8)
+"""Streams of words."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is tortured.
+
+    Attributes
+    ----------
+    policy : str
+        The spelling of a policy that can run in a fleet.
+    agents : int
+        How many there are, at least 3.
+    rounds : int
+        For so many rounds of gossip things go wrong; then they heal.
+    """
+
+    policy: str = "flood-ts"
+    agents: int = 8
+    rounds: int = 200
+
+    def __post_init__(self) -> None:
+        require_count("agents", self.agents, least=3)
+        require_count("rounds", self.rounds, least=1)
+
+    @property
+    def trouble_time(self) -> int:
+        """Microseconds until everything heals."""
+        return int(self.rounds / ROUNDS_PER_SECOND * SECOND)
+
+    def check(self) -> None:
+        """Refuse a policy that cannot run in a fleet."""
+        require_eligible("--policy", parse_policy(self.policy))
+
+    def cluster(self) -> ClusterConfig:
+        """Return the settings that all agents share."""
+        plain = ClusterConfig(
+            "torture",
+            EPOCH,
+            ARMS,
+            policy=self.policy,
+            reward_range=(0.0, 1.0),
+            rounds_per_second=ROUNDS_PER_SECOND,
+            max_pulls_per_second=MAX_PULLS_PER_SECOND,
+            max_agents=MAX_AGENTS,
+        )
+        needs = plain.policy_object().needs
+        return replace(
+            plain,
+            num_agents=self.agents if "num_agents" in needs else None,
+            lambda_bound=0.95 if "lambda_bound" in needs else None,
+        )
+
+
+class Trouble(NamedTuple):
+    """One thing that goes wrong: when, what, whom it hits, for how long, and how exactly."""
+
+    at: int
+    kind: str
+    agent: int
+    length: int
+    word: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.at / SECOND:9.6f} s  {self.kind:<9} n{self.agent}, {self.length / SECOND:.6f} "
+            f"s, {self.word:#018x}"
+        )
+
+
+class Weather(NamedTuple):
+    """What happens to messages all the time, in shares of 1024, and times in microseconds."""
+
+    lost: int
+    twice: int
+    swapped: int
+    split: int
+    delay: int
+    thinking: int
+    forgotten: int
+
+    @property
+    def calm(self) -> Weather:
+        """The weather in which nothing happens."""
+        return Weather(0, 0, 0, 0, 1000, self.thinking, 0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Everything that one run needs.
+
+    Attributes
+    ----------
+    seed, setting : int and Setting
+        What it was made of.
+    durability : {"process", "power"}
+        That of all agents.
+    signed : bool
+        Whether agents sign what they tell of themselves.
+    weather, troubles : Weather and tuple of Trouble
+        What goes wrong all the time, and what at one time.
+    """
+
+    seed: int
+    setting: Setting
+    durability: str
+    signed: bool
+    weather: Weather
+    troubles: tuple[Trouble, ...]
+
+
+ANY_MODE = {
+    "kill": 6, "power": 3, "kill-op": 6, "power-op": 4, "kill-all": 1, "cut": 4, "hush": 3,
+    "break": 3, "pause": 2, "flip": 2, "full": 2, "fail": 4, "slow": 2, "jump": 2, "burst": 1,
+}  # fmt: skip
+"""Kinds of trouble that any fleet must get over, with weights."""
+
+ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
+"""Kinds after which a synchronous fleet may stand still until a new epoch."""
+
+
+def make_schedule(seed: int, setting: Setting) -> Schedule:
+    """Return the schedule of a seed."""
+    require_count("seed", seed, least=0)
+    key = stream_key(seed, TROUBLES)
+    robust = setting.cluster().mode == ROBUST
+    durability = "power" if word_at(key, 0) % 3 == 0 else "process"
+    signed = word_at(key, 2) % 4 != 0
+    kinds = dict(ANY_MODE)
+    if robust:
+        kinds |= ROBUST_ONLY
+        if not signed:  # then a liar is believed about others, and nothing undoes that
+            del kinds["liar"]
+    elif durability == "process":
+        del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
+    bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
+    count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
+    made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
+    weather = make_weather(seed, robust)
+    return Schedule(seed, setting, durability, signed, weather, tuple(sorted(made)))
+
+
+def _trouble(key: int, at: int, bag: Sequence[str], setting: Setting) -> Trouble:
+    when, kind, agent, length, word = (word_at(key, at + i) for i in range(5))
+    longest = setting.trouble_time // 4
+    return Trouble(
+        when % setting.trouble_time,
+        bag[kind % len(bag)],
+        agent % setting.agents,
+        1000 + length % longest,
+        word,
+    )
+
+
+def make_weather(seed: int, robust: bool) -> Weather:
+    """Return how bad the network and the applications of a seed are."""
+    key = stream_key(seed, WEATHER)
+    lost, twice, swapped, split, delay, thinking, forgotten = (word_at(key, i) for i in range(7))
+    if not robust:  # links carry bytes in order, or break; only robust messages may also vanish
+        lost = twice = swapped = 0
+    return Weather(
+        lost % 200 * (lost >> 32 & 1),
+        twice % 100 * (twice >> 32 & 1),
+        swapped % 200 * (swapped >> 32 & 1),
+        split % 100,
+        1000 << delay % 8,
+        SECOND // 10 << thinking % 5,
+        forgotten % 100,
+    )

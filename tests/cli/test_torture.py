@@ -1,0 +1,82 @@
+"""`coopbandits torture` as it is typed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from coopbandits.testing.torture import run
+from coopbandits.testing.torture.application import ViolationError
+from coopbandits.testing.torture.checks import Checks
+from coopbandits.testing.torture.stage import Actor
+
+from .calls import Call, refused
+
+SMALL = ("--agents", "3", "--rounds", "20")
+
+
+def test_seeds_make_a_table(call: Call) -> None:
+    outcome = call("torture", "--seeds", "3", *SMALL)
+    assert (outcome.status, outcome.err) == (0, "")
+    head, row = outcome.out.splitlines()
+    assert head.split()[:4] == ["policy", "agents", "seeds", "events"]
+    assert re.fullmatch(r"flood-ts +3 +3 +\d+ +\d+ +[\d.]+ +[\d.]+ +0", row)
+
+
+def test_one_seed_with_its_trace(call: Call) -> None:
+    first = call("torture", "--seed", "4", "--trace", *SMALL)
+    assert first.status == 0
+    *lines, digest = first.out.splitlines()
+    assert re.fullmatch(r"trace [0-9a-f]{32}", digest)
+    assert sum(" arrives " in line for line in lines) > 50
+    assert call("torture", "--seed", "4", *SMALL).out.splitlines()[-1] == digest
+
+
+def test_a_violation_is_shortened_and_can_be_played_again(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Checks, actor: Actor) -> None:
+        if actor.life > 0:
+            raise ViolationError("it started again")
+
+    monkeypatch.setattr(Checks, "started", fail)
+    outcome = call("torture", "--seeds", "12", *SMALL)
+    assert outcome.status == 1
+    assert ": it started again" in outcome.out
+    (line, *_) = re.findall(r"coopbandits (torture .*)", outcome.out)
+    assert line.count("--trouble ") == 1, "one is enough"
+    again = call(*line.replace("'", "").split())
+    assert (again.status, again.err) == (1, "it started again\n")
+
+
+def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    played, play = [], run.play
+
+    def two(*given: object, **named: object) -> object:
+        played.append(given)
+        if len(played) > 2:
+            raise KeyboardInterrupt
+        return play(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run, "play", two)
+    outcome = call("torture", "--seeds", "100", *SMALL)
+    assert outcome.status == 130
+    assert outcome.out.splitlines()[-1].split()[2] == "2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--seed", "1", "--seeds", "2"), "--seed 1 and --seeds 2 are both given"),
+        (("--trace",), "add --seed NUMBER"),
+        (("--seeds", "0"), "--seeds is 0; it must be a whole number, at least 1"),
+        (("--agents", "2"), "agents is 2; it must be a whole number, at least 3"),
+        (("--rounds", "0"), "rounds is 0"),
+        (("--policy", "ucb-network"), "which cannot run in a fleet"),
+        (("--seed", "1", "--trouble", "cough"), "--trouble is 'cough'; it must be"),
+        (("--seed", "1", "--weather", "rain"), "--weather is 'rain'; it must be"),
+    ],
+)
+def test_bad_input_is_one_sentence(call: Call, arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refused(call("torture", *arguments))

@@ -1,0 +1,149 @@
+"""Lies about the number of agents end with the generation in which they were told."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits.core import Aggregation, InputError, LocalView, Vector
+from coopbandits.core.aggregate import PullMixing, RunningSums, TreeSums, extrema
+from coopbandits.core.aggregate.extrema import (
+    EXPONENTIALS,
+    IMPOSSIBLE,
+    CountingMachine,
+    count_agents,
+)
+
+from ..fleet import machine, one_view, through_json
+from ..liars import GRAPHS, MAX_AGENTS, Den
+
+HEADS: dict[type[Aggregation], list[float]] = {
+    PullMixing: [0.0, 0.0, 0.0, 0.0, 2.0, 1.0],
+    RunningSums: [0.0, 0.0, 0.0, 0.0, 1.0, 1.0],
+    TreeSums: [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.9, 0.0, 5.0, 1.0],
+}
+"""What comes before the minima in a message that says nothing else."""
+
+SPECS = sorted(HEADS, key=lambda spec: spec.name)
+TINY = 2 * IMPOSSIBLE / MAX_AGENTS
+
+
+@pytest.fixture(autouse=True)
+def short_generations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extrema, "GENERATION", 200)
+    monkeypatch.setattr(extrema, "SETTLED", 50)
+
+
+def counting(spec: type[Aggregation], view: LocalView) -> CountingMachine:
+    made = machine(spec(), view)
+    assert isinstance(made, CountingMachine)
+    return made
+
+
+def den(spec: type[Aggregation], graph: str) -> Den[CountingMachine]:
+    return Den(partial(counting, spec), GRAPHS[graph], checked=spec.checks_claims)
+
+
+def right_count(world: Den[Any]) -> float:
+    return count_agents(np.min([agent.born for agent in world.honest], axis=0))
+
+
+def told(spec: type[Aggregation], minima: Vector, *generation: float) -> Vector:
+    return np.array([*HEADS[spec], *minima, *generation])
+
+
+def all_tiny(spec: type[Aggregation], world: Den[Any]) -> Vector:
+    generation = world.agents[1].generation
+    return told(spec, np.full(EXPONENTIALS, TINY), *([generation] if generation else []))
+
+
+def half_now_half_later(spec: type[Aggregation], world: Den[Any]) -> Vector:
+    generation = world.agents[1].generation
+    minima = np.where(np.arange(EXPONENTIALS) % 2 == world.rounds % 2, TINY, 100.0)
+    return told(spec, minima, *([generation] if generation else []))
+
+
+def ahead_of_all(spec: type[Aggregation], world: Den[Any]) -> Vector:
+    """The latest generation that can be believed, again and again."""
+    latest = int(world.claims[0].most_rounds(world.now()) / extrema.GENERATION + 1.0)
+    return told(spec, np.full(EXPONENTIALS, TINY), latest)
+
+
+LIES = (all_tiny, half_now_half_later, ahead_of_all)
+
+
+@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_agents_are_counted_right_again_once_a_liar_has_gone(
+    spec: type[Aggregation], graph: str, lie: Any
+) -> None:
+    world = den(spec, graph)
+    world.run(230)
+    assert {agent._counted() for agent in world.honest} == {right_count(world)}
+    world.lie = lambda _, now: lie(spec, now)
+    world.run(70)
+    counts = {agent._counted() for agent in world.honest}
+    assert max(counts) == MAX_AGENTS  # believed, but no more than there may be
+    world.lie = None
+    world.run(extrema.GENERATION + extrema.SETTLED + len(world.agents))
+    assert {agent._counted() for agent in world.honest} == {right_count(world)}
+    assert world.refused == []
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_trees_count_everybody_whatever_minima_say(graph: str) -> None:
+    world = den(TreeSums, graph)
+    world.lie = partial(lambda spec, _, now: all_tiny(spec, now), TreeSums)
+    world.run(30)
+    world.lie = None
+    world.run(extrema.GENERATION + extrema.SETTLED + len(world.agents))
+    assert [agent.estimate().num_agents for agent in world.honest] == [7.0] * 7
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_who_has_left_is_no_longer_counted(spec: type[Aggregation]) -> None:
+    world = den(spec, "random")
+    world.liars = ()
+    world.run(30)
+    everybody = right_count(world)
+    world.liars = (0, 5)  # they say nothing
+    world.run(extrema.GENERATION + extrema.SETTLED + len(world.agents))
+    assert {agent._counted() for agent in world.honest} == {right_count(world)}
+    assert right_count(world) != everybody
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_who_comes_late_joins_the_generation_of_the_others(spec: type[Aggregation]) -> None:
+    world = den(spec, "ring")
+    world.liars = (3,)  # not there yet
+    world.run(450)
+    world.liars = ()
+    world.run(20)
+    assert world.agents[3].generation == world.agents[1].generation == 2
+    assert {agent._counted() for agent in world.agents} == {right_count(world)}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_a_state_of_one_generation_can_be_restored(spec: type[Aggregation]) -> None:
+    mine = counting(spec, one_view())
+    state = through_json(mine.export_state())
+    for name in ("generation", "collecting", "last_count"):
+        del state[name]
+    mine.restore_state(state)
+    assert (mine.generation, mine.collecting, mine.last_count) == (0, 0, 0.0)
+    with pytest.raises(InputError, match="state field generation is -1"):
+        mine.restore_state({**state, "generation": -1})
+
+
+@pytest.mark.parametrize("number", [0.5, 1.5, 2.0**60])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_a_generation_is_a_whole_number(spec: type[Aggregation], number: float) -> None:
+    mine = counting(spec, one_view())
+    before = mine.export_state()
+    with pytest.raises(InputError, match="it is a whole number"):
+        mine.receive({1: told(spec, np.ones(EXPONENTIALS), number)})
+    assert mine.export_state() == before

@@ -1,0 +1,96 @@
+"""Proofs hold for what was signed, by whom, and for nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.notary import PROOF, Notary, pack, unpack
+
+SCOPE = "test", 7, 0
+
+
+def notary(folder: Path, node: str = "n0", scope: tuple[str, int, int] = SCOPE) -> Notary:
+    files = folder / "ca.pem", folder / f"{node}.pem", folder / f"{node}-key.pem"
+    return Notary(node, files, scope, max_authors=4)
+
+
+def certificate(one: Notary) -> bytes:
+    return one.authors[one.fingerprint].certificate
+
+
+def test_a_proof_holds_for_one_entry_of_one_author(certificates: Path) -> None:
+    author, reader = notary(certificates), notary(certificates, "n1")
+    proof = author.sign(b"entry")
+    assert len(proof) == PROOF
+    assert reader.author(proof) is None
+    reader.learn(certificate(author))
+    assert reader.author(proof) == "n0"
+    assert reader.holds(b"entry", proof)
+    assert not reader.holds(b"other", proof)
+    for at in range(8, PROOF, 7):
+        assert not reader.holds(b"entry", proof[:at] + bytes([proof[at] ^ 1]) + proof[at + 1 :])
+    assert not reader.holds(b"entry", proof[:8] + bytes(64))
+    assert not reader.holds(b"entry", proof[:8] + b"\xff" * 64)
+
+
+@pytest.mark.parametrize("scope", [("other", 7, 0), ("test", 8, 0), ("test", 7, 1)])
+def test_a_proof_holds_in_one_cluster_epoch_and_bandit(
+    scope: tuple[str, int, int], certificates: Path
+) -> None:
+    author, reader = notary(certificates), notary(certificates, "n1", scope)
+    reader.learn(certificate(author))
+    assert not reader.holds(b"entry", author.sign(b"entry"))
+
+
+def test_certificates_of_others_are_not_believed(
+    certificates: Path, other_certificates: Path
+) -> None:
+    reader = notary(certificates)
+    with pytest.raises(InputError, match="the fleet's authority has not signed"):
+        reader.learn(certificate(notary(other_certificates, "alpha")))
+    with pytest.raises(InputError, match="cannot be read"):
+        reader.learn(b"no certificate")
+    assert len(reader.authors) == 1
+
+
+def test_certificates_are_bounded(certificates: Path) -> None:
+    reader = notary(certificates)
+    for agent in range(4):
+        reader.learn(certificate(notary(certificates, f"n{agent}")))
+    with pytest.raises(InputError, match="more than 4 certificates"):
+        reader.learn(certificate(notary(certificates, "n4")))
+    reader.learn(certificate(notary(certificates, "n3")))
+
+
+def test_lists_of_certificates() -> None:
+    assert unpack(pack([b"a", b"bc"])) == [b"a", b"bc"]
+    assert unpack(b"") == []
+    for bad in (b"\1", b"\2\0a", b"\0\0", b"\xff\xffa"):
+        with pytest.raises(InputError, match="a certificate of"):
+            unpack(bad)
+
+
+def test_a_key_of_another_kind_cannot_sign(certificates: Path, tmp_path: Path) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    path = tmp_path / "key.pem"
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    files = certificates / "ca.pem", certificates / "n0.pem", path
+    with pytest.raises(InputError, match="not on the curve P-256"):
+        Notary("n0", files, SCOPE, 4)
+
+
+def test_half_replaced_files_change_nothing(certificates: Path, tmp_path: Path) -> None:
+    names = "ca.pem", "n0.pem", "n0-key.pem"
+    for name in names:
+        (tmp_path / name).write_bytes((certificates / name).read_bytes())
+    author = notary(tmp_path)
+    reader = notary(certificates, "n1")
+    reader.learn(certificate(author))
+    for content in (b"half", (certificates / "n1-key.pem").read_bytes()):
+        (tmp_path / "n0-key.pem").write_bytes(content)
+        assert reader.holds(b"entry", author.sign(b"entry"))

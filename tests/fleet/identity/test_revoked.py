@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.revoked import Revoked, read_ids
+
+
+def test_ids_stand_one_per_line(tmp_path: Path) -> None:
+    path = tmp_path / "revoked"
+    path.write_text("# who lied\n\n shop-1 \nshop-2# again\n")
+    assert read_ids(path) == {"shop-1", "shop-2"}
+    assert Revoked(None).names == frozenset()
+    assert not Revoked(None).refresh()
+
+
+def test_a_change_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "revoked"
+    path.write_text("shop-1")
+    found = Revoked(path)
+    assert not found.refresh()
+    path.write_text("shop-1\n")
+    assert not found.refresh(), "the same ids"
+    path.write_text("shop-1\nshop-2\n")
+    assert found.refresh()
+    assert found.names == {"shop-1", "shop-2"}
+    path.unlink()
+    assert not found.refresh()
+    assert found.names == {"shop-1", "shop-2"}, "a missing file sets nobody free"
+
+
+@pytest.mark.parametrize("content", [b"Shop 1", b"shop-1\n-", b"\xff"])
+def test_what_is_no_list_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "revoked"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        Revoked(path)
+    with pytest.raises(InputError, match="cannot read the revoked ids"):
+        Revoked(tmp_path / "none")

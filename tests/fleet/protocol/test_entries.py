@@ -1,0 +1,401 @@
+"""Liars with a certificate: what they say of others is not believed, and their own is bounded."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.aggregate.entries import FORGET, HEADER, RENUMBER, Attributed, entry_number
+from coopbandits.core.contract import Vector
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.identity.certs import issue, renew
+from coopbandits.fleet.identity.notary import Notary, pack
+from coopbandits.fleet.process.assemble import make_notary
+from coopbandits.fleet.protocol.entries import BURST, EntryExchange
+from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
+from coopbandits.testing.torture.world import World
+
+CLUSTER = ClusterConfig(
+    "test",
+    1_799_999_000,
+    ("a", "b"),
+    "flood-ts",
+    reward_range=(0.0, 1.0),
+    max_pulls_per_second=10.0,
+    max_agents=10,
+)
+MOST = 10.0 * (1000.0 + 60.0)
+LIAR, VICTIM = 1, 0
+"""Agents on a path 0 – 1 – 2 – 3, so that the liar passes on what 0 and the others say."""
+
+both = pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
+
+
+def fleet(signed: bool, certificates: Path, graph: nx.Graph[int] | None = None) -> World:
+    world = World(CLUSTER, graph or nx.path_graph(4), certificates=certificates if signed else None)
+    for _ in range(5):
+        world.step()
+    return world
+
+
+def machine(world: World, agent: int) -> Attributed:
+    found = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]
+    assert isinstance(found, Attributed)
+    return found
+
+
+def exchange(world: World, agent: int) -> EntryExchange:
+    entries = world.node(agent).gossip.entries
+    assert entries is not None
+    return entries
+
+
+def notary(world: World, agent: int) -> Notary:
+    found = make_notary(world.config(agent))
+    assert found is not None
+    return found
+
+
+def row(number: float, worst: float, best: float = 0.0, rounds: float = 5.0) -> list[float]:
+    """Return an entry of pulls of arm 0, which paid nothing, and of arm 1, which paid all."""
+    return [number, rounds, 0.0, best, worst, best]
+
+
+def tell(
+    world: World, receiver: int, *rows: list[float], sender: int = LIAR, signer: int | None = LIAR
+) -> None:
+    """Let an agent send entries, signed by any of the agents, or by none."""
+    node = world.node(sender)
+    rounds = node.replica.rounds + 1
+    node.replica.rounds += 1  # so that its next message is newer
+    values = np.array([float(rounds), 0.0, *(value for each in rows for value in each)])
+    fields = None
+    if signer is not None and world.certificates is not None:
+        by = notary(world, signer)
+        proofs = b"".join(by.sign(np.array(each).tobytes()) for each in rows)
+        fields = Fields(proofs, pack([each.certificate for each in by.authors.values()]))
+    stamp = Stamp(2, CLUSTER.epoch, rounds, node.replica.incarnation)
+    world.node(receiver).received(f"n{sender}", encode_data(stamp, values, fields))
+
+
+def number(world: World, agent: int) -> int:
+    return machine(world, agent).number
+
+
+def known(world: World, agent: int, of: float) -> Vector | None:
+    return machine(world, agent).entry(of)
+
+
+def pulls_known(world: World, agent: int, of: float) -> float:
+    found = known(world, agent, of)
+    return float(found[HEADER + 2 :].sum()) if found is not None else 0.0
+
+
+def settle(world: World, steps: int = 40) -> None:
+    world.heal()
+    for _ in range(steps):
+        world.step()
+
+
+@both
+def test_one_lie_does_not_silence_honest_neighbours(signed: bool, certificates: Path) -> None:
+    """A lie about one agent to each victim, and all of them still learn from everybody."""
+    world = fleet(signed, certificates, nx.complete_graph(4))
+    for victim in (0, 2, 3):
+        for about in (0, 2, 3):
+            tell(world, victim, row(number(world, about), MOST * 0.9))
+    settle(world, 5)
+    for word in range(8):
+        for agent in world.graph:
+            world.pull(agent, word * 77, 1.0 if word % 2 else 0.25)
+        world.step()
+    settle(world)
+    for agent in world.graph:
+        for about in world.graph:
+            assert pulls_known(world, agent, number(world, about)) == 8
+        if signed:
+            np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+
+
+def test_without_signatures_an_authors_word_replaces_what_was_said_of_it(
+    certificates: Path,
+) -> None:
+    """Also if the lie came first, tells of more pulls, and the author has nothing new to say."""
+    world = fleet(False, certificates, nx.complete_graph(3))
+    world.pull(VICTIM, 1, 1.0)
+    settle(world)
+    world.cut_link(VICTIM, 2)
+    world.step()
+    tell(world, 2, row(number(world, VICTIM), 500.0))
+    world.step()
+    assert pulls_known(world, 2, number(world, VICTIM)) == 500, "nobody else tells"
+    settle(world)
+    assert pulls_known(world, 2, number(world, VICTIM)) == 1
+    tell(world, 2, row(number(world, VICTIM), 700.0))
+    settle(world, 3)
+    assert pulls_known(world, 2, number(world, VICTIM)) == 1, "it is asked itself"
+
+
+def test_nobody_speaks_for_others_where_entries_are_signed(certificates: Path) -> None:
+    world = fleet(True, certificates)
+    world.pull(VICTIM, 1, 1.0)
+    settle(world)
+    about = number(world, VICTIM)
+    before = [machine(world, agent).held() for agent in world.graph]
+    for signer in (LIAR, None):
+        tell(world, 2, row(about, 500.0), signer=signer)
+        assert world.node(2).refusals["forged"] > 0
+        settle(world)
+    assert [machine(world, agent).held() for agent in world.graph] == before
+
+
+@pytest.mark.parametrize("spoil", ["entry", "signature", "certificate", "missing", "no more"])
+def test_whatever_is_changed_in_a_signed_message_it_is_refused(
+    spoil: str, certificates: Path
+) -> None:
+    world = fleet(True, certificates)
+    by = notary(world, LIAR)
+    said = np.array(row(number(world, LIAR), 3.0, 2.0))
+    proof, papers = by.sign(said.tobytes()), [each.certificate for each in by.authors.values()]
+    if spoil == "entry":
+        said[4] += 1.0
+    elif spoil == "signature":
+        proof = proof[:-1] + bytes([proof[-1] ^ 1])
+    elif spoil == "certificate":
+        papers[0] = papers[0][:-1] + bytes([papers[0][-1] ^ 1])
+        proof = bytes(8) + proof[8:]
+    elif spoil == "missing":
+        proof = b""
+    else:
+        proof += proof
+    stamp = Stamp(2, CLUSTER.epoch, 10**6, world.node(LIAR).replica.incarnation)
+    data = encode_data(stamp, np.array([9.0, 0.0, *said]), Fields(proof, pack(papers)))
+    before = world.node(2).replica.agent.export_state()
+    world.node(2).received("n1", data)
+    refused = world.node(2).refusals
+    assert refused["forged"] + refused["impossible"] == 1
+    world.now += 1.0
+    world.node(2).tick()
+    after = world.node(2).replica.agent.export_state()
+    assert after["aggregation"]["entries"] == before["aggregation"]["entries"]
+
+
+def test_a_lie_about_the_own_entry_is_not_believed_either(certificates: Path) -> None:
+    """Without signatures it may make an agent that just started take another number, once."""
+    world = fleet(False, certificates)
+    world.pull(VICTIM, 1, 1.0)
+    settle(world)
+    for start in range(2):
+        for _ in range(5):
+            tell(world, VICTIM, row(number(world, VICTIM), 1e9))
+            settle(world, 5)
+        assert len(machine(world, VICTIM).held()) == 4 + start
+        for agent in world.graph:
+            np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+        world.crash(VICTIM)
+        world.restart(VICTIM)
+        world.connect()
+        world.deliver()
+
+
+@both
+def test_a_silent_neighbour_does_not_silence_others(signed: bool, certificates: Path) -> None:
+    """New pulls wait for what neighbours know, but not for ever."""
+    world = fleet(signed, certificates)
+    world.crash(2)
+    world.restart(2)
+    world.pull(2, 1, 1.0)
+    world.connect()
+    world.node(LIAR).tick = lambda: None  # type: ignore[method-assign]  it beats, and says nothing
+    for _ in range(60):
+        world.step()
+    assert pulls_known(world, 3, number(world, 2)) == 1
+
+
+@both
+def test_orders_are_given_by_nobody_else(signed: bool, certificates: Path) -> None:
+    world = fleet(signed, certificates)
+    world.pull(VICTIM, 1, 1.0)
+    settle(world)
+    before = machine(world, 2).held()
+    for order in (FORGET, RENUMBER):
+        tell(world, 2, row(number(world, VICTIM), 0.0, rounds=order))
+        tell(world, 2, row(number(world, LIAR), 0.0, rounds=order))
+    settle(world)
+    assert machine(world, 2).held() == before
+    assert machine(world, 2).number == number(world, 2)
+
+
+@both
+def test_a_liar_is_believed_within_the_rate_and_no_further(
+    signed: bool, certificates: Path
+) -> None:
+    world = fleet(signed, certificates)
+    mine = number(world, LIAR)
+    tell(world, 2, row(mine, 2 * MOST))
+    world.step()
+    assert pulls_known(world, 2, mine) < MOST
+    assert world.node(2).refusals["impossible"] == 1
+    numbers = [entry_number(LIAR, generation) for generation in range(50)]
+    for generation in numbers:
+        tell(world, 2, row(generation, 0.2 * MOST))
+        world.step()
+    total = sum(pulls_known(world, 3, each) for each in {mine, *numbers})
+    if signed:
+        assert 0.5 * MOST < total <= MOST + 10.0 * (world.now - 1_800_000_000), "all together"
+
+
+def test_only_certified_authors_count_as_agents(certificates: Path) -> None:
+    """Ten agents may be; a liar invents twenty, and newcomers are not shut out."""
+    world = fleet(True, certificates)
+    for stranger in range(100, 120):
+        tell(world, 2, row(entry_number(stranger, 0), 1.0))
+        world.step()
+    settle(world)
+    assert len(machine(world, 2).held()) == 4
+    for victim in (0, 2, 3):
+        world.crash(victim)
+        world.restart(victim)
+    settle(world)
+    assert len(machine(world, 3).held()) == 4
+
+
+def test_a_restart_does_not_let_in_more_agents_than_there_may_be(certificates: Path) -> None:
+    world = fleet(False, certificates)
+    for lap in range(3):
+        for stranger in range(100 * lap, 100 * lap + 30):
+            tell(world, 2, row(entry_number(stranger, 7), 1.0))
+            world.step()
+        for agent in (2, 3):
+            world.crash(agent)
+            world.restart(agent)
+            world.step()
+    settle(world)
+    assert len(machine(world, 2).held()) == CLUSTER.max_agents
+
+
+def test_checking_signatures_is_bounded(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever publishes faster than it may is checked at twice that rate, and heard again later."""
+    world = fleet(True, certificates)
+    checked = 0
+    holds = Notary.holds
+
+    def counted(self: Notary, entry: bytes, proof: bytes) -> bool:
+        nonlocal checked
+        checked += 1
+        return holds(self, entry, proof)
+
+    monkeypatch.setattr(Notary, "holds", counted)
+    for pulls in range(1, 200):
+        tell(world, 2, row(number(world, LIAR), float(pulls)))
+    assert checked <= BURST + 1
+    held = known(world, 2, number(world, LIAR))
+    assert held is None or held[4] == 0
+    world.now += 5.0
+    tell(world, 2, row(number(world, LIAR), 199.0))
+    world.node(2).tick()
+    assert pulls_known(world, 2, number(world, LIAR)) == 199
+
+
+def test_the_same_entry_is_checked_once(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = fleet(True, certificates, nx.complete_graph(4))
+    checked: list[bytes] = []
+    holds = Notary.holds
+
+    def noted(self: Notary, entry: bytes, proof: bytes) -> bool:
+        checked.append(self.node.encode() + entry)
+        return holds(self, entry, proof)
+
+    monkeypatch.setattr(Notary, "holds", noted)
+    for word in range(5):
+        for agent in world.graph:
+            world.pull(agent, word, 0.5)
+        settle(world, 10)
+    assert len(checked) == len(set(checked)) > 4 * 3 * 4
+
+
+def test_authors_sign_no_more_often_than_they_may(certificates: Path) -> None:
+    world = fleet(True, certificates)
+    signed: set[bytes] = set()
+    for word in range(100):
+        world.pull(0, word, 0.5)
+        world.step()
+        published = exchange(world, 0).published
+        assert published is not None
+        signed.add(published.proof)
+    assert 15 <= len(signed) <= 22, "5 seconds, 4 a second"
+    settle(world)
+    np.testing.assert_allclose(world.totals(3), world.acknowledged)
+
+
+def test_a_certificate_is_sent_once_per_author_and_link(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(CLUSTER, nx.path_graph(4), certificates=certificates)
+    sent: list[tuple[int, int, int]] = []
+    post = world.post
+
+    def noted(sender: int, receiver: int, data: bytes) -> bool:
+        for author in range(4):
+            found = (certificates / f"n{author}.pem").read_text()
+            if data.count(der(found)):
+                sent.append((sender, receiver, author))
+        return post(sender, receiver, data)
+
+    monkeypatch.setattr(world, "post", noted)
+    for word in range(40):
+        world.pull(word % 4, word, 0.5)
+        world.step()
+    assert len(sent) == len(set(sent))
+    assert {(1, 2, 0), (2, 3, 0), (2, 1, 3)} <= set(sent)
+
+
+def der(pem: str) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(pem)
+
+
+def test_a_renewed_certificate_or_key_changes_nothing(certificates: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(certificates, tmp_path / "certificates")
+    world = fleet(True, folder)
+    world.pull(0, 1, 0.5)
+    settle(world)
+    renew(folder, everything=True)
+    world.pull(0, 2, 0.5)
+    settle(world)
+    issue(folder, ["n0"], force=True)
+    world.pull(0, 3, 0.5)
+    settle(world)
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+        assert not world.node(agent).refusals
+
+
+def test_the_switch_to_signatures_keeps_what_was_known(certificates: Path) -> None:
+    """As after an update from version 0.1, whose numbers have no author."""
+    world = World(replace(CLUSTER, signed=False), nx.path_graph(4), certificates=certificates)
+    for word in range(6):
+        for agent in world.graph:
+            world.pull(agent, word, 0.5)
+        world.step()
+    settle(world)
+    world.cluster = CLUSTER
+    for agent in world.graph:
+        world.crash(agent)
+    settle(world)
+    for agent in world.graph:
+        world.pull(agent, 9, 0.5)
+    settle(world)
+    assert len(exchange(world, 3).book) == 3, "all others are proven now"
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+    assert not world.node(3).refusals

@@ -1,0 +1,189 @@
+"""Memories that are lost or put back: what was told stays, and what is told counts once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.draws import words
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.testing.torture.world import World
+
+CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b", "c"), "flood-ts", sigma=1.0)
+VICTIM = 2
+
+
+def dice(seed: int, size: int) -> list[int]:
+    return [int(word) for word in words(seed * 2**20 + 3, np.arange(size, dtype=np.uint64))]
+
+
+def pull(world: World, seed: int, count: int, *agents: int) -> None:
+    for word in dice(seed, count):
+        for agent in agents or world.graph:
+            world.pull(agent, word + agent, (word % 7 - 3) / 4)
+        world.step()
+
+
+def settle(world: World, steps: int = 40) -> None:
+    world.heal()
+    for _ in range(steps):
+        world.step()
+
+
+def put_back(world: World, agent: int, disk: MemoryDisk) -> None:
+    world.crash(agent)
+    world.disks[agent] = disk
+    world.restart(agent)
+
+
+def lose(world: World, agent: int) -> None:
+    world.identity_words[agent] += 12345 << 16
+    put_back(world, agent, MemoryDisk())
+
+
+def everybody_knows(world: World, *, rtol: float = 1e-9) -> None:
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=rtol, atol=1e-9)
+
+
+def numbers(world: World, agent: int = 0) -> int:
+    return int(world.node(agent).replica.agent.estimate().num_agents)
+
+
+def folder(signed: bool, certificates: Path) -> Path | None:
+    return certificates if signed else None
+
+
+both = pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
+
+
+@both
+@pytest.mark.parametrize("seed", range(8))
+def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(
+    seed: int, signed: bool, certificates: Path
+) -> None:
+    """Whoever acknowledged a message had it once, but perhaps in another life."""
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    pull(world, seed, 5)
+    settle(world)
+    lose(world, VICTIM)
+    for word in dice(seed, 12):  # messages meet on their way, and some agents are slower
+        world.now += 0.05
+        world.connect()
+        world.deliver(word % 5)
+        for agent in world.graph:
+            if word >> (8 + agent) & 1:
+                world.node(agent).tick()
+    settle(world)
+    everybody_knows(world)
+    assert world.node(VICTIM).replica.own_counts.sum() == 0
+
+
+@both
+def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
+    signed: bool, certificates: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    pull(world, 1, 5)
+    settle(world)
+    copy = bytes(world.disks[VICTIM].data)
+    pull(world, 2, 5)
+    settle(world)
+    put_back(world, VICTIM, MemoryDisk(copy))
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == 5
+    assert caplog.text.count("this memory is older than what was told") == 1
+    pull(world, 3, 3)
+    settle(world)
+    everybody_knows(world)
+    world.crash(VICTIM)
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == 5, "a restart makes no new one"
+
+
+@both
+@pytest.mark.parametrize("more", [1, 5, 9])
+def test_pulls_between_a_rollback_and_the_first_link_are_kept(
+    more: int, signed: bool, certificates: Path
+) -> None:
+    """Also if they are as many as were lost, or more."""
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    pull(world, 1, 5)
+    settle(world)
+    copy = bytes(world.disks[VICTIM].data)
+    pull(world, 2, 5)
+    settle(world)
+    for other in world.graph.neighbors(VICTIM):
+        world.cut_link(VICTIM, other)
+    put_back(world, VICTIM, MemoryDisk(copy))
+    pull(world, 3, more, VICTIM)
+    for _ in range(300):  # rounds enough to pass those of before
+        world.step()
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == 5
+
+
+@both
+def test_restarts_alone_make_no_new_number(signed: bool, certificates: Path) -> None:
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    for seed in range(6):
+        pull(world, seed, 2)
+        world.crash(seed % 4)
+        pull(world, seed, 2)
+        world.restart(seed % 4)
+    settle(world)
+    for agent in world.graph:
+        world.crash(agent)
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == 4
+
+
+def test_a_journal_lost_time_and_again_makes_a_number_each_time() -> None:
+    world = World(CLUSTER, nx.cycle_graph(4))
+    for seed in range(5):
+        pull(world, seed, 2)
+        settle(world)
+        lose(world, VICTIM)
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == 9
+
+
+@both
+def test_an_older_journal_of_a_neighbour_is_told_everything_again(
+    signed: bool, certificates: Path
+) -> None:
+    """What the older memory has heard is less than what it acknowledged."""
+    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
+    settle(world)
+    copy = bytes(world.disks[1].data)
+    pull(world, 1, 4, 0)
+    settle(world)
+    world.crash(2)
+    put_back(world, 1, MemoryDisk(copy))
+    settle(world)
+    everybody_knows(world)
+
+
+def test_a_signed_entry_outlives_its_author_and_everybodys_restart(certificates: Path) -> None:
+    """Proofs are in the journal: a newcomer learns what somebody said who is no more."""
+    world = World(CLUSTER, nx.path_graph(3), certificates=certificates)
+    world.crash(2)
+    pull(world, 1, 4, 0)
+    for _ in range(20):
+        world.step()
+    world.crash(0)
+    world.crash(1)
+    world.restart(1)
+    world.restart(2)
+    for _ in range(20):
+        world.step()
+    np.testing.assert_allclose(world.totals(2), world.acknowledged)

@@ -1,0 +1,163 @@
+"""Deliberate bugs: each breaks a promise of the fleet, and torture has to notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """A bug: in which file which text becomes which, and with which policies it shows."""
+
+    name: str
+    file: str
+    text: str
+    replacement: str
+    policies: tuple[str, ...]
+
+
+ROBUST = ("tree-ts", "flood-ts")
+
+MUTANTS = (
+    Mutant(
+        "no write-ahead",
+        "fleet/storage/replica.py",
+        "        self.journal.append(event)\n        self._apply(event)",
+        "        self.journal.hold(event)\n        self._apply(event)",
+        ROBUST,
+    ),
+    Mutant(
+        "a duplicate reward is counted",
+        "fleet/storage/tickets.py",
+        "arm = self.open.pop(number).arm",
+        "arm = self.open[number].arm",
+        ROBUST,
+    ),
+    Mutant(
+        "damaged files are cut",
+        "fleet/storage/records.py",
+        "            if not marked and not damage.torn:\n",
+        "            if False:\n",
+        ROBUST,
+    ),
+    Mutant(
+        "damaged files of durability power are cut",
+        "fleet/storage/records.py",
+        "            if marked and (_has_mark(data, at) or _was_mark(data, at, sequence)):\n",
+        "            if False:\n",
+        ROBUST,
+    ),
+    Mutant(
+        "ticket numbers repeat after a rollback",
+        "fleet/storage/replica.py",
+        "        self.tickets.begin(nonce)\n",
+        "",
+        ROBUST,
+    ),
+    Mutant(
+        "an older message replaces a newer one",
+        "fleet/protocol/gossip.py",
+        "        if round_ <= peer.heard_round:\n",
+        "        if round_ < 0:\n",
+        ROBUST,
+    ),
+    Mutant(
+        "rewards after speaking go into the same round",
+        "fleet/storage/replica.py",
+        "        if self.spoken:\n            self._spoken_state = ",
+        "        if False:\n            self._spoken_state = ",
+        ("dec-ts", "dducb"),
+    ),
+    Mutant(
+        "messages of the last rounds are not kept",
+        "fleet/storage/replica.py",
+        "        self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)",
+        "        self.sent.pop(self.rounds, None)",
+        ("dec-ts", "dducb"),
+    ),
+    Mutant(
+        "expired tickets are still counted",
+        "fleet/storage/replica.py",
+        "        if due:\n",
+        "        if False:\n",
+        ROBUST,
+    ),
+    Mutant(
+        "a batch is not synced",
+        "fleet/storage/journal.py",
+        "            self.disk.append(batch.data)\n            self.disk.sync()\n",
+        "            self.disk.append(batch.data)\n",
+        ROBUST,
+    ),
+    Mutant(
+        "a new journal is not synced before it is renamed",
+        "fleet/storage/disk.py",
+        "            self._write(file, data)\n            self.files.sync(file)\n",
+        "            self._write(file, data)\n",
+        ROBUST,
+    ),
+    Mutant(
+        "a failed sync is ignored",
+        "fleet/storage/disk.py",
+        "                self.files.sync(self._file)\n            except OSError as error:\n"
+        "                raise DoubtError(self._told(error)) from error\n",
+        "                self.files.sync(self._file)\n            except OSError:\n"
+        "                pass\n",
+        ROBUST,
+    ),
+    Mutant(
+        "neighbours are told before it is on disk",
+        "fleet/process/commit.py",
+        "        return self.committer is None or (self.committer.is_stored and not self._unsent)",
+        "        return True",
+        ("flood-ts", "dec-ts"),
+    ),
+    Mutant(
+        "applications are told before it is on disk",
+        "testing/torture/process.py",
+        "        if self.is_stored or self.journal.trouble:\n            told(self.is_stored)",
+        "        if True:\n            told(True)",
+        ROBUST,
+    ),
+    Mutant(
+        "claims are not checked",
+        "fleet/protocol/gossip.py",
+        "            self.replica.agent.check_claims(values, self.claims, now)\n",
+        "            pass\n",
+        ROBUST,
+    ),
+    Mutant(
+        "acknowledgements belong to no memory",
+        "fleet/protocol/entries.py",
+        "        if not changed and hello.heard[2] >= machine.arrived_at(peer.number):\n",
+        "        if True:\n",
+        ("flood-ts",),
+    ),
+    Mutant(
+        "an older entry replaces a newer one",
+        "core/aggregate/flooded_totals.py",
+        "        order = np.lexsort((versions, entries[:, 0]))",
+        "        order = np.lexsort((-versions, entries[:, 0]))",
+        ("flood-ts",),
+    ),
+    Mutant(
+        "the guard forgets on restart",
+        "core/aggregate/claims.py",
+        "            for number, pulls in held().items():\n",
+        "            for number, pulls in ():\n",
+        ("flood-ts",),
+    ),
+    Mutant(
+        "signatures are not checked",
+        "fleet/protocol/entries.py",
+        "    def _require_signed(",
+        "    def _require_signed(self, *_: object) -> None:\n        pass\n\n    def _was_signed(",
+        ("flood-ts",),
+    ),
+    Mutant(
+        "a revoked agent is not forgotten",
+        "fleet/protocol/node.py",
+        "        if self.settings.revoked.refresh():\n",
+        "        if False:\n",
+        ("flood-ts",),
+    ),
+)

@@ -1,0 +1,116 @@
+"""Puts each mutant into a copy of the source and lets torture look for it: ``make mutants``.
+
+A seed counts as a find if it fails with the mutant and not without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from coopbandits.results.statistics import columns
+
+from .bugs import MUTANTS, Mutant
+
+SOURCE = Path(__file__).parents[2] / "src"
+LIMIT = 200
+"""Seeds in which a mutant has to be found."""
+
+CHILD = """
+import json, logging, sys
+logging.disable(logging.CRITICAL)
+from coopbandits.testing.torture import Setting, make_schedule, play
+first, limit, policies = json.loads(sys.argv[1])
+for seed in range(first, limit):
+    outcome = play(make_schedule(seed, Setting(policies[seed % len(policies)])))
+    if outcome.violation:
+        print(json.dumps([seed, outcome.violation]))
+        break
+else:
+    print(json.dumps([limit, ""]))
+"""
+
+
+class Find(NamedTuple):
+    """The seed by which a mutant was found, or None, and what torture said."""
+
+    seed: int | None
+    violation: str
+    seconds: float
+
+
+class MismatchError(Exception):
+    """A mutant whose text is not in its file, or more than once."""
+
+
+def mutate(mutant: Mutant, folder: Path) -> None:
+    """Copy the source to a folder and put the bug in."""
+    shutil.copytree(
+        SOURCE / "coopbandits",
+        folder / "coopbandits",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    path = folder / "coopbandits" / mutant.file
+    source = path.read_text()
+    if source.count(mutant.text) != 1:
+        raise MismatchError(
+            f"{mutant.name}: {source.count(mutant.text)} places in {mutant.file} match; correct "
+            "the text in tests/mutants/bugs.py"
+        )
+    path.write_text(source.replace(mutant.text, mutant.replacement))
+
+
+def torture(source: Path, policies: Sequence[str], first: int, limit: int) -> tuple[int, str]:
+    """Return the first failing seed and why, or the limit; in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([first, limit, policies])],
+        env=os.environ | {"PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:  # a bug that torture itself trips over is found, too
+        return first, done.stderr.strip().splitlines()[-1]
+    seed, violation = json.loads(done.stdout)
+    return int(seed), str(violation)
+
+
+def hunt(mutant: Mutant, limit: int = LIMIT) -> Find:
+    """Look for a mutant."""
+    started, first = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as name:
+        mutate(mutant, Path(name))
+        while first < limit:
+            seed, violation = torture(Path(name), mutant.policies, first, limit)
+            if violation and not torture(SOURCE, mutant.policies, seed, seed + 1)[1]:
+                return Find(seed, violation, time.monotonic() - started)
+            first = seed + 1
+    return Find(None, "", time.monotonic() - started)
+
+
+def main(names: Sequence[str]) -> int:
+    """Hunt all mutants, or those whose name contains one of the words; print a table."""
+    rows: list[tuple[str, ...]] = [("mutant", "found by seed", "after seeds", "seconds")]
+    escaped = 0
+    for mutant in MUTANTS:
+        if names and not any(word in mutant.name for word in names):
+            continue
+        find = hunt(mutant)
+        escaped += find.seed is None
+        told = ("never", f"{LIMIT}") if find.seed is None else (f"{find.seed}", f"{find.seed + 1}")
+        rows.append((mutant.name, *told, f"{find.seconds:.1f}"))
+        print(f"{mutant.name}: {find.violation[:150] or 'not found'}", file=sys.stderr, flush=True)
+    print("\n".join(columns(rows, left=(0,))))
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

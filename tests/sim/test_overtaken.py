@@ -1,0 +1,64 @@
+"""Messages that are overtaken: none undoes what a newer one of the same sender has told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+import coopbandits as cb
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+
+
+class Watched(TreeSumsMachine):
+    """Fails when a neighbour that is told of more and more rounds is told of fewer."""
+
+    overwritten = 0
+
+    def receive(self, messages: Mapping[int, cb.Vector]) -> None:
+        """Compare beats: those of one root only grow, so a smaller one is older."""
+        at = self.own.size
+        for j, message in messages.items():
+            root, beat = self.controls[self.places[j]][:2]
+            Watched.overwritten += bool(message[at] == root and message[at + 1] < beat)
+        super().receive(messages)
+
+
+class WatchedTrees(cb.TreeSums):
+    """Tree sums whose machines look at what arrives."""
+
+    def make(self, view: cb.LocalView, registers: cb.Registers) -> Watched:
+        """Return the machine of one agent."""
+        return Watched(view, registers)
+
+
+class AsEver(WatchedTrees):
+    """The same, delivered as to everybody else."""
+
+    overtakes = False
+
+
+def play(aggregation: cb.Aggregation, faults: str | None, clocks: str | None) -> int:
+    Watched.overwritten = 0
+    cb.simulate(
+        cb.BernoulliBandit([0.3, 0.7]),
+        cb.Network.from_spec("cycle:5"),
+        cb.combine(aggregation, cb.UCB()),
+        80,
+        runs=1,
+        engine="reference",
+        progress=False,
+        faults=faults,
+        clocks=clocks,
+    )
+    return Watched.overwritten
+
+
+@pytest.mark.parametrize(
+    ("faults", "clocks"), [("delay=5", None), (None, "poisson:latency=3")], ids=["rounds", "clocks"]
+)
+def test_a_late_payload_never_overwrites_a_newer_one(
+    faults: str | None, clocks: str | None
+) -> None:
+    assert play(WatchedTrees(), faults, clocks) == 0
+    assert play(AsEver(), faults, clocks) > 0  # so it would have happened

@@ -1,0 +1,76 @@
+"""Seeds are played to the end, in the same way every time, and fast enough."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from coopbandits.testing.torture import Setting, make_schedule, play
+
+pytestmark = pytest.mark.plays
+
+POLICIES = ("flood-ts", "tree-ts", "gossip-ts", "dec-ts")
+SEEDS_EACH = 50
+BATCH = 10
+
+KNOWN: dict[tuple[str, int], str] = {}
+"""Seeds that fail, by policy, with the reason: bugs that are known and not corrected yet."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_EACH, BATCH))
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_promise_is_broken(policy: str, first: int) -> None:
+    for seed in range(first, first + BATCH):
+        if (policy, seed) in KNOWN:
+            continue
+        outcome = play(make_schedule(seed, Setting(policy, rounds=100)))
+        assert not outcome.violation, f"coopbandits torture --policy {policy} --seed {seed}"
+
+
+@pytest.mark.parametrize(("policy", "seed"), sorted(KNOWN))
+def test_known_bugs(policy: str, seed: int) -> None:
+    if play(make_schedule(seed, Setting(policy, rounds=100))).violation:
+        pytest.xfail(KNOWN[policy, seed])
+    pytest.fail(f"{policy}, seed {seed} is fine now; take it out of the list")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_seed_is_the_same_trace(policy: str) -> None:
+    schedule = make_schedule(7, Setting(policy, rounds=40))
+    first = play(schedule, keep=True)
+    again = play(schedule, keep=True)
+    assert first == again
+    assert len(first.lines) > 500
+    assert play(make_schedule(8, Setting(policy, rounds=40))).digest != first.digest
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
+def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
+    program = (
+        "from coopbandits.testing.torture import Setting, make_schedule, play\n"
+        "print(play(make_schedule(5, Setting(rounds=40))).digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == play(make_schedule(5, Setting(rounds=40))).digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_torture_is_25_times_faster_than_real_time(policy: str) -> None:
+    schedules = [make_schedule(seed, Setting(policy)) for seed in range(20)]
+    play(schedules[0])
+    started = time.process_time()
+    virtual = sum(play(schedule).seconds for schedule in schedules)
+    speed = virtual / (time.process_time() - started)
+    print(f"{policy}: {speed:.1f} times real time")
+    assert speed >= 25.0
