@@ -22,12 +22,12 @@ def test_rewards_outside_are_refused(reward: float) -> None:
 
 def test_without_a_range_rewards_stay_as_they_are() -> None:
     scale = reward_scale(None, 8.0)
-    assert [scale.unit(reward) for reward in (-1e100, 0.1)] == [-1e100, 0.1]
-    assert [scale.reward(reward) for reward in (-1e100, 0.1)] == [-1e100, 0.1]
+    assert [scale.unit(reward) for reward in (-1e60, 0.1)] == [-1e60, 0.1]
+    assert [scale.reward(reward) for reward in (-1e60, 0.1)] == [-1e60, 0.1]
     assert scale.sigma == 8.0
 
 
-@pytest.mark.parametrize("reward", [1.0001e100, -1e200, 1e308])
+@pytest.mark.parametrize("reward", [1.0001e60, -1e200, 1e308])
 def test_rewards_that_cannot_be_summed_are_refused(reward: float) -> None:
     with pytest.raises(InputError, match="too large to be summed up; hand in rewards between"):
         reward_scale(None, 1.0).unit(reward)

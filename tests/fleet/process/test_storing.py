@@ -162,7 +162,8 @@ async def post_choose(api: Api) -> tuple[int, bytes]:
         sent.append(message)
 
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    await api({"path": "/choose", "method": "POST", "headers": headers}, receive, send)
+    scope = {"path": "/choose", "method": "POST", "headers": headers, "http_version": "1.1"}
+    await api(scope, receive, send)
     return sent[0]["status"], sent[1]["body"]
 
 

@@ -212,7 +212,7 @@ def test_a_silent_neighbour_does_not_silence_others(signed: bool, certificates: 
     world.restart(2)
     world.pull(2, 1, 1.0)
     world.connect()
-    world.node(LIAR).tick = lambda: None  # type: ignore[method-assign]  it beats, and says nothing
+    world.node(LIAR).tick = lambda: None  # type: ignore[method-assign]  # it beats, and says nothing
     for _ in range(60):
         world.step()
     assert pulls_known(world, 3, number(world, 2)) == 1

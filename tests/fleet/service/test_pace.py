@@ -8,18 +8,21 @@ from dataclasses import replace
 from functools import partial
 
 import networkx as nx
+import numpy as np
 import pytest
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import SLACK
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import TooManyTicketsError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.pace import BURST, Pace
+from coopbandits.testing.torture.schedule import START
+from coopbandits.testing.torture.world import World
 
 from ..api.running import ask, running
-from ..world import START, World
 
 RATE = 2.0
 CLUSTER = ClusterConfig(
@@ -109,6 +112,7 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
     epoch, step = 1000.0, 0.25 if rate >= 1.0 else 20.0
     made, heard, now = 0, 0, epoch + 5.0
     pace = Pace(rate, now - epoch, made, now)
+    registers = ArmSums().registers(1)
     claims = Claims(bounded=False, rate=rate, epoch=epoch, max_agents=10)
     for turn in range(900):
         now += step
@@ -120,8 +124,8 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
                 made += 1
         arrives = now + (delay if turn % 300 == 0 else 0.0)
         if made > max(before, heard):
-            claims.check_entries({1.0: float(made)}, 0.0, 0.0, arrives)
-            claims.accept_entries({1.0: float(made)}, arrives)
+            entry = np.array([[1.0, 0.0, 0.0, float(made)]])
+            assert claims.sift(registers, entry, (0.0, 0.0), arrives) == [None]
             heard = made
     assert made == heard >= rate * 900 * step
     assert BURST < SLACK
@@ -151,13 +155,13 @@ def test_the_api_answers_429_with_a_time_to_wait() -> None:
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts", "flooded-totals*moss"])
 def test_rewards_at_the_bound_leave_choices_and_estimates_finite(policy: str) -> None:
     world, service = make(replace(CLUSTER, policy=policy, max_pulls_per_second=1000.0))
-    for reward in (1e100, -1e100, 1e100, 1e-100) * 10:
+    for reward in (1e60, -1e60, 1e60, 1e-60) * 10:
         service.observe(service.choose().ticket, reward)
         ticket = service.choose().ticket
-        for beyond in (1e308, -1e308, 1.01e100):
+        for beyond in (1e308, -1e308, 1.01e60):
             with pytest.raises(InputError, match="too large to be summed up"):
                 service.observe(ticket, beyond)
         service.observe(ticket, 0.0)
         world.step()
     for arm in service.arms():
-        assert arm.mean is None or abs(arm.mean) <= 1e100
+        assert arm.mean is None or abs(arm.mean) <= 1e60

@@ -19,7 +19,7 @@ faster than it should be.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -96,7 +96,7 @@ class Claims:
     """By agent: the pulls last accepted, when, and how many more could have been."""
     _pulls: dict[float, float] | None = None
     """The pulls of every entry believed, by number."""
-    _totals: Counter[float] = field(default_factory=Counter)
+    _totals: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
     """The pulls of every agent believed."""
     _numbers: Counter[float] = field(default_factory=Counter)
     """How many entries each agent has."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from coopbandits.core.errors import InputError
 
-MOST = 1e100
+MOST = 1e60
 """The largest reward, range or σ; one over it is the smallest σ.
 
 A fleet makes fewer than 1e18 pulls. So sums, sums of squares and even squares of sums stay below
-1e236, and none of what is computed of them leaves the numbers that floats have.
+1e160, and none of what is computed of them leaves the numbers that floats have.
 """
 
 
