@@ -42,8 +42,8 @@ MUTANTS = (
     Mutant(
         "damaged files of durability power are cut",
         "fleet/storage/records.py",
-        "            if marked and (_has_mark(data, at) or _was_mark(data, at, sequence)):\n",
-        "            if False:\n",
+        "if marked and (_has_mark(data, at, sequence) or _was_mark(data, at, sequence)):\n",
+        "if False:\n",
         ROBUST,
     ),
     Mutant(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .bugs import MUTANTS
+from .bugs import MUTANTS, Mutant
 from .hunt import SOURCE, MismatchError, hunt, mutate
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_fits_the_source(mutant: Any) -> None:
-    assert mutant in MUTANTS
-    file, text = mutant.file, mutant.text
-    assert (SOURCE / "coopbandits" / file).read_text().count(text) == 1
+def test_every_mutant_fits_the_source(mutant: Mutant) -> None:
+    assert (SOURCE / "coopbandits" / mutant.file).read_text().count(mutant.text) == 1
 
 
 def test_a_text_that_no_longer_matches_is_an_error(tmp_path: Path) -> None:

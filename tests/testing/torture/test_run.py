@@ -17,25 +17,13 @@ POLICIES = ("flood-ts", "tree-ts", "gossip-ts", "dec-ts")
 SEEDS_EACH = 50
 BATCH = 10
 
-KNOWN: dict[tuple[str, int], str] = {}
-"""Seeds that fail, by policy, with the reason: bugs that are known and not corrected yet."""
-
 
 @pytest.mark.parametrize("first", range(0, SEEDS_EACH, BATCH))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_promise_is_broken(policy: str, first: int) -> None:
     for seed in range(first, first + BATCH):
-        if (policy, seed) in KNOWN:
-            continue
         outcome = play(make_schedule(seed, Setting(policy, rounds=100)))
         assert not outcome.violation, f"coopbandits torture --policy {policy} --seed {seed}"
-
-
-@pytest.mark.parametrize(("policy", "seed"), sorted(KNOWN))
-def test_known_bugs(policy: str, seed: int) -> None:
-    if play(make_schedule(seed, Setting(policy, rounds=100))).violation:
-        pytest.xfail(KNOWN[policy, seed])
-    pytest.fail(f"{policy}, seed {seed} is fine now; take it out of the list")
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
+from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
@@ -158,6 +159,8 @@ class Checks:
             "files": (len(actor.files.names), 12),
             "open files": (len(actor.files.handles), 4),
             "neighbours": (len(node.peers), len(actor.neighbors) + 1),
+            "entries": (len(process.held()), MAX_AGENTS + MAX_NUMBERS),
+            "reasons for refusals": (len(node.refusals), 20),
         }
         for what, (size, most) in sizes.items():
             if size > most:

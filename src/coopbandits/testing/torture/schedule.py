@@ -195,6 +195,6 @@ def make_weather(seed: int, robust: bool) -> Weather:
         swapped % 200 * (swapped >> 32 & 1),
         split % 100,
         1000 << delay % 8,
-        SECOND // 10 << thinking % 5,
+        SECOND // 5 << thinking % 4,
         forgotten % 100,
     )

@@ -38,8 +38,10 @@ def _kill_all(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _kill_at_operation(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    del stage
+    """Let a process die between two calls, of what it does next or of its next start."""
     actor.down_for = trouble.length
+    if trouble.word >> 32 & 1:
+        stage.die(actor, power=False)
     actor.files.kill_in = trouble.word % 16
     actor.files.kill_by_power = trouble.kind == "power-op"
 
