@@ -17,7 +17,7 @@ What this changes in the agent's state goes through messages, as orders (see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -244,30 +244,33 @@ class EntryExchange:
         InputError
             It has no such form.
         """
-        machine = self.machine
-        rows = machine.rows(values)
+        rows = self.machine.rows(values)
+        if not len(rows):
+            return Sifted(values, later=False, refused="")
         proofs = self._proofs(fields, len(rows))
-        kept: list[Vector] = []
-        later, refused = False, ""
-        versions = machine.versions(rows)
-        for row, version, proof in zip(rows, versions, proofs, strict=True):
-            if self._is_revoked(row[0], proof):
-                refused = f"an entry of a revoked agent, number {row[0]:.0f}"
-            elif row[1] < 0.0:
-                refused = f"a claim of {row[1]:g} rounds"
+        versions = self.machine.versions(rows)
+        verdicts: list[bool | None] = []
+        refused, touchy = "", self._touchy()
+        for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
+            verdict: bool | None = True
+            if self.revoked and self._is_revoked(number, proofs[at]):
+                verdict, refused = False, f"an entry of a revoked agent, number {number:.0f}"
+            elif rounds < 0.0:
+                verdict, refused = False, f"a claim of {rounds:g} rounds"
             elif self.notary is not None:
-                verdict = self._check_signed(peer, row, version, proof, now)
-                later |= verdict is None
-                kept += [row] if verdict else []
-            else:
-                verdict = self._check_word(peer, row, version)
-                later |= verdict is None
-                kept += [row] if verdict else []
-        if len(kept) == len(rows):
-            return Sifted(values, later, refused)
-        return Sifted(with_rows(values, np.array(kept)), later, refused)
+                verdict = self._check_signed(peer, rows[at], versions[at], proofs[at], now)
+            elif number in touchy:
+                verdict = self._check_word(peer, rows[at], versions[at])
+            verdicts.append(verdict)
+        if not all(verdicts):
+            values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
+        return Sifted(values, None in verdicts, refused)
 
-    def _proofs(self, fields: Fields, count: int) -> Iterable[bytes]:
+    def _touchy(self) -> set[float]:
+        """Return the numbers of those who can be asked themselves."""
+        return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
+
+    def _proofs(self, fields: Fields, count: int) -> list[bytes]:
         if self.notary is None:
             return [b""] * count
         if len(fields.proofs) != PROOF * count:
@@ -456,16 +459,12 @@ class EntryExchange:
 
     def outgoing(self, peer: Peer, values: Vector) -> tuple[Vector, Fields | None]:
         """Return a message with the own entry until it has arrived, and what proves it."""
-        rows = self.machine.rows(values)
         if peer.first_sent == 0:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.notary is None:
-            others = rows[rows[:, 0] != self.machine.number]
-            if missing or len(others) < len(rows):
-                own = [self._own()] if self._is_sure else []
-                values = with_rows(values, np.concatenate([*others, *own, []]))
-            return values, None
+            return (values if self._is_sure and not missing else self._plain(values)), None
+        rows = self.machine.rows(values)
         told = [self.book[n] for n, row in self._passed_on(rows) if self._fits(n, row)]
         if missing and self.published is not None:
             told.append(self.published)
@@ -474,6 +473,13 @@ class EntryExchange:
         entries = np.frombuffer(b"".join(each.entry for each in told))
         proofs = b"".join(each.proof for each in told)
         return np.concatenate([values[:HEADER], entries]), Fields(proofs, self._new_to(peer, told))
+
+    def _plain(self, values: Vector) -> Vector:
+        """Return a message with the own entry, or without it as long as it may be an older one."""
+        rows = self.machine.rows(values)
+        others = rows[rows[:, 0] != self.machine.number]
+        own = [self._own()] if self._is_sure else []
+        return with_rows(values, np.concatenate([*others, *own, []]))
 
     def _passed_on(self, rows: Vector) -> list[tuple[float, Vector]]:
         return [(float(row[0]), row) for row in rows if row[0] != self.machine.number]

@@ -16,7 +16,7 @@ import numpy as np
 from numba import get_num_threads, njit
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.flooded_totals import HEADER
+from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
