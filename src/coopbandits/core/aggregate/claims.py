@@ -120,6 +120,10 @@ class Claims:
                 self._numbers[agent] += 1
                 self._totals[agent] = self._totals.get(agent, 0.0) + pulls
 
+    def known(self, number: float) -> float:
+        """Return the pulls of an entry that is believed; 0 if there is none."""
+        return self._pulls.get(number, 0.0)
+
     def forget(self, number: float) -> None:
         """Do as if nothing had been heard of an entry."""
         pulls = self._pulls.pop(number, None)

@@ -32,6 +32,7 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Attributed,
+    Rows,
     author_of,
     entry_number,
     order,
@@ -247,36 +248,46 @@ class EntryExchange:
         rows = self.machine.rows(values)
         if not len(rows):
             return Sifted(values, later=False, refused="")
-        proofs = self._proofs(fields, len(rows))
-        versions = self.machine.versions(rows)
-        verdicts: list[bool | None] = []
-        refused, touchy = "", self._touchy()
-        for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
-            verdict: bool | None = True
-            if self.revoked and self._is_revoked(number, proofs[at]):
-                verdict, refused = False, f"an entry of a revoked agent, number {number:.0f}"
-            elif rounds < 0.0:
-                verdict, refused = False, f"a claim of {rounds:g} rounds"
-            elif self.notary is not None:
-                verdict = self._check_signed(peer, rows[at], versions[at], proofs[at], now)
-            elif number in touchy:
-                verdict = self._check_word(peer, rows[at], versions[at])
-            verdicts.append(verdict)
+        if rows[:, 1].min() < 0.0:  # nobody honest says or passes on such a thing
+            raise InputError(f"a message with {rows[:, 1].min():g} rounds")
+        if self.notary is None:
+            verdicts, proofs = self._check_words(peer, rows), [b""] * len(rows)
+        else:
+            proofs = self._proofs(self.notary, fields, len(rows))
+            verdicts = self._check_proofs(peer, rows, proofs, now)
+        refused = ""
+        for at, number in enumerate(rows[:, 0].tolist() if self.revoked else ()):
+            if self._is_revoked(number, proofs[at]):
+                verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
             values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
         return Sifted(values, None in verdicts, refused)
+
+    def _check_words(self, peer: Peer, rows: Rows) -> list[bool | None]:
+        touchy = self._touchy()
+        return [
+            number not in touchy or self._check_word(peer, rows[at])
+            for at, number in enumerate(rows[:, 0].tolist())
+        ]
+
+    def _check_proofs(
+        self, peer: Peer, rows: Rows, proofs: list[bytes], now: float
+    ) -> list[bool | None]:
+        versions = self.machine.versions(rows)
+        return [
+            self._check_signed(peer, rows[at], version, proofs[at], now)
+            for at, version in enumerate(versions)
+        ]
 
     def _touchy(self) -> set[float]:
         """Return the numbers of those who can be asked themselves."""
         return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
 
-    def _proofs(self, fields: Fields, count: int) -> list[bytes]:
-        if self.notary is None:
-            return [b""] * count
+    def _proofs(self, notary: Notary, fields: Fields, count: int) -> list[bytes]:
         if len(fields.proofs) != PROOF * count:
             raise ForgedError(f"{len(fields.proofs)} bytes of proofs for {count} entries")
         for certificate in unpack(fields.certificates):
-            self.notary.learn(certificate)
+            notary.learn(certificate)
         return [fields.proofs[at : at + PROOF] for at in range(0, PROOF * count, PROOF)]
 
     def _check_signed(
@@ -327,9 +338,12 @@ class EntryExchange:
         self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
         return left >= 1.0
 
-    def _check_word(self, peer: Peer, row: Vector, version: float) -> bool | None:
+    def _check_word(self, peer: Peer, row: Vector) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
         number = float(row[0])
+        (version,) = self.machine.versions(row[None])
+        if number == peer.entry and version > self.claims.known(number):
+            return True
         held = self.machine.entry(number)
         had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == self.machine.number:
@@ -337,12 +351,11 @@ class EntryExchange:
                 self._renumber(peer, version, f"{peer.name} knows of {version:g} pulls")
             return None if self._is_renumbering else False
         if number == peer.entry:
-            if held is not None and version <= had and held.tobytes() != row.tobytes():
+            if held is not None and held.tobytes() != row.tobytes():
                 self._order(peer, order(FORGET, number, row[HEADER:]))
                 self.claims.forget(number)
             return True
-        asked = any(other.met and other.entry == number for other in self.peers.values())
-        return None if asked and version > had else True
+        return True if version <= had else None
 
     def _is_revoked(self, number: float, proof: bytes = b"") -> bool:
         if not self.revoked:
