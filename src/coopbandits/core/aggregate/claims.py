@@ -146,6 +146,7 @@ class Claims:
         pulls = registers.version(rows[:, HEADER:]).tolist()
         sound = not registers.excess(rows[:, HEADER:], self.bounded)
         for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
+            doubt: Doubt | None = None
             if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
                 doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
             elif not sound and (excess := registers.excess(rows[at, HEADER:], self.bounded)):
@@ -154,8 +155,6 @@ class Claims:
                 doubt = self._weigh(number, pulls[at], now)
             elif pulls[at] > own[1]:
                 doubt = Doubt(f"a claim of {pulls[at]:g} own pulls, more than this agent has made")
-            else:
-                doubt = None
             doubts.append(doubt)
         return doubts
 
