@@ -222,6 +222,28 @@ def test_a_silent_neighbour_does_not_silence_others(
 
 
 @both
+@pytest.mark.parametrize("number_told", [-5.0, 1e300, 2.0**70])
+def test_absurd_numbers_of_messages_hurt_nobody_else(
+    number_told: float, signed: bool, certificates: Path
+) -> None:
+    world = fleet(signed, certificates)
+    node = world.node(LIAR)
+    stamp = Stamp(2, CLUSTER.epoch, node.replica.rounds + 1, node.replica.incarnation)
+    for at in (0, 1):
+        values = np.array([1.0, 1.0])
+        values[at] = number_told
+        world.node(2).received("n1", encode_data(stamp, values))
+        world.now += 1.0
+        world.node(2).tick()
+    world.cut_link(LIAR, 2)
+    world.pull(0, 1, 1.0)
+    world.pull(3, 1, 1.0)
+    settle(world)
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+
+
+@both
 def test_orders_are_given_by_nobody_else(signed: bool, certificates: Path) -> None:
     world = fleet(signed, certificates)
     world.pull(VICTIM, 1, 1.0)

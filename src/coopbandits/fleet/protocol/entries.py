@@ -146,8 +146,8 @@ class EntryExchange:
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
         self._oldest_said = -1.0
-        self._budgets: dict[float, tuple[float, float]] = {}
-        self._renumbered = False
+        self._budgets: dict[str, tuple[float, float]] = {}
+        self._renumberings = 0
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         if self.notary is not None:
             self._restore(self.notary)
@@ -297,17 +297,15 @@ class EntryExchange:
         number, entry = float(row[0]), row.tobytes()
         known = self.book.get(number)
         if number == self.machine.number:
-            if self._is_foreign(entry, version) and self._may_check(number, now):
-                self._require_signed(number, entry, proof)
+            if self._is_foreign(entry, version) and self._is_signed(number, entry, proof, now):
                 self._prove(row, version, proof)
                 self._renumber(peer, version, f"it has told of {version:g} pulls")
                 return None  # the next time it is no longer the own one
             return False
         if known is not None and (known.entry == entry or version <= known.version):
             return known.entry == entry
-        if not self._may_check(number, now):
+        if not self._is_signed(number, entry, proof, now):
             return None
-        self._require_signed(number, entry, proof)
         self._prove(row, version, proof)
         if known is None and self.machine.entry(number) is not None:
             # What was believed without a proof gives way; the same with one is news to pass on.
@@ -320,22 +318,22 @@ class EntryExchange:
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
 
-    def _require_signed(self, number: float, entry: bytes, proof: bytes) -> None:
+    def _is_signed(self, number: float, entry: bytes, proof: bytes, now: float) -> bool:
+        """Refuse an entry that its author has not signed; return False if it is to be tried later.
+
+        An honest neighbour has checked what it passes on, so the first bad one ends the link.
+        """
         assert self.notary is not None  # noqa: S101
         name = self.notary.author(proof)
         if name is None:
             raise ForgedError("an entry signed with a certificate that was never sent")
         if number >= AUTHORED and author_of(number) != self.number_of(name) % AUTHORS:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by {name}")
-        if not self.notary.holds(entry, proof):
-            raise ForgedError(f"an entry of {name} that it has not signed")
-
-    def _may_check(self, number: float, now: float) -> bool:
-        """Return whether another version of an author is checked now."""
-        author = author_of(number)
-        left, since = self._budgets.get(author, (BURST, now))
+        left, since = self._budgets.get(name, (BURST, now))
         left = min(BURST, left + 2.0 * (now - since) / self.interval)
-        self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
+        self._budgets[name] = left - 1.0 if left >= 1.0 else left, now
+        if left >= 1.0 and not self.notary.holds(entry, proof):
+            raise ForgedError(f"an entry of {name} that it has not signed")
         return left >= 1.0
 
     def _check_word(self, peer: Peer, row: Vector) -> bool | None:
@@ -379,8 +377,10 @@ class EntryExchange:
         if self._is_renumbering:
             return
         old = self.machine.number
-        seed = f"{old} {self.replica.incarnation} {self._renumbered}".encode()
+        seed = f"{old} {self.replica.incarnation} {self._renumberings}".encode()
         step = 1 + int.from_bytes(blake2b(seed, digest_size=4).digest(), "big") % (GENERATIONS - 1)
+        while entry_number(self.author, old + step) in self.machine.held():
+            step += 1
         number = entry_number(self.author, old + step)
         log.warning(
             "this memory is older than what was told (%s): counting anew as %d", why, number
@@ -388,7 +388,7 @@ class EntryExchange:
         (told,) = self.machine.versions(order(0.0, 0.0, self._told)[None])
         left = self._first[HEADER:] if version > told else self._told
         self._order(peer, order(RENUMBER, number, left))
-        self._renumbered = True
+        self._renumberings += 1
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
         """Believe nothing of these authors any more, and forget what was believed."""
