@@ -205,17 +205,41 @@ def test_a_lie_about_the_own_entry_is_not_believed_either(certificates: Path) ->
 
 
 @both
-def test_a_silent_neighbour_does_not_silence_others(signed: bool, certificates: Path) -> None:
+def test_a_silent_neighbour_does_not_silence_others(
+    signed: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """New pulls wait for what neighbours know, but not for ever."""
     world = fleet(signed, certificates)
     world.crash(2)
     world.restart(2)
     world.pull(2, 1, 1.0)
     world.connect()
-    world.node(LIAR).tick = lambda: None  # type: ignore[method-assign]  # it beats, and says nothing
+    monkeypatch.setattr(world.node(LIAR), "tick", lambda: None)  # it beats, and says nothing
     for _ in range(60):
         world.step()
     assert pulls_known(world, 3, number(world, 2)) == 1
+
+
+@both
+@pytest.mark.parametrize("number_told", [-5.0, 1e300, 2.0**70])
+def test_absurd_numbers_of_messages_hurt_nobody_else(
+    number_told: float, signed: bool, certificates: Path
+) -> None:
+    world = fleet(signed, certificates)
+    node = world.node(LIAR)
+    stamp = Stamp(2, CLUSTER.epoch, node.replica.rounds + 1, node.replica.incarnation)
+    for at in (0, 1):
+        values = np.array([1.0, 1.0])
+        values[at] = number_told
+        world.node(2).received("n1", encode_data(stamp, values))
+        world.now += 1.0
+        world.node(2).tick()
+    world.cut_link(LIAR, 2)
+    world.pull(0, 1, 1.0)
+    world.pull(3, 1, 1.0)
+    settle(world)
+    for agent in world.graph:
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged)
 
 
 @both

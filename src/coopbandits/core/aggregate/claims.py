@@ -19,7 +19,7 @@ faster than it should be.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -94,9 +94,9 @@ class Claims:
     certified: bool = False
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
     """By agent: the pulls last accepted, when, and how many more could have been."""
-    _pulls: dict[float, float] | None = None
+    _pulls: dict[float, float] = field(default_factory=dict)
     """The pulls of every entry believed, by number."""
-    _totals: defaultdict[float, float] = field(default_factory=lambda: defaultdict(float))
+    _totals: dict[float, float] = field(default_factory=dict)
     """The pulls of every agent believed."""
     _numbers: Counter[float] = field(default_factory=Counter)
     """How many entries each agent has."""
@@ -138,14 +138,20 @@ class Claims:
 
     def remember(self, held: Callable[[], Mapping[float, float]]) -> None:
         """Take over the pulls of all entries at hand, by number, if nothing is known yet."""
-        if self._pulls is None:
-            self._pulls = {}
+        if not self._pulls:
             for number, pulls in held().items():
-                self._believe(number, pulls)
+                agent = self._agent(number)
+                self._pulls[number] = pulls
+                self._numbers[agent] += 1
+                self._totals[agent] = self._totals.get(agent, 0.0) + pulls
+
+    def known(self, number: float) -> float:
+        """Return the pulls of an entry that is believed; 0 if there is none."""
+        return self._pulls.get(number, 0.0)
 
     def forget(self, number: float) -> None:
         """Do as if nothing had been heard of an entry."""
-        pulls = (self._pulls or {}).pop(number, None)
+        pulls = self._pulls.pop(number, None)
         if pulls is not None:
             agent = self._agent(number)
             self._totals[agent] -= pulls
@@ -163,69 +169,58 @@ class Claims:
         """
         doubts: list[Doubt | None] = []
         pulls = registers.version(rows[:, HEADER:]).tolist()
-        for row, total in zip(rows, pulls, strict=True):
-            number, rounds = row[:HEADER].tolist()
-            doubt = self._doubt(number, total, own, now)
+        sound = not registers.excess(rows[:, HEADER:], self.bounded)
+        for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
+            doubt: Doubt | None = None
             if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
                 doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
-            elif excess := registers.excess(row[HEADER:], self.bounded):
+            elif not sound and (excess := registers.excess(rows[at, HEADER:], self.bounded)):
                 doubt = Doubt(f"a claim of {excess}")
-            if doubt is None:
-                self._accept(number, total, now)
+            elif number != own[0]:
+                doubt = self._weigh(number, pulls[at], now)
+            elif pulls[at] > own[1]:
+                doubt = Doubt(f"a claim of {pulls[at]:g} own pulls, more than this agent has made")
             doubts.append(doubt)
         return doubts
 
-    def _doubt(
-        self, number: float, total: float, own: tuple[float, float], now: float
-    ) -> Doubt | None:
-        if number == own[0]:
-            if total <= own[1]:
-                return None
-            return Doubt(f"a claim of {total:g} own pulls, more than this agent has made")
-        agent, pulls = self._agent(number), self._pulls or {}
-        grown = self._totals[agent] + max(0.0, total - pulls.get(number, 0.0))
-        if not grown <= self._most_of(number, now):
+    def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
+        """Remember the pulls of an entry, or return why they are not believed."""
+        agent, known = self._agent(number), self._pulls.get(number)
+        pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
+        if known is None:
+            # Of a new entry, as after a lost memory, nobody knows when its pulls were made.
+            if doubt := self._stranger(agent):
+                return doubt
+        elif total <= known:
+            return None
+        else:
+            pulls, when, spare = self._seen.get(agent, (pulls, when, spare))
+        most = pulls + spare + self.rate * max(0.0, now - when)
+        grown = self._totals.get(agent, 0.0) + total - (known or 0.0)
+        if not grown <= most:
             return Doubt(
-                f"a claim of {total:g} pulls by agent {number:g}, {pulls.get(number, 0.0):g} "
-                f"known; it makes at most {self.rate:g} a second",
+                f"a claim of {total:g} pulls by agent {number:g}, {known or 0.0:g} known; it "
+                f"makes at most {self.rate:g} a second",
                 passes=True,
             )
-        if agent not in self._numbers and len(self._numbers) >= self.max_agents:
+        if known is None:
+            self._numbers[agent] += 1
+        self._pulls[number], self._totals[agent] = total, grown
+        self._seen[agent] = grown, now, min(self.rate * SLACK, most - grown)
+        return None
+
+    def _stranger(self, agent: float) -> Doubt | None:
+        """Return why there can be no other entry of an agent."""
+        known = self._numbers[agent]
+        if not known and len(self._numbers) >= self.max_agents:
             return Doubt(
                 f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
                 f"{self.max_agents}",
                 passes=True,
             )
-        if number not in pulls and self._numbers[agent] >= MAX_NUMBERS:
+        if known >= MAX_NUMBERS:
             return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {agent:g}")
         return None
 
-    def _accept(self, number: float, total: float, now: float) -> None:
-        """Remember what was believed: growth is measured from there."""
-        if total >= (self._pulls or {}).get(number, 0.0):
-            agent = self._agent(number)
-            most = self._most_of(number, now)
-            self._believe(number, total)
-            spare = min(self.rate * SLACK, most - self._totals[agent])
-            self._seen[agent] = self._totals[agent], now, spare
-
-    def _believe(self, number: float, pulls: float) -> None:
-        known = self._pulls if self._pulls is not None else {}
-        agent = self._agent(number)
-        self._numbers[agent] += number not in known
-        self._totals[agent] += pulls - known.get(number, 0.0)
-        known[number] = pulls
-        self._pulls = known
-
     def _agent(self, number: float) -> float:
         return author_of(number) if self.certified else number
-
-    def _most_of(self, number: float, now: float) -> float:
-        """Return how many pulls an agent can have made, by what was accepted of it before.
-
-        Of an entry that is new, as after a lost memory, nobody knows when its pulls were made.
-        """
-        start = 0.0, self.epoch, self.rate * SLACK
-        new = number not in (self._pulls or {})
-        pulls, when, spare = start if new else self._seen.get(self._agent(number), start)
-        return pulls + spare + self.rate * max(0.0, now - when)

@@ -255,11 +255,11 @@ class FloodedTotalsMachine(Machine):
 
     def heard_from(self, neighbor: int) -> int:
         """Return the number of a neighbour's last message."""
-        return int(self.heard[self.places[neighbor]])
+        return _as_count(self.heard[self.places[neighbor]])
 
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
-        return int(self.arrived[self.places[neighbor]])
+        return _as_count(self.arrived[self.places[neighbor]])
 
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""
@@ -295,3 +295,8 @@ class FloodedTotalsMachine(Machine):
                 "state fields entries, changed and sources must tell of the same agents, the own "
                 "one among them, in ascending order; restore what export_state returned"
             )
+
+
+def _as_count(told: float) -> int:
+    """Return a number that a neighbour told, which may be anything, as one that there can be."""
+    return int(min(max(0.0, told), 2.0**53))

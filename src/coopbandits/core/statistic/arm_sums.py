@@ -108,8 +108,8 @@ class ArmRegisters(Registers):
                 "range, lies in 0 to 1"
             )
         squares = values[..., 2 * self.num_arms :]  # one register, or none
-        most = sums.sum() - room if bounded else math.inf
-        if squares.size > 0 and not 0.0 <= squares.max() <= most:
+        most = sums.sum(axis=-1, keepdims=True) - room if bounded else math.inf
+        if squares.size > 0 and not ((squares >= 0.0) & (squares <= most)).all():
             return (
                 f"squared rewards {squares.tolist()} for rewards {sums.tolist()}; squares are "
                 "never negative, and of rewards in 0 to 1 never above their sum"

@@ -17,7 +17,7 @@ What this changes in the agent's state goes through messages, as orders (see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Attributed,
+    Rows,
     author_of,
     entry_number,
     order,
@@ -145,8 +146,8 @@ class EntryExchange:
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
         self._oldest_said = -1.0
-        self._budgets: dict[float, tuple[float, float]] = {}
-        self._renumbered = False
+        self._budgets: dict[str, tuple[float, float]] = {}
+        self._renumberings = 0
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         if self.notary is not None:
             self._restore(self.notary)
@@ -244,36 +245,49 @@ class EntryExchange:
         InputError
             It has no such form.
         """
-        machine = self.machine
-        rows = machine.rows(values)
-        proofs = self._proofs(fields, len(rows))
-        kept: list[Vector] = []
-        later, refused = False, ""
-        versions = machine.versions(rows)
-        for row, version, proof in zip(rows, versions, proofs, strict=True):
-            if self._is_revoked(row[0], proof):
-                refused = f"an entry of a revoked agent, number {row[0]:.0f}"
-            elif row[1] < 0.0:
-                refused = f"a claim of {row[1]:g} rounds"
-            elif self.notary is not None:
-                verdict = self._check_signed(peer, row, version, proof, now)
-                later |= verdict is None
-                kept += [row] if verdict else []
-            else:
-                verdict = self._check_word(peer, row, version)
-                later |= verdict is None
-                kept += [row] if verdict else []
-        if len(kept) == len(rows):
-            return Sifted(values, later, refused)
-        return Sifted(with_rows(values, np.array(kept)), later, refused)
-
-    def _proofs(self, fields: Fields, count: int) -> Iterable[bytes]:
+        rows = self.machine.rows(values)
+        if not len(rows):
+            return Sifted(values, later=False, refused="")
+        if rows[:, 1].min() < 0.0:  # nobody honest says or passes on such a thing
+            raise InputError(f"a message with {rows[:, 1].min():g} rounds")
         if self.notary is None:
-            return [b""] * count
+            verdicts, proofs = self._check_words(peer, rows), [b""] * len(rows)
+        else:
+            proofs = self._proofs(self.notary, fields, len(rows))
+            verdicts = self._check_proofs(peer, rows, proofs, now)
+        refused = ""
+        for at, number in enumerate(rows[:, 0].tolist() if self.revoked else ()):
+            if self._is_revoked(number, proofs[at]):
+                verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
+        if not all(verdicts):
+            values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
+        return Sifted(values, None in verdicts, refused)
+
+    def _check_words(self, peer: Peer, rows: Rows) -> list[bool | None]:
+        touchy = self._touchy()
+        return [
+            number not in touchy or self._check_word(peer, rows[at])
+            for at, number in enumerate(rows[:, 0].tolist())
+        ]
+
+    def _check_proofs(
+        self, peer: Peer, rows: Rows, proofs: list[bytes], now: float
+    ) -> list[bool | None]:
+        versions = self.machine.versions(rows)
+        return [
+            self._check_signed(peer, rows[at], version, proofs[at], now)
+            for at, version in enumerate(versions)
+        ]
+
+    def _touchy(self) -> set[float]:
+        """Return the numbers of those who can be asked themselves."""
+        return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
+
+    def _proofs(self, notary: Notary, fields: Fields, count: int) -> list[bytes]:
         if len(fields.proofs) != PROOF * count:
             raise ForgedError(f"{len(fields.proofs)} bytes of proofs for {count} entries")
         for certificate in unpack(fields.certificates):
-            self.notary.learn(certificate)
+            notary.learn(certificate)
         return [fields.proofs[at : at + PROOF] for at in range(0, PROOF * count, PROOF)]
 
     def _check_signed(
@@ -283,17 +297,15 @@ class EntryExchange:
         number, entry = float(row[0]), row.tobytes()
         known = self.book.get(number)
         if number == self.machine.number:
-            if self._is_foreign(entry, version) and self._may_check(number, now):
-                self._require_signed(number, entry, proof)
+            if self._is_foreign(entry, version) and self._is_signed(number, entry, proof, now):
                 self._prove(row, version, proof)
                 self._renumber(peer, version, f"it has told of {version:g} pulls")
                 return None  # the next time it is no longer the own one
             return False
         if known is not None and (known.entry == entry or version <= known.version):
             return known.entry == entry
-        if not self._may_check(number, now):
+        if not self._is_signed(number, entry, proof, now):
             return None
-        self._require_signed(number, entry, proof)
         self._prove(row, version, proof)
         if known is None and self.machine.entry(number) is not None:
             # What was believed without a proof gives way; the same with one is news to pass on.
@@ -306,27 +318,30 @@ class EntryExchange:
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
 
-    def _require_signed(self, number: float, entry: bytes, proof: bytes) -> None:
+    def _is_signed(self, number: float, entry: bytes, proof: bytes, now: float) -> bool:
+        """Refuse an entry that its author has not signed; return False if it is to be tried later.
+
+        An honest neighbour has checked what it passes on, so the first bad one ends the link.
+        """
         assert self.notary is not None  # noqa: S101
         name = self.notary.author(proof)
         if name is None:
             raise ForgedError("an entry signed with a certificate that was never sent")
         if number >= AUTHORED and author_of(number) != self.number_of(name) % AUTHORS:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by {name}")
-        if not self.notary.holds(entry, proof):
-            raise ForgedError(f"an entry of {name} that it has not signed")
-
-    def _may_check(self, number: float, now: float) -> bool:
-        """Return whether another version of an author is checked now."""
-        author = author_of(number)
-        left, since = self._budgets.get(author, (BURST, now))
+        left, since = self._budgets.get(name, (BURST, now))
         left = min(BURST, left + 2.0 * (now - since) / self.interval)
-        self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
+        self._budgets[name] = left - 1.0 if left >= 1.0 else left, now
+        if left >= 1.0 and not self.notary.holds(entry, proof):
+            raise ForgedError(f"an entry of {name} that it has not signed")
         return left >= 1.0
 
-    def _check_word(self, peer: Peer, row: Vector, version: float) -> bool | None:
+    def _check_word(self, peer: Peer, row: Vector) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
         number = float(row[0])
+        (version,) = self.machine.versions(row[None])
+        if number == peer.entry and version > self.claims.known(number):
+            return True
         held = self.machine.entry(number)
         had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == self.machine.number:
@@ -334,12 +349,11 @@ class EntryExchange:
                 self._renumber(peer, version, f"{peer.name} knows of {version:g} pulls")
             return None if self._is_renumbering else False
         if number == peer.entry:
-            if held is not None and version <= had and held.tobytes() != row.tobytes():
+            if held is not None and held.tobytes() != row.tobytes():
                 self._order(peer, order(FORGET, number, row[HEADER:]))
                 self.claims.forget(number)
             return True
-        asked = any(other.met and other.entry == number for other in self.peers.values())
-        return None if asked and version > had else True
+        return True if version <= had else None
 
     def _is_revoked(self, number: float, proof: bytes = b"") -> bool:
         if not self.revoked:
@@ -363,8 +377,10 @@ class EntryExchange:
         if self._is_renumbering:
             return
         old = self.machine.number
-        seed = f"{old} {self.replica.incarnation} {self._renumbered}".encode()
+        seed = f"{old} {self.replica.incarnation} {self._renumberings}".encode()
         step = 1 + int.from_bytes(blake2b(seed, digest_size=4).digest(), "big") % (GENERATIONS - 1)
+        while entry_number(self.author, old + step) in self.machine.held():
+            step += 1
         number = entry_number(self.author, old + step)
         log.warning(
             "this memory is older than what was told (%s): counting anew as %d", why, number
@@ -372,7 +388,7 @@ class EntryExchange:
         (told,) = self.machine.versions(order(0.0, 0.0, self._told)[None])
         left = self._first[HEADER:] if version > told else self._told
         self._order(peer, order(RENUMBER, number, left))
-        self._renumbered = True
+        self._renumberings += 1
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
         """Believe nothing of these authors any more, and forget what was believed."""
@@ -456,16 +472,12 @@ class EntryExchange:
 
     def outgoing(self, peer: Peer, values: Vector) -> tuple[Vector, Fields | None]:
         """Return a message with the own entry until it has arrived, and what proves it."""
-        rows = self.machine.rows(values)
         if peer.first_sent == 0:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.notary is None:
-            others = rows[rows[:, 0] != self.machine.number]
-            if missing or len(others) < len(rows):
-                own = [self._own()] if self._is_sure else []
-                values = with_rows(values, np.concatenate([*others, *own, []]))
-            return values, None
+            return (values if self._is_sure and not missing else self._plain(values)), None
+        rows = self.machine.rows(values)
         told = [self.book[n] for n, row in self._passed_on(rows) if self._fits(n, row)]
         if missing and self.published is not None:
             told.append(self.published)
@@ -474,6 +486,13 @@ class EntryExchange:
         entries = np.frombuffer(b"".join(each.entry for each in told))
         proofs = b"".join(each.proof for each in told)
         return np.concatenate([values[:HEADER], entries]), Fields(proofs, self._new_to(peer, told))
+
+    def _plain(self, values: Vector) -> Vector:
+        """Return a message with the own entry, or without it as long as it may be an older one."""
+        rows = self.machine.rows(values)
+        others = rows[rows[:, 0] != self.machine.number]
+        own = [self._own()] if self._is_sure else []
+        return with_rows(values, np.concatenate([*others, *own, []]))
 
     def _passed_on(self, rows: Vector) -> list[tuple[float, Vector]]:
         return [(float(row[0]), row) for row in rows if row[0] != self.machine.number]

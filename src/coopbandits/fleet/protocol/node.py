@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.aggregate.exchange import all_finite
@@ -233,12 +231,12 @@ class Node:
 
     def _hello(self, peer: Peer) -> Hello:
         told = self.settings
-        hello = Hello(told.node, told.cluster, told.configuration, len(self.peers))
-        entries = self.gossip.entries
-        if entries is None:
-            return hello
-        number, heard = entries.machine.number, entries.heard(peer)
-        return msgspec.structs.replace(hello, memory=entries.memory, entry=number, heard=heard)
+        memory, entries = self.replica.journal.origin["word"], self.gossip.entries
+        more = {"memory": memory}
+        if entries is not None:
+            more = {"memory": entries.memory, "entry": entries.machine.number}
+            more |= {"heard": entries.heard(peer)}
+        return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
