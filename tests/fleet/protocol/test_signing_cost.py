@@ -11,8 +11,7 @@ import pytest
 
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.certs import init_authority, issue
-
-from ..world import World
+from coopbandits.testing.torture.world import World
 
 ROUNDS, ARMS = 60, 16
 CLUSTER = ClusterConfig(
