@@ -10,7 +10,6 @@ from typing import cast
 
 import numpy as np
 
-from coopbandits.core.aggregate import Aggregation
 from coopbandits.core.contract import LocalView
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.problems import reward_from_variate
@@ -89,8 +88,7 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
-        spec = policy.parts.aggregation if policy.parts is not None else None
-        self.overtakes = isinstance(spec, Aggregation) and spec.overtakes
+        self.overtakes = policy.parts is not None and policy.parts.aggregation.overtakes
         self.mail = Mail(task.network, overtakes=self.overtakes)
         self.counts = self.mail.counts
 

@@ -92,6 +92,8 @@ class Claims:
     max_agents: int
     pace: float = 20.0
     certified: bool = False
+    owners: dict[float, float] = field(default_factory=dict)
+    """Authors of numbers that have none in them, where they are proved."""
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
     """By agent: the pulls last accepted, when, and how many more could have been."""
     _pulls: dict[float, float] = field(default_factory=dict)
@@ -223,4 +225,4 @@ class Claims:
         return None
 
     def _agent(self, number: float) -> float:
-        return author_of(number) if self.certified else number
+        return self.owners.get(number, author_of(number)) if self.certified else number

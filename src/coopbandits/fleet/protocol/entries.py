@@ -40,13 +40,11 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.protocol.frames import Fields, Hello
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.proofs import ProofBook, Proven
 from coopbandits.fleet.storage.replica import Replica
-
-BURST = 32.0
-"""How many versions of one author are checked at once, beyond the rate at which it may publish."""
 
 PATIENCE = 2.0
 """Seconds for which new pulls are held back, after a start, until all neighbours have spoken."""
@@ -55,18 +53,6 @@ REMEMBERED = 4096
 """How many own signed versions are remembered, to recognise those of a former life."""
 
 log = logging.getLogger(__name__)
-
-
-class ForgedError(InputError):
-    """A message that an honest neighbour cannot have sent."""
-
-
-class Proven(NamedTuple):
-    """An entry whose author has signed it."""
-
-    entry: bytes
-    version: float
-    proof: bytes
 
 
 class Sifted(NamedTuple):
@@ -131,11 +117,14 @@ class EntryExchange:
         signing: Signing,
     ) -> None:
         self.replica, self.claims, self.peers = replica, claims, peers
-        self.author, self.number_of = signing.author, signing.number_of
+        self.author = signing.author
         self.notary, self.interval = signing.notary, signing.interval
+        self.book: ProofBook | None = None
+        if self.notary is not None:
+            self.book = ProofBook(self.notary, signing.number_of, signing.interval, claims)
+            self.book.restore(replica, self.machine)
         self.orders: dict[int, list[Vector]] = {}
         self.revoked: frozenset[int] = frozenset()
-        self.book: dict[float, Proven] = {}
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
         self.signed_at = -np.inf
@@ -146,40 +135,12 @@ class EntryExchange:
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
         self._oldest_said = -1.0
-        self._budgets: dict[str, tuple[float, float]] = {}
         self._renumberings = 0
-        self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
-        if self.notary is not None:
-            self._restore(self.notary)
 
     def _own(self) -> Vector:
         own = self.machine.entry(self.machine.number)
         assert own is not None  # noqa: S101  a machine always has it
         return own.copy()
-
-    def _restore(self, notary: Notary) -> None:
-        """Check again what the journal has kept."""
-        for certificate in self.replica.certificates:
-            notary.learn(certificate)
-        for number, proof in self.replica.proofs.items():
-            held = self.machine.entry(number)
-            if held is not None and notary.author(proof) and notary.holds(held.tobytes(), proof):
-                (version,) = self.machine.versions(held[None])
-                self.book[number] = Proven(held.tobytes(), version, proof)
-
-    def fresh(self) -> tuple[dict[int, bytes], list[bytes]]:
-        """Return proofs by number, and certificates, that the journal does not have yet."""
-        proofs = self._fresh
-        if self.notary is None or not proofs:
-            return {}, []
-        prints = {proof[:FINGERPRINT] for proof in proofs.values()}
-        found = [self.notary.authors[each].certificate for each in sorted(prints)]
-        return proofs, [each for each in found if each not in self.replica.certificates]
-
-    def _prove(self, row: Vector, version: float, proof: bytes) -> None:
-        number = float(row[0])
-        self.book[number] = Proven(row.tobytes(), version, proof)
-        self._fresh[int(number)] = proof
 
     @property
     def machine(self) -> Attributed:
@@ -225,7 +186,7 @@ class EntryExchange:
         """Notice that a neighbour has heard more of this memory than it knows of itself."""
         memory, start, number = heard
         if (
-            self.notary is None  # with signatures nobody's word is needed for it
+            self.book is None  # with signatures nobody's word is needed for it
             and not self._is_sure
             and memory == self.memory
             and start < self.replica.incarnation
@@ -250,14 +211,19 @@ class EntryExchange:
             return Sifted(values, later=False, refused="")
         if rows[:, 1].min() < 0.0:  # nobody honest says or passes on such a thing
             raise InputError(f"a message with {rows[:, 1].min():g} rounds")
-        if self.notary is None:
-            verdicts, proofs = self._check_words(peer, rows), [b""] * len(rows)
+        if self.book is None:
+            verdicts = self._check_words(peer, rows)
         else:
-            proofs = self._proofs(self.notary, fields, len(rows))
-            verdicts = self._check_proofs(peer, rows, proofs, now)
+            proofs = self.book.read(fields, len(rows))
+            verdicts = [
+                self._check_signed(peer, self.book, Proven(rows[at].tobytes(), version, proof), now)
+                for at, (version, proof) in enumerate(
+                    zip(self.machine.versions(rows), proofs, strict=True)
+                )
+            ]
         refused = ""
         for at, number in enumerate(rows[:, 0].tolist() if self.revoked else ()):
-            if self._is_revoked(number, proofs[at]):
+            if self._is_revoked(number):
                 verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
             values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
@@ -270,43 +236,26 @@ class EntryExchange:
             for at, number in enumerate(rows[:, 0].tolist())
         ]
 
-    def _check_proofs(
-        self, peer: Peer, rows: Rows, proofs: list[bytes], now: float
-    ) -> list[bool | None]:
-        versions = self.machine.versions(rows)
-        return [
-            self._check_signed(peer, rows[at], version, proofs[at], now)
-            for at, version in enumerate(versions)
-        ]
-
     def _touchy(self) -> set[float]:
         """Return the numbers of those who can be asked themselves."""
         return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
 
-    def _proofs(self, notary: Notary, fields: Fields, count: int) -> list[bytes]:
-        if len(fields.proofs) != PROOF * count:
-            raise ForgedError(f"{len(fields.proofs)} bytes of proofs for {count} entries")
-        for certificate in unpack(fields.certificates):
-            notary.learn(certificate)
-        return [fields.proofs[at : at + PROOF] for at in range(0, PROOF * count, PROOF)]
-
-    def _check_signed(
-        self, peer: Peer, row: Vector, version: float, proof: bytes, now: float
-    ) -> bool | None:
+    def _check_signed(self, peer: Peer, book: ProofBook, told: Proven, now: float) -> bool | None:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
-        number, entry = float(row[0]), row.tobytes()
-        known = self.book.get(number)
-        if number == self.machine.number:
-            if self._is_foreign(entry, version) and self._is_signed(number, entry, proof, now):
-                self._prove(row, version, proof)
-                self._renumber(peer, version, f"it has told of {version:g} pulls")
-                return None  # the next time it is no longer the own one
+        row = np.frombuffer(told.entry)
+        number, version = float(row[0]), told.version
+        known, is_own = book.known.get(number), number == self.machine.number
+        if is_own and not self._is_foreign(told.entry, version):
             return False
-        if known is not None and (known.entry == entry or version <= known.version):
-            return known.entry == entry
-        if not self._is_signed(number, entry, proof, now):
-            return None
-        self._prove(row, version, proof)
+        if not is_own and known is not None and version <= known.version:
+            return known.entry == told.entry
+        verdict = book.check(number, told.entry, told.proof, now)
+        if not verdict:
+            return verdict
+        book.add(row, version, told.proof)
+        if is_own:
+            self._renumber(peer, version, f"it has told of {version:g} pulls")
+            return None  # the next time it is no longer the own one
         if known is None and self.machine.entry(number) is not None:
             # What was believed without a proof gives way; the same with one is news to pass on.
             self._order(peer, order(FORGET, number, row[HEADER:]))
@@ -317,24 +266,6 @@ class EntryExchange:
         """Return whether this life of the agent has not signed such a version of its entry."""
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
-
-    def _is_signed(self, number: float, entry: bytes, proof: bytes, now: float) -> bool:
-        """Refuse an entry that its author has not signed; return False if it is to be tried later.
-
-        An honest neighbour has checked what it passes on, so the first bad one ends the link.
-        """
-        assert self.notary is not None  # noqa: S101
-        name = self.notary.author(proof)
-        if name is None:
-            raise ForgedError("an entry signed with a certificate that was never sent")
-        if number >= AUTHORED and author_of(number) != self.number_of(name) % AUTHORS:
-            raise ForgedError(f"an entry of agent {number:.0f}, signed by {name}")
-        left, since = self._budgets.get(name, (BURST, now))
-        left = min(BURST, left + 2.0 * (now - since) / self.interval)
-        self._budgets[name] = left - 1.0 if left >= 1.0 else left, now
-        if left >= 1.0 and not self.notary.holds(entry, proof):
-            raise ForgedError(f"an entry of {name} that it has not signed")
-        return left >= 1.0
 
     def _check_word(self, peer: Peer, row: Vector) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
@@ -355,13 +286,9 @@ class EntryExchange:
             return True
         return True if version <= had else None
 
-    def _is_revoked(self, number: float, proof: bytes = b"") -> bool:
-        if not self.revoked:
-            return False
-        if number < AUTHORED and self.notary is not None:
-            name = self.notary.author(proof)
-            return name is not None and self.number_of(name) % AUTHORS in self.revoked
-        return author_of(number) in self.revoked
+    def _is_revoked(self, number: float) -> bool:
+        author = author_of(number) if self.book is None else self.book.author_of(number)
+        return author in self.revoked
 
     # Orders
 
@@ -395,22 +322,16 @@ class EntryExchange:
         self.revoked = authors
         for j, values in inbox.items():
             rows = self.machine.rows(values)
-            proofs = [self._proof(row[0]) for row in rows]
-            kept = [not self._is_revoked(row[0], p) for row, p in zip(rows, proofs, strict=True)]
+            kept = [not self._is_revoked(number) for number in rows[:, 0].tolist()]
             inbox[j] = with_rows(values, rows[kept])
         if not self.peers:
             return
         peer = next(iter(self.peers.values()))
         for number in self.machine.held():
-            if number != self.machine.number and self._is_revoked(number, self._proof(number)):
+            if number != self.machine.number and self._is_revoked(number):
                 held = self.machine.entry(number)
                 assert held is not None  # noqa: S101
                 self._order(peer, order(FORGET, number, held[HEADER:]))
-                self.claims.forget(number)
-
-    def _proof(self, number: float) -> bytes:
-        known = self.book.get(number)
-        return known.proof if known else b""
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
@@ -425,7 +346,12 @@ class EntryExchange:
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
         again = self._is_renumbering
-        self.orders, self._fresh = {}, {}
+        for row in (row for rows in self.orders.values() for row in rows):
+            if row[1] == FORGET and self.machine.entry(row[0]) is None:
+                self.claims.forget(float(row[0]))
+        self.orders = {}
+        if self.book is not None:
+            self.book.settle()
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
             self._told, self.published, self._is_sure = self._first[HEADER:], None, True
@@ -475,17 +401,18 @@ class EntryExchange:
         if peer.first_sent == 0:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
-        if self.notary is None:
+        if self.book is None:
             return (values if self._is_sure and not missing else self._plain(values)), None
         rows = self.machine.rows(values)
-        told = [self.book[n] for n, row in self._passed_on(rows) if self._fits(n, row)]
+        told = self.book.of(rows[rows[:, 0] != self.machine.number])
         if missing and self.published is not None:
             told.append(self.published)
         if not told:
             return values[:HEADER], None
         entries = np.frombuffer(b"".join(each.entry for each in told))
         proofs = b"".join(each.proof for each in told)
-        return np.concatenate([values[:HEADER], entries]), Fields(proofs, self._new_to(peer, told))
+        fields = Fields(proofs, self.book.new_to(peer, told))
+        return np.concatenate([values[:HEADER], entries]), fields
 
     def _plain(self, values: Vector) -> Vector:
         """Return a message with the own entry, or without it as long as it may be an older one."""
@@ -493,18 +420,3 @@ class EntryExchange:
         others = rows[rows[:, 0] != self.machine.number]
         own = [self._own()] if self._is_sure else []
         return with_rows(values, np.concatenate([*others, *own, []]))
-
-    def _passed_on(self, rows: Vector) -> list[tuple[float, Vector]]:
-        return [(float(row[0]), row) for row in rows if row[0] != self.machine.number]
-
-    def _fits(self, number: float, row: Vector) -> bool:
-        known = self.book.get(number)
-        return known is not None and known.entry == row.tobytes()
-
-    def _new_to(self, peer: Peer, told: list[Proven]) -> bytes:
-        """Return the certificates behind some entries that a neighbour has not been sent yet."""
-        assert self.notary is not None  # noqa: S101
-        authors = self.notary.authors
-        prints = {each.proof[:FINGERPRINT] for each in told} - peer.certificates
-        peer.certificates |= prints
-        return pack([authors[each].certificate for each in sorted(prints) if each in authors])

@@ -21,9 +21,10 @@ from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.protocol.entries import EntryExchange, ForgedError, Signing
+from coopbandits.fleet.protocol.entries import EntryExchange, Signing
 from coopbandits.fleet.protocol.frames import DataFrame, Fields, Hello
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
 Say = Callable[[Peer, int, Vector | None, str, Fields | None], None]
@@ -183,7 +184,9 @@ class RobustGossip(Gossip):
         if self.entries is None:
             self._end(inbox)
         else:
-            self._end(self.entries.with_orders(inbox), *self.entries.fresh())
+            book = self.entries.book
+            proofs = book.fresh(self.replica) if book is not None else ()
+            self._end(self.entries.with_orders(inbox), *proofs)
             if self.entries.settle():
                 self.greet_again("it counts under another number now")
             self.entries.publish(now)

@@ -1,0 +1,145 @@
+"""Proofs of entries: those that were checked, kept and passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, author_of
+from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.protocol.frames import Fields
+from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.storage.replica import Replica
+
+BURST = 32.0
+"""How many versions of one author are checked at once, beyond the rate at which it may publish."""
+
+
+class ForgedError(InputError):
+    """A message that an honest neighbour cannot have sent."""
+
+
+class Proven(NamedTuple):
+    """An entry whose author has signed it."""
+
+    entry: bytes
+    version: float
+    proof: bytes
+
+
+class ProofBook:
+    """The newest proven entry of every number.
+
+    Parameters
+    ----------
+    notary : Notary
+        Checks signatures.
+    number_of : callable
+        Returns the number of any name.
+    interval : float
+        Seconds between two versions that an author may sign.
+    claims : Claims
+        Is told whose the numbers without an author are.
+    """
+
+    def __init__(
+        self, notary: Notary, number_of: Callable[[str], int], interval: float, claims: Claims
+    ) -> None:
+        self.notary, self.number_of, self.interval = notary, number_of, interval
+        self.claims = claims
+        self.known: dict[float, Proven] = {}
+        self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
+        self._budgets: dict[int, tuple[float, float]] = {}
+
+    def restore(self, replica: Replica, machine: Attributed) -> None:
+        """Check again what the journal has kept; what no longer holds is left out."""
+        for certificate in replica.certificates:
+            with suppress(InputError):  # of an authority of before
+                self.notary.learn(certificate)
+        for number, proof in replica.proofs.items():
+            held, author = machine.entry(number), self.author(proof)
+            if held is None or author is None or not self.notary.holds(held.tobytes(), proof):
+                continue
+            (version,) = machine.versions(held[None])
+            self.known[number] = Proven(held.tobytes(), version, proof)
+            self._attribute(number, author)
+
+    def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
+        """Return proofs by number, and certificates, that the journal does not have yet."""
+        prints = {proof[:FINGERPRINT] for proof in self._fresh.values()}
+        found = [self.notary.authors[each].certificate for each in sorted(prints)]
+        return self._fresh, [each for each in found if each not in replica.certificates]
+
+    def settle(self) -> None:
+        """Note that the journal has them."""
+        self._fresh = {}
+
+    def read(self, fields: Fields, count: int) -> list[bytes]:
+        """Return the proofs of so many entries, and keep the certificates sent with them."""
+        if len(fields.proofs) != PROOF * count:
+            raise ForgedError(f"{len(fields.proofs)} bytes of proofs for {count} entries")
+        for certificate in unpack(fields.certificates):
+            self.notary.learn(certificate)
+        return [fields.proofs[at : at + PROOF] for at in range(0, PROOF * count, PROOF)]
+
+    def author(self, proof: bytes) -> int | None:
+        """Return the number of who has signed; None where the certificate is not known."""
+        name = self.notary.author(proof)
+        return None if name is None else self.number_of(name) % AUTHORS
+
+    def author_of(self, number: float) -> float:
+        """Return whose entry a number is."""
+        return self.claims.owners.get(number, author_of(number))
+
+    def check(self, number: float, entry: bytes, proof: bytes, now: float) -> bool | None:
+        """Return whether the author of an entry has signed it; None if it is to be tried later.
+
+        A number of version 0.1 has no author: it is that of whoever signs it first.
+
+        Raises
+        ------
+        ForgedError
+            It has not. An honest neighbour has checked what it passes on.
+        """
+        author = self.author(proof)
+        if author is None:
+            raise ForgedError("an entry signed with a certificate that was never sent")
+        if number >= AUTHORED and author_of(number) != author:
+            raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
+        if self.claims.owners.get(number, author) != author:
+            return False
+        left, since = self._budgets.get(author, (BURST, now))
+        left = min(BURST, left + 2.0 * (now - since) / self.interval)
+        self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
+        if left >= 1.0 and not self.notary.holds(entry, proof):
+            raise ForgedError(f"an entry of agent {number:.0f} that it has not signed")
+        return True if left >= 1.0 else None
+
+    def add(self, row: Vector, version: float, proof: bytes) -> None:
+        """Keep an entry that was checked."""
+        number, author = float(row[0]), self.author(proof)
+        assert author is not None  # noqa: S101  it was checked
+        self._attribute(number, author)
+        self.known[number] = Proven(row.tobytes(), version, proof)
+        self._fresh[int(number)] = proof
+
+    def _attribute(self, number: float, author: int) -> None:
+        if number < AUTHORED and number not in self.claims.owners:
+            self.claims.forget(number)
+            self.claims.owners[number] = float(author)
+
+    def of(self, rows: Vector) -> list[Proven]:
+        """Return those of some entries that can be proven."""
+        found = [(self.known.get(float(row[0])), row) for row in rows]
+        return [known for known, row in found if known and known.entry == row.tobytes()]
+
+    def new_to(self, peer: Peer, told: list[Proven]) -> bytes:
+        """Return the certificates behind some entries that a neighbour has not been sent yet."""
+        authors = self.notary.authors
+        prints = {each.proof[:FINGERPRINT] for each in told} - peer.certificates
+        peer.certificates |= prints
+        return pack([authors[each].certificate for each in sorted(prints) if each in authors])
