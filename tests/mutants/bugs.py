@@ -148,9 +148,9 @@ MUTANTS = (
     ),
     Mutant(
         "signatures are not checked",
-        "fleet/protocol/entries.py",
-        "    def _require_signed(",
-        "    def _require_signed(self, *_: object) -> None:\n        pass\n\n    def _was_signed(",
+        "fleet/protocol/proofs.py",
+        "        author = self.author(proof)\n        if author is None:\n",
+        "        author = self.author(proof)\n        return True\n        if author is None:\n",
         ("flood-ts",),
     ),
     Mutant(

@@ -88,7 +88,8 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
-        self.overtakes = policy.parts is not None and policy.parts.aggregation.overtakes
+        spec = policy.parts and policy.parts.aggregation
+        self.overtakes: bool = getattr(spec, "overtakes", False)  # of totals at one place: no mail
         self.mail = Mail(task.network, overtakes=self.overtakes)
         self.counts = self.mail.counts
 

@@ -19,13 +19,8 @@ from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
-<<<<<<< HEAD
-from coopbandits.testing.torture.world import World
-=======
 from coopbandits.fleet.protocol.proofs import BURST
-
-from ..world import World
->>>>>>> e85f6ee26f285a39c121bfa2974a0362187b476e
+from coopbandits.testing.torture.world import World
 
 CLUSTER = ClusterConfig(
     "test",
