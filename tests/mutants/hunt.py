@@ -107,7 +107,8 @@ def main(names: Sequence[str]) -> int:
         escaped += find.seed is None
         told = ("never", f"{LIMIT}") if find.seed is None else (f"{find.seed}", f"{find.seed + 1}")
         rows.append((mutant.name, *told, f"{find.seconds:.1f}"))
-        print(f"{mutant.name}: {find.violation[:150] or 'not found'}", file=sys.stderr, flush=True)
+        said = find.violation[:150] or "not found"
+        print(f"{' | '.join(rows[-1])} | {said}", file=sys.stderr, flush=True)
     print("\n".join(columns(rows, left=(0,))))
     return 1 if escaped else 0
 

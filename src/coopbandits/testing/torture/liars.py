@@ -77,7 +77,8 @@ class Liar:
             if self.index in edge:
                 self.stage.plan(link.dial_pause(), self.stage.dial, link)
         self.stage.plan(0, self._tick, self.visit)
-        self.stage.plan(trouble.length, self._leave, self.visit)
+        if trouble.word >> 56 & 1:  # otherwise it stays until everything heals
+            self.stage.plan(trouble.length, self._leave, self.visit)
 
     def _leave(self, visit: int) -> None:
         if visit == self.visit:
