@@ -7,7 +7,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos mutants check bench docs clean
+.PHONY: run test test-slow test-chaos mutants fuzz soak check bench docs clean
 
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -37,6 +37,20 @@ test-chaos: .venv/.dev
 mutants: .venv/.dev
 	$(BIN)/python -m tests.mutants.hunt
 
+# Seconds for each of the targets frames, messages, journal, toml and http; TARGETS="http" for some.
+fuzz: FUZZ_SECONDS ?= 60
+fuzz: .venv/.fuzz
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(TARGETS)
+
+# Three agents at 100 pulls a second each: memory, descriptors and journals must stay flat.
+soak: SECONDS ?= 3600
+soak: .venv/.dev
+	COOPBANDITS_SOAK_SECONDS=$(SECONDS) $(BIN)/python -m pytest -m slow -s tests/soak
+
+.venv/.fuzz: .venv/.dev
+	$(PIP) atheris || echo "atheris does not install here; hypothesis takes its place"
+	touch $@
+
 .venv/.kernels: .venv/.dev $(shell find src -name '*.py')
 	$(BIN)/python tests/compile_kernels.py
 	touch $@
@@ -47,8 +61,9 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# BESIDE names a checkout, or the Python, of another version, for load over HTTP.
 bench: .venv/.dev
-	$(BIN)/coopbandits bench
+	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
 
 docs: .venv/.dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import shutil
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +16,14 @@ from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.local.members import Member, Members
 from coopbandits.fleet.local.trouble import Dice
 
+from . import clocks
 from .hosts import Host, knows
+from .relays import Relays
+
+JOURNAL, CLOCK, REVOKED = "disk/journal", "clock", "revoked.txt"
+"""An agent's journal and clock, in its folder, and the list that all agents read."""
+
+FORWARD = "the clock was set forward"
 
 CALM = 4.0
 """Seconds that a disturbance lasts."""
@@ -28,7 +38,8 @@ class Chaos:
 
     members: Members
     hosts: list[Host]
-    certificates: Path
+    relays: Relays
+    folder: Path
     dice: Dice
     actions: dict[str, Action]
     counts: dict[str, int] = field(default_factory=dict)
@@ -39,7 +50,7 @@ class Chaos:
         return at, self.members.all[at]
 
     def journal(self, member: Member) -> Path:
-        return member.place.folder / "journal"
+        return member.place.folder / JOURNAL
 
     async def reason(self, member: Member) -> str | None:
         async with AsyncClient(member.place.api, timeout=1.0) as client:
@@ -54,6 +65,15 @@ class Chaos:
                 return
             await asyncio.sleep(0.1)
         self.complaints.append(f"{member.place.id} stayed ready: {what}")
+
+    async def expect_recovery(self, member: Member, what: str) -> None:
+        """Wait until an agent that was not restarted is ready again."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + NOTICED
+        while (reason := await self.reason(member)) is not None and loop.time() < deadline:
+            await asyncio.sleep(0.1)
+        if reason is not None:
+            self.complaints.append(f"{member.place.id} is not ready after {what}: {reason}")
 
     async def revive(self, member: Member) -> None:
         await self.members.restart(member)
@@ -130,21 +150,23 @@ async def fill_disk(chaos: Chaos) -> None:
     filler.unlink()
 
 
-async def remove_journal(chaos: Chaos) -> None:
-    """The journal is moved away under a live agent, and put back before its next start."""
+async def move_journal(chaos: Chaos) -> None:
+    """The folder is moved away under a live agent, and put back: before a restart, or without."""
     _, member = chaos.any_member()
     folder = chaos.journal(member)
-    kept = [(path, path.with_name(f"{path.name}.kept")) for path in folder.iterdir()]
-    for path, aside in kept:
-        path.rename(aside)
-    await chaos.expect_refusal(member, "its journal was gone")
-    await member.kill()
-    for path in folder.iterdir():
-        if not path.name.endswith(".kept"):
-            path.unlink()
-    for path, aside in kept:
-        aside.rename(path)
-    await chaos.revive(member)
+    aside = folder.with_name("aside")
+    folder.rename(aside)
+    await chaos.expect_refusal(member, "its journal's folder was gone")
+    if restart := bool(chaos.dice.word() % 2):
+        await member.kill()
+    if folder.exists():
+        chaos.complaints.append(f"{member.place.id} made a folder in the place of its journal")
+        shutil.rmtree(folder)
+    aside.rename(folder)
+    if restart:
+        await chaos.revive(member)
+    else:
+        await chaos.expect_recovery(member, "its journal's folder was put back")
 
 
 async def flip_a_bit(chaos: Chaos) -> None:
@@ -170,29 +192,99 @@ async def flip_a_bit(chaos: Chaos) -> None:
 async def change_certificate(chaos: Chaos) -> None:
     """A new certificate for an agent that goes on."""
     _, member = chaos.any_member()
-    issue(chaos.certificates, [member.place.id], force=True)
+    issue(chaos.folder / "certificates", [member.place.id], force=True)
     await asyncio.sleep(1.0)
 
 
-async def hold_connections(chaos: Chaos) -> None:
-    """Idle and endless requests on the API; its own application must be served meanwhile."""
+async def revoke_one(chaos: Chaos) -> None:
+    """An agent is revoked while it runs: all others forget it, until it is off the list again."""
+    _, member = chaos.any_member()
+    name, listed = member.place.id, chaos.folder / REVOKED
+    listed.write_text(f"{name}\n")
+    try:
+        deadline = asyncio.get_running_loop().time() + NOTICED
+        while left := await believers(chaos, name):
+            if asyncio.get_running_loop().time() > deadline:
+                chaos.complaints.append(f"{name} was revoked, and still counts for {left}")
+                break
+            await asyncio.sleep(0.2)
+    finally:
+        listed.write_text("")
+
+
+async def believers(chaos: Chaos, name: str) -> list[str]:
+    """Return the agents that have a link to this one, or still count it."""
+    answers = await chaos.members.ask("health")
+    most = len(chaos.members.all) - 1
+    return [
+        who
+        for who, health in answers.items()
+        if who != name
+        and health
+        and (health["links"].get(name) == "up" or health["agents_known"] > most)
+    ]
+
+
+async def set_clock(chaos: Chaos) -> None:
+    """An agent's clock is set, forward or back, while it runs; sometimes it restarts then."""
+    _, member = chaos.any_member()
+    file, log = member.place.folder / CLOCK, member.place.folder / "log.txt"
+    before, noted = int(file.read_text()), log.read_text().count(FORWARD)
+    seconds = chaos.dice.pick([one for one in clocks.OFFSETS if one != before])
+    clocks.set_clock(file, seconds)
+    deadline = asyncio.get_running_loop().time() + NOTICED
+    while seconds > before and log.read_text().count(FORWARD) == noted:
+        if asyncio.get_running_loop().time() > deadline:
+            chaos.complaints.append(f"{member.place.id} did not notice that its clock was set")
+            break
+        await asyncio.sleep(0.2)
+    if chaos.dice.word() % 2:
+        await member.kill()
+        await chaos.revive(member)
+
+
+def slow(latency: float, rate: float) -> Action:
+    async def slow_down(chaos: Chaos) -> None:
+        at, _ = chaos.any_member()
+        relay = chaos.relays.all[at]
+        relay.latency, relay.rate = latency, rate
+        await asyncio.sleep(CALM)
+        relay.latency, relay.rate = 0.0, math.inf
+
+    return slow_down
+
+
+HOSTILE = (
+    b"",
+    b"POST /choose HTTP/1.1\r\nX-Endless: " + b"x" * 4096,
+    b"POST /observe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 60000\r\n\r\n{",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200,
+    bytes(range(256)) * 16,
+)
+"""Silence, headers without end, a body that never comes, answers that nobody reads, and no HTTP."""
+
+
+async def hostile_clients(chaos: Chaos) -> None:
+    """Connections that hold the API up; others must be served meanwhile."""
     _, member = chaos.any_member()
     path = member.place.api.removeprefix("unix:")
     held = []
-    for number in range(100):
+    for number in range(300):
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(1.0)
+        connection.setblocking(False)
         held.append(connection)
-        try:
+        with suppress(OSError):  # refused or cut: as good as held
             connection.connect(path)
-            if number % 2:
-                connection.sendall(b"POST /choose HTTP/1.1\r\nX-Endless: ")
-                connection.sendall(b"x" * 4096)
-        except OSError:  # refused: as good as held
-            pass
-    await asyncio.sleep(CALM)
-    for connection in held:
-        connection.close()
+            connection.send(HOSTILE[number % len(HOSTILE)])
+        await asyncio.sleep(0.002)
+    try:
+        if (reason := await chaos.reason(member)) is not None:
+            chaos.complaints.append(f"{member.place.id} did not answer among 300 others: {reason}")
+        await asyncio.sleep(CALM)
+    finally:
+        for connection in held:
+            connection.close()
 
 
 ACTIONS: dict[str, Action] = {
@@ -203,17 +295,18 @@ ACTIONS: dict[str, Action] = {
     "stutter one way": stutter,
     "unplug one": unplug_one,
     "fill a disk": fill_disk,
-    "remove a journal": remove_journal,
+    "move a journal's folder away": move_journal,
     "flip a bit": flip_a_bit,
     "change a certificate": change_certificate,
-    "hostile HTTP clients": hold_connections,
+    "revoke one": revoke_one,
+    "hostile HTTP clients": hostile_clients,
+    "delay by 300 ms": slow(0.3, math.inf),
+    "16 kB/s": slow(0.05, 16e3),
 }
 
 DISTURBANCES = {
     "lose 60 % one way": ("netem", "loss", "60%"),
-    "delay 300 ± 100 ms": ("netem", "delay", "300ms", "100ms"),
     "duplicate and reorder": ("netem", "delay", "20ms", "reorder", "50%", "duplicate", "30%"),
-    "16 kB/s": ("tbf", "rate", "128kbit", "burst", "10kb", "latency", "400ms"),
 }
 """Not every kernel has these."""
 
@@ -221,6 +314,10 @@ DISTURBANCES = {
 def available() -> dict[str, Action]:
     """Return all actions that are possible here, and print which are not."""
     found = dict(ACTIONS)
+    if reason := clocks.obstacle():
+        print(f"left out: set a clock, since {reason}")
+    else:
+        found["set a clock"] = set_clock
     for what, how in DISTURBANCES.items():
         if knows(*how):
             found[what] = disturbance(*how)

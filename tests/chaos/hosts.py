@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,6 +31,12 @@ def obstacle() -> str:
         return f"network namespaces cannot be made: {error.stderr.strip()}"
     run("ip", "netns", "del", name)
     return ""
+
+
+def _enter(namespace: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(namespace, 0):
+        raise OSError(ctypes.get_errno(), "cannot enter a network namespace")
 
 
 def knows(*discipline: str) -> bool:
@@ -61,6 +69,18 @@ class Host:
     def wrap(self) -> tuple[str, ...]:
         """Return what to put before a command that is to run here."""
         return ("ip", "netns", "exec", self.namespace)
+
+    def socket(self) -> socket.socket:
+        """Return a socket of this host for this process; a thread visits, and comes back."""
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        there = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
+        try:
+            _enter(there)
+            return socket.socket()
+        finally:
+            _enter(home)
+            os.close(home)
+            os.close(there)
 
     def disturb(self, *how: str) -> None:
         """Disturb what this host sends, but not what it hears, by a discipline of ``tc``."""

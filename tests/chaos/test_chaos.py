@@ -6,12 +6,15 @@ Every reward that an agent acknowledged to its application must be counted exact
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -21,12 +24,14 @@ from coopbandits.fleet.local.audit import Verdict, add_up, judge
 from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import Place, names, write_configs
 from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Player, Tape
+from coopbandits.fleet.local.players import Player, Reward, Tape
 from coopbandits.fleet.local.settings import Settings, make_settings
 from coopbandits.fleet.local.trouble import Dice
 
-from .actions import Chaos, available
+from . import clocks
+from .actions import CLOCK, JOURNAL, REVOKED, Chaos, available
 from .hosts import Host, hosts, obstacle, tiny_disk
+from .relays import Relays
 
 SECONDS = float(os.environ.get("COOPBANDITS_CHAOS_SECONDS", "600"))
 SETTLED = 60.0
@@ -52,23 +57,55 @@ def places_in(folder: Path, settings: Settings, machines: list[Host]) -> list[Pl
     return [
         Place(
             node, folder / node, Address(host.address, 7400), f"unix:{folder / node / 'api.sock'}",
-            host.wrap,
+            (*host.wrap, *clocks.wrap(folder / node / CLOCK)),
         )
         for host, node in zip(machines, ids, strict=True)
     ]  # fmt: skip
 
 
+class Played(NamedTuple):
+    """What was done, and what came of it."""
+
+    chaos: Chaos
+    players: list[Player]
+    rewards: list[Reward]
+    verdict: Verdict
+
+
 async def disturb(chaos: Chaos, ending: Ending) -> None:
-    """Do one thing after the other, as the dice fall."""
+    """Do one thing after the other, in a new order each time all were done."""
+    left: list[str] = []
     while not await ending.within(REST):
-        what = chaos.dice.pick(sorted(chaos.actions))
+        left = left or sorted(chaos.actions)
+        what = left.pop(chaos.dice.word() % len(left))
         await chaos.actions[what](chaos)
         chaos.counts[what] = chaos.counts.get(what, 0) + 1
 
 
-async def settle(settings: Settings, members: Members, players: list[Player]) -> Verdict:
+def write_own_configs(places: list[Place], settings: Settings, relays: Relays) -> None:
+    """Write configurations with a journal on the agent's own disk, and a list of the revoked."""
+    by_id = dict(zip((place.id for place in places), relays.all, strict=True))
+    pairs = [(one.id, other.id) for one in places for other in places]
+    write_configs(places, settings, {pair: by_id[pair[1]].address for pair in pairs})
+    for place in places:
+        text = place.config.read_text()
+        named = f'journal = "{JOURNAL}"\nrevoked = "../{REVOKED}"'
+        assert 'journal = "journal"' in text
+        place.config.write_text(text.replace('journal = "journal"', named))
+
+
+def logged(players: list[Player]) -> list[Reward]:
+    """Return what applications have logged as acknowledged, and refuse a ticket that came twice."""
+    lines = [line for each in players for line in each.log.read_text().splitlines()]
+    found = [Reward(**json.loads(line)) for line in lines]
+    often = [name for name, times in Counter(each.ticket for each in found).items() if times > 1]
+    assert not often, f"tickets that were given twice: {often[:5]}"
+    return found
+
+
+async def settle(settings: Settings, members: Members, rewards: list[Reward]) -> Verdict:
     """Return the verdict once it holds, or after `SETTLED` seconds."""
-    acknowledged = add_up((each for player in players for each in player.rewards), 3)
+    acknowledged = add_up(rewards, 3)
     deadline = time.monotonic() + SETTLED
     while True:
         arms, health = await members.ask("arms"), await members.ask("health")
@@ -80,23 +117,45 @@ async def settle(settings: Settings, members: Members, players: list[Player]) ->
 
 
 async def play(
-    settings: Settings, places: list[Place], machines: list[Host], certificates: Path
-) -> tuple[Chaos, list[Player], Verdict]:
-    async with Members(places) as members:
-        chaos = Chaos(members, machines, certificates, Dice(settings.seed, 7), available())
-        players = [
-            Player(place, Tape(settings.problem, settings.seed, agent), settings.pulls_per_second)
-            for agent, place in enumerate(places)
-        ]
-        ending = Ending()
-        async with asyncio.TaskGroup() as group:
-            for player in players:
-                group.create_task(player.play(ending))
-            trouble = group.create_task(disturb(chaos, ending))
-            await ending.within(settings.seconds)
-            ending.set()
-            await trouble
-        return chaos, players, await settle(settings, members, players)
+    settings: Settings, places: list[Place], machines: list[Host], folder: Path
+) -> Played:
+    async with Relays(machines) as relays:
+        write_own_configs(places, settings, relays)
+        async with Members(places) as members:
+            chaos = Chaos(members, machines, relays, folder, Dice(settings.seed, 7), available())
+            players = [
+                Player(place, Tape(settings.problem, settings.seed, at), settings.pulls_per_second)
+                for at, place in enumerate(places)
+            ]
+            ending = Ending()
+            async with asyncio.TaskGroup() as group:
+                for player in players:
+                    group.create_task(player.play(ending))
+                trouble = group.create_task(disturb(chaos, ending))
+                await ending.within(settings.seconds)
+                ending.set()
+                await trouble
+            rewards = logged(players)
+            return Played(chaos, players, rewards, await settle(settings, members, rewards))
+
+
+def show(played: Played) -> None:
+    """Print what was done how often, and what was counted."""
+    chaos, players, rewards, verdict = played
+    retries = sum(player.retries for player in players)
+    repeated = sum(reward.duplicate for reward in rewards)
+    print(f"\n{SECONDS:g} s, {len(players)} agents\n\n| what was done | times |\n|---|---:|")
+    for what in sorted(chaos.actions):
+        print(f"| {what} | {chaos.counts.get(what, 0)} |")
+    pulls = float(verdict.own[len(verdict.own) // 2 :].sum())
+    print("\n| what was counted | |\n|---|---:|")
+    print(f"| rewards acknowledged to applications | {len(rewards)} |")
+    print(f"| rewards counted by agents | {pulls:.0f} |")
+    print(f"| calls that were made again | {retries} |")
+    print(f"| rewards whose first answer was lost | {repeated} |")
+    print(f"| largest difference of any agent's totals | {float(verdict.differences.max()):g} |")
+    print(f"| agents that prefer the best arm | {verdict.best_found} of {len(players)} |")
+    print(verdict.problem or "all accounts agree" if verdict.holds else f"NOT: {verdict.farthest}")
 
 
 @pytest.mark.parametrize("policy", ["flood-ts"])
@@ -107,19 +166,11 @@ def test_nothing_acknowledged_is_lost(policy: str, folder: Path) -> None:
     with ExitStack() as stack:
         machines = stack.enter_context(hosts(settings.network.num_agents))
         places = places_in(folder, settings, machines)
+        (folder / REVOKED).write_text("")
         for place in places:
-            stack.enter_context(tiny_disk(place.folder / "journal", DISK))
-        write_configs(places, settings, {})
-        chaos, players, verdict = asyncio.run(
-            play(settings, places, machines, folder / "certificates")
-        )
-    rewards = sum(len(player.rewards) for player in players)
-    print(f"\n{policy}: {rewards} rewards acknowledged in {SECONDS:g} s")
-    for what, times in sorted(chaos.counts.items()):
-        print(f"{times:5d} × {what}")
-    print(
-        f"largest difference {float(verdict.differences.max()):g}; {verdict.problem or 'all agree'}"
-    )
-    assert not chaos.complaints
-    assert verdict.holds, verdict.farthest
-    assert verdict.best_found == len(places)
+            stack.enter_context(tiny_disk((place.folder / JOURNAL).parent, DISK))
+        played = asyncio.run(play(settings, places, machines, folder))
+    show(played)
+    assert not played.chaos.complaints
+    assert played.verdict.holds, played.verdict.farthest
+    assert played.verdict.best_found == len(places)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from coopbandits.experiments import bench
-from coopbandits.experiments.fleet_bench import run
+from coopbandits.experiments.fleet_bench import rows, run
 
 from .calls import Call
 
@@ -44,8 +44,8 @@ def test_bench_as_json(call: Call, tiny_bench: bench.Case) -> None:
 @pytest.fixture
 def tiny_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the benchmark of agents find one row; its own tests start agents."""
-    row = run.Row("ping-pong", "uvloop", 99.0, "µs", 150.0, ratio=1.0)
-    monkeypatch.setattr(run, "run_bench", lambda: iter([[row]]))
+    row = rows.Row("ping-pong", "uvloop", 99.0, "µs", 150.0, ratio=1.0)
+    monkeypatch.setattr(run, "run_bench", lambda plan: iter([[row]]))
 
 
 @pytest.mark.usefixtures("tiny_fleet")

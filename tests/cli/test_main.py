@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from coopbandits.cli import COMMANDS, load
 
-from .calls import Call
+from .calls import Call, refused
 
 
 def test_no_arguments_show_help(call: Call) -> None:
@@ -71,13 +73,85 @@ def test_documented_options_exist(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("frobnicate",), ("graph",), ("simulate", "--runs", "many"), ("certs", "isue")]
+    "arguments", [("frobnicate",), ("graph",), ("simulate", "--rusn", "3"), ("certs", "isue")]
 )
 def test_usage_errors(call: Call, arguments: tuple[str, ...]) -> None:
     outcome = call(*arguments)
     assert outcome.status == 2
     assert re.search(r"Usage: .*coopbandits", outcome.err)
     assert "Traceback" not in outcome.err
+
+
+def test_version(call: Call) -> None:
+    assert call("--version") == (0, f"coopbandits {version('coopbandits')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("simulate", "--seed", "x"), "--seed is 'x'; it must be a whole number, such as 500 or"),
+        (("simulate", "--horizon", "1.5"), "--horizon is '1.5'; it must be a whole number"),
+        (("simulate", "--runs", "1e-3"), "--runs is '1e-3'; it must be a whole number"),
+        (("simulate", "--runs", "1e999999999"), "--runs is '1e999999999'; it must be a whole"),
+        (("simulate", "--runs", "nan"), "--runs is 'nan'; it must be a whole number"),
+        (("bounds", "--sigma", "wide"), "--sigma is 'wide'; it must be a finite number, such as"),
+        (("graph", "cycle:4", "--arms", "two"), "--arms is 'two'; it must be a whole number"),
+        (("certs", "init", "x", "--days", "long"), "--days is 'long'; it must be a whole number"),
+    ],
+)
+def test_what_is_no_number_is_one_sentence(
+    call: Call, words: tuple[str, ...], message: str
+) -> None:
+    assert refused(call(*words)).startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize("text", ["4", "4e0", "0.4e1", "4.0", "+4"])
+def test_powers_of_ten_are_whole_numbers(call: Call, text: str) -> None:
+    plain = call("graph", "cycle:8", "--arms", "4", "--horizon", "10000")
+    assert plain.status == 0
+    assert call("graph", "cycle:8", "--arms", text, "--horizon", "1e4") == plain
+
+
+SCRIPT = """
+eval "$(_COOPBANDITS_COMPLETE=source_bash {program})"
+COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_coopbandits_completion coopbandits
+printf '%s\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("coopbandits si", ["simulate"]),
+        ("coopbandits simulate --hor", ["--horizon"]),
+        ("coopbandits simulate --policy coop-ucb", ["coop-ucb", "coop-ucb2"]),
+        ("coopbandits simulate --graph sm", ["small-world"]),
+        ("coopbandits simulate --faults lo", ["loss"]),
+        ("coopbandits certs re", ["renew"]),
+    ],
+)
+def test_bash_completes(words: str, expected: list[str]) -> None:
+    program = Path(sys.executable).parent / "coopbandits"
+    script = SCRIPT.format(program=program, words=words)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PATH": path},
+    )
+    assert done.stdout.split() == expected, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_be_taught(shell: str) -> None:
+    program = Path(sys.executable).parent / "coopbandits"
+    settings = os.environ | {"_COOPBANDITS_COMPLETE": f"source_{shell}"}
+    done = subprocess.run([program], capture_output=True, text=True, check=False, env=settings)
+    assert done.returncode == 0
+    assert "_COOPBANDITS_COMPLETE" in done.stdout
 
 
 def test_the_installed_command() -> None:
@@ -106,6 +180,7 @@ finally:
     ("words", "status"),
     [
         (("--help",), 0),
+        (("--version",), 0),
         (("agent", "nowhere.toml", "--check"), 1),
         (("agent", "--help"), 0),
         (("certs", "init", "--help"), 0),

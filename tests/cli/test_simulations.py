@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -42,6 +43,20 @@ def test_simulate(call: Call, tmp_path: Path) -> None:
     last = outcome.out.splitlines()[-1]
     assert last.startswith(f"written to {out}: ")
     assert all(name in last for name in files)
+
+
+def test_simulate_without_figures_does_not_load_what_draws_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("simulate", *SMALL, "--policy", "independent-ucb", "--no-figures", "--out", str(out))
+    code = (
+        "import sys\nfrom coopbandits.cli import main\ntry: main()\n"
+        "finally: print('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-2:] == [f"written to {out}: result.nc, meta.json", "False"]
+    assert {path.name for path in out.iterdir()} == {"result.nc", "meta.json"}
 
 
 def test_simulate_passes_every_setting_on(call: Call, tmp_path: Path) -> None:
@@ -108,14 +123,45 @@ def test_bad_simulations(
     assert not out.exists()
 
 
-def test_a_place_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["file", "file/out"])
+def test_a_file_in_the_place_of_the_folder_is_refused_at_once(
+    call: Call, tmp_path: Path, experiment: tuple[str, ...], name: str
+) -> None:
     (tmp_path / "file").write_text("mine")
-    out = str(tmp_path / "file" / "out")
+    out = str(tmp_path / name)
+    sentence = f"error: --out is {out!r}, but {tmp_path / 'file'} is a file; give a folder"
+    assert refused(call("simulate", *SMALL, "--policy", "dducb", "--out", out)) == sentence
+    assert refused(call(*experiment[:2], "--out", out)) == sentence
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_reward_families_in_short(call: Call, tmp_path: Path) -> None:
+    world = ("--graph", "cycle:4", "--horizon", "4e1", "--runs", "2", "--policy", "independent-ucb")
+    out = str(tmp_path / "out")
+    outcome = call("simulate", *world, "--problem", "bernoulli:0.5,0.4x2", "--out", out)
+    assert outcome.status == 0, outcome.err
+    problem = Result.load(out).meta["settings"]["problem"]
+    assert problem["means"] == [0.5, 0.4, 0.4]
+    assert (
+        call("simulate", *world, "--problem", "bernoulli:means=0.5,0.4x2", "--out", out) == outcome
+    )
+    message = refused(call("simulate", *world, "--problem", "bernoulli:0.5,x", "--out", out))
+    assert "part 'x' is no number" in message
+
+
+def test_a_horizon_beyond_all_numbers_is_refused(call: Call, tmp_path: Path) -> None:
+    arguments = ("--policy", "dducb", "--horizon", "1e30", "--out", str(tmp_path / "out"))
+    message = refused(call("simulate", *SMALL[:4], *arguments))
+    assert message == "error: horizon is 1e+30; it must be at most 1e+15 rounds"
+
+
+def test_a_place_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "out")
+    out = str(tmp_path / "link")
     outcome = call("simulate", *SMALL, "--policy", "dducb", "--out", out)
     assert "regret after 40 rounds" in outcome.out  # the work is not lost
     message = refused(outcome._replace(out=""))
     assert re.search(f"cannot write {re.escape(out)}.*; make room there or choose another", message)
-    assert (tmp_path / "file").read_text() == "mine"
 
 
 @pytest.mark.parametrize("kept", [0, 2])
@@ -198,15 +244,18 @@ def test_run(call: Call, tmp_path: Path, experiment: tuple[str, ...]) -> None:
     again = call(*experiment, "--workers", "1")
     assert again == outcome
     assert cells_of(out) == before
-    assert {path.name for path in out.iterdir()} == {"cells", "cycle-4", "star-5"}
+    assert {path.name for path in out.iterdir()} == {"cells", "cycle-4", "star-5", "summary.csv"}
 
 
 def test_run_with_overrides_and_dask(
     call: Call, tmp_path: Path, experiment: tuple[str, ...], dask: tuple[str, ...]
 ) -> None:
     settings = ("--set", "horizon=25", "--set", 'graphs=["cycle:6"]', "--set", "seeds=[1, 2]")
-    outcome = call(*experiment, *dask, *settings)
+    outcome = call(*experiment, *dask, *settings, "--pool-seeds")
     assert outcome.status == 0, outcome.err
+    table = tmp_path / "out" / "summary.csv"
+    assert outcome.out.endswith(f"\nall cells in one table: {table}\n")
+    assert len(table.read_text().splitlines()) == 1 + 2  # a line per policy
     assert outcome.out.count("regret after 25 rounds") == 2
     assert "\ncycle:6, seed 1\n" in outcome.out
     assert (tmp_path / "out" / "cycle-6-seed-2" / "report.html").exists()
@@ -285,6 +334,10 @@ def test_run_interrupted(
         (("--set", "horizn=5"), "unknown key in .*'horizn'.* did you mean 'horizon'"),
         (("--set", "horizon"), "--set takes key=value, such as horizon=500; got 'horizon'"),
         (("--workers", "0"), "workers is 0; it must be at least 1"),
+        (("--set", 'graphs=["cycle:4", "cycle:4"]'), "graphs holds 'cycle:4' twice; give each"),
+        (("--set", "seeds=[1, 2, 1]"), "seeds holds 1 twice; give each once"),
+        (("--set", 'faults=["none", "loss=0.1", "loss=.1"]'), "faults holds 'loss=0.1' twice"),
+        (("--set", "horizon=1.5"), "horizon holds 1.5; give whole numbers, at least 1"),
         (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1; start"),
     ],
 )

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from coopbandits.testing.torture import run
+from coopbandits.testing.torture.actor import Actor
 from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.checks import Checks
-from coopbandits.testing.torture.stage import Actor
 
 from .calls import Call, refused
 
@@ -19,9 +19,21 @@ SMALL = ("--agents", "3", "--rounds", "20")
 def test_seeds_make_a_table(call: Call) -> None:
     outcome = call("torture", "--seeds", "3", *SMALL)
     assert (outcome.status, outcome.err) == (0, "")
-    head, row = outcome.out.splitlines()
+    head, row, digest = outcome.out.splitlines()
     assert head.split()[:4] == ["policy", "agents", "seeds", "events"]
     assert re.fullmatch(r"flood-ts +3 +3 +\d+ +\d+ +[\d.]+ +[\d.]+ +0", row)
+    assert re.fullmatch(r"traces [0-9a-f]{32}", digest)
+
+
+def test_seeds_go_on_where_others_ended(call: Call) -> None:
+    both = call("torture", "--seeds", "2", "--first", "5", *SMALL).out.splitlines()
+    events = [
+        int(call("torture", "--seed", seed, *SMALL).out.splitlines()[-2].split()[3])
+        for seed in ("5", "6")
+    ]
+    assert int(both[1].split()[3]) == sum(events)
+    assert both[2] != call("torture", "--seeds", "2", *SMALL).out.splitlines()[2]
+    assert "--first" in refused(call("torture", "--first", "-1", *SMALL))
 
 
 def test_one_seed_with_its_trace(call: Call) -> None:
@@ -62,7 +74,7 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(run, "play", two)
     outcome = call("torture", "--seeds", "100", *SMALL)
     assert outcome.status == 130
-    assert outcome.out.splitlines()[-1].split()[2] == "2"
+    assert outcome.out.splitlines()[-2].split()[2] == "2"
 
 
 @pytest.mark.parametrize(

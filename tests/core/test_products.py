@@ -127,6 +127,11 @@ def test_settings_of_both_parts(text: str, policy: Any) -> None:
         ("tree-sums*ucb:constant", r"^setting 'constant' of index ucb has no value; write"),
         ("flooded-pulls:hop_limit=0*ucb", r"^hop_limit is 0; it must be a whole number"),
         ("central-totals:delay=-1*ucb", r"^delay is -1; it must be a whole number, at least 0$"),
+        (
+            "central-totals*inflated-ucb:epsilon_c=closed",
+            r"^index inflated-ucb:epsilon_c=closed needs epsilon_c:closed of every agent, which "
+            r"central-totals does not know; combine it with another aggregation$",
+        ),
         ("tree-sums", r"^unknown policy 'tree-sums'; known are "),
     ],
 )

@@ -8,8 +8,10 @@ import time
 import numba
 import pytest
 
+from coopbandits.core.registry import parse_index
 from coopbandits.experiments import bench
 from coopbandits.experiments.bench import Case, SpeedUp, Timing
+from coopbandits.sim.cpu.choices import compiled_choice
 
 TINY = Case("tiny", "dducb", "cycle:4", num_arms=2, horizon=30, runs=2)
 TIMING = Timing(TINY, draws=2.5, nanoseconds=25.25, unit_nanoseconds=10.1, peak_megabytes=321.4)
@@ -26,6 +28,16 @@ def test_cases_are_told_apart_and_can_be_set_up() -> None:
         if case.group != "agents":  # large graphs take a while to make
             case.player()
     assert {case.threads for case in bench.CASES} == {1}
+
+
+def test_own_indices_are_timed_compiled() -> None:
+    """The slow engine would play them too, and the figures would say nothing."""
+    indices = {
+        case.policy.partition("*")[2] for case in bench.CASES if "bench_parts:" in case.policy
+    }
+    assert len(indices) == 4
+    for index in indices:
+        compiled_choice(parse_index(index))
 
 
 def test_the_smallest_times_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:

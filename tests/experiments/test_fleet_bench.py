@@ -14,16 +14,16 @@ import pytest
 from coopbandits import InputError
 from coopbandits.experiments.fleet_bench import fleets
 from coopbandits.experiments.fleet_bench.processes import Window
+from coopbandits.experiments.fleet_bench.rows import Row, as_json
 from coopbandits.experiments.fleet_bench.run import (
     PLAN,
     Case,
     Plan,
-    Row,
-    as_json,
     cost_rows,
     run_bench,
     table,
 )
+from coopbandits.experiments.fleet_bench.serving import Serving
 
 TINY = Plan(
     num_agents=3,
@@ -34,6 +34,7 @@ TINY = Plan(
     repeats=1,
     cases=(Case("flood-ts", 100.0, 20.0),),
     loops=(False,),
+    serving=Serving(connections=()),
 )
 
 
@@ -66,7 +67,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_command() -> None:
-    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 13)
+    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 16)
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)

@@ -169,6 +169,23 @@ def test_tests_that_are_named_exist(page: str) -> None:
     assert {name for name in named if f"def {name}(" not in code} == set()
 
 
+def test_every_line_of_the_threats_names_a_test_that_exists() -> None:
+    lines = [line for line in (DOCS / "fleet/threats.md").read_text().splitlines()
+             if re.search(r"\| (can|cannot|ends) \|", line)]  # fmt: skip
+    assert len(lines) > 60
+    for line in lines:
+        (path, name) = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)` \|$", line)[0]
+        assert line.count("::") == 1, f"more than one test: {line}"
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{path} has no {name}"
+
+
+def test_commands_of_the_threats_exist() -> None:
+    page, makefile = (DOCS / "fleet/threats.md").read_text(), (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"`make ([\w-]+)", page))
+    assert {"fuzz", "soak", "test-chaos", "mutants"} <= named
+    assert {name for name in named if not re.search(rf"^{name}:", makefile, re.M)} == set()
+
+
 def test_metrics_and_alerts_of_the_failures_exist() -> None:
     text = (DOCS / "fleet/failures.md").read_text()
     metrics = re.findall(r"`(?!test_)([a-z_]+_(?:total|up|seconds))[`{]", text)

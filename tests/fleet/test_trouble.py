@@ -173,7 +173,7 @@ def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> N
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
     estimate = world.node(0).replica.agent.estimate()
-    assert estimate.num_agents == 8, "six, and two that are no more"
+    assert estimate.num_agents == 6, "one memory more is no agent more"
 
 
 def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 
 from matplotlib.figure import Figure
@@ -57,8 +58,31 @@ def test_sections_have_paragraphs_figures_and_tables() -> None:
     table = Table([("claim", "verdict", "p"), ("first\nsecond", "<holds>", "0.1")], NASTY, (0, 1))
     section = Section("Claims", ["One.", "Two & a half."], [("drawn", "<svg id='x'/>")], [table])
     text = html_page("title", "lead", [section, Section("Empty")], {})
-    assert "<h2>Claims</h2>\n<p>One.</p>\n<p>Two &amp; a half.</p>\n<figure><svg id='x'/>" in text
+    assert (
+        '<h2>Claims</h2>\n<p>One.</p>\n<p>Two &amp; a half.</p>\n<figure><div class="scroll">'
+        in text
+    )
+    assert "<svg class=\"whole\" id='x'/></div><figcaption>drawn</figcaption></figure>" in text
     assert '<td class="text">first<br>second</td><td class="text">&lt;holds&gt;</td>' in text
     assert "<td>0.1</td>" in text
     assert "<caption>&lt;/pre&gt;" in text
     assert text.index("Claims") < text.index("Empty") < text.index("Settings")
+
+
+def test_figures_are_drawn_again_for_phones() -> None:
+    figure = Figure(figsize=(7.2, 4.6))
+    axes = figure.subplots()
+    axes.plot([1, 60_000])
+    before = axes.xaxis.get_major_locator()
+    text = html_page("t", "l", [Section("", figures=[("one", figure)])], {})
+    sizes = re.findall(r'<svg class="(\w+)"[^>]* width="([\d.]+)pt"', text)
+    assert sizes == [("wide", "518.4"), ("narrow", "288")]
+    assert figure.get_size_inches().tolist() == [7.2, 4.6]
+    assert axes.xaxis.get_major_locator() is before
+
+
+def test_figures_of_several_panels_scroll_on_phones() -> None:
+    figure = Figure()
+    figure.subplots(1, 2)
+    text = html_page("t", "l", [Section("", figures=[("two", figure)])], {})
+    assert text.count("<svg") == text.count('<div class="scroll"><svg class="whole"') == 1

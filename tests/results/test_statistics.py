@@ -22,6 +22,8 @@ from coopbandits.results.statistics import (
     number,
     paired_differences,
     ratio_interval,
+    standard_error,
+    subtract,
     summarise,
     t_interval,
 )
@@ -261,3 +263,27 @@ def test_ratio_interval_holds_the_ratio_in_95_of_100() -> None:
 
 def test_ratio_of_one_run_has_no_interval() -> None:
     assert all(math.isnan(end) for end in ratio_interval(np.array([3.0]), np.array([2.0])))
+
+
+def test_rounding_reads_as_zero() -> None:
+    """The same pulls added up in another order: 0.1 + 0.2 is not 0.3."""
+    regret = np.array([[0.1 + 0.2, 0.6, 0.1 + 0.7], [0.3, 0.1 + 0.5, 0.8]])
+    assert regret[0].tolist() != regret[1].tolist()
+    summary = summarise(["a", "b"], regret, np.zeros(2), 10)
+    (row,) = summary.differences
+    assert (row.mean, row.t_interval, row.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert difference_row(row) == ("a − b", "0 ± 0", "1")
+
+
+def test_a_spread_of_rounding_is_none() -> None:
+    sample = np.array([0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 0.3])
+    assert sample.std() > 0.0
+    (row,) = summarise(["a"], sample[None], np.zeros(1), 10).policies
+    assert mean_row(row)[1] == "0.3 ± 0"
+
+
+def test_small_differences_stay() -> None:
+    first = np.array([1e-30, 2e-30, 5e-30])
+    assert subtract(first, np.zeros(3)).tolist() == first.tolist()
+    assert subtract(np.array([1e6 + 1e-3]), np.array([1e6]))[0] > 0.0
+    assert standard_error(first) > 0.0

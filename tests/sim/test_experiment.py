@@ -173,7 +173,7 @@ def with_problem(table: str) -> str:
         (SMALLEST + "clocks = 'poison'", "unknown clocks 'poison'; .* did you mean 'poisson'"),
         (SMALLEST + "clocks = 3", "clocks is 3; give a text in quotes"),
         (SMALLEST + "horizon = 0", "horizon holds 0; give whole numbers, at least 1"),
-        (SMALLEST + "horizon = 10.0", "horizon holds 10.0; give whole numbers"),
+        (SMALLEST + "horizon = 10.5", "horizon holds 10.5; give whole numbers"),
         (SMALLEST + "horizon = '10'", "horizon holds '10'; give whole numbers"),
         (SMALLEST + "horizon = true", "horizon holds True; give whole numbers"),
         (SMALLEST + "runs = 0", "runs holds 0; give whole numbers, at least 1"),

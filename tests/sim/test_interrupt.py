@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from coopbandits import (
     DDUCB,
+    CentralUCB,
     GaussianBandit,
     IndependentUCB,
     Network,
@@ -24,9 +26,11 @@ from coopbandits import (
     SimulationInterrupted,
     simulate,
 )
+from coopbandits.sim.record import Record, Task, Tick
 
 from .policies import InterruptedAt
 
+module = import_module("coopbandits.sim.simulate")  # the package has a function of that name
 PROBLEM = GaussianBandit([1.0, 0.5])
 NETWORK = Network.from_spec("cycle:4")
 
@@ -62,9 +66,45 @@ def test_runs_that_every_policy_finished_are_kept(first: bool) -> None:
 
 
 def test_nothing_is_kept_when_no_run_was_finished() -> None:
-    stop = interrupted([IndependentUCB(), InterruptedAt(run=0, num_agents=4)])
+    stop = interrupted([InterruptedAt(run=0, num_agents=4), IndependentUCB()])
     assert stop.result is None
     assert str(stop) == "interrupted: kept 0 of 5 runs"
+
+
+def test_policies_that_finished_are_kept_where_no_run_is_complete() -> None:
+    stop = interrupted([IndependentUCB(), InterruptedAt(run=0, num_agents=4), DDUCB()])
+    assert str(stop) == "interrupted: kept 1 of 5 runs, of independent-ucb alone"
+    assert stop.result is not None
+    assert stop.result.policies == ["independent-ucb"]
+    assert stop.result.meta["settings"]["policies"] == ["independent-ucb"]
+    assert stop.result.meta["engines"] == ["cpu"]
+    whole = simulate(PROBLEM, NETWORK, IndependentUCB(), 12, 1, seed=8)
+    assert stop.result.dataset.equals(whole.dataset)
+
+
+def test_compiled_runs_are_played_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C late in a simulation must not lose its beginning, however fast an engine is."""
+    monkeypatch.setattr(module, "BATCH_SECONDS", 0.0)
+    played: list[range] = []
+    engine = import_module("coopbandits.sim.cpu").ENGINE
+
+    def stop_later(self: object, task: Task, runs: range, tick: Tick) -> Record:
+        if runs.start >= 4:
+            raise KeyboardInterrupt
+        played.append(runs)
+        record: Record = real(self, task, runs, tick)
+        return record
+
+    real = type(engine).play
+    monkeypatch.setattr(type(engine), "play", stop_later)
+    with pytest.raises(SimulationInterrupted) as caught:
+        simulate(PROBLEM, NETWORK, [IndependentUCB(), CentralUCB()], 12, 50, seed=8, threads=2)
+    assert played == [range(2), range(2), range(2, 4), range(2, 4)]
+    assert str(caught.value) == "interrupted: kept 4 of 50 runs"
+    monkeypatch.undo()
+    whole = simulate(PROBLEM, NETWORK, [IndependentUCB(), CentralUCB()], 12, 50, seed=8)
+    assert caught.value.result is not None
+    assert caught.value.result.dataset.equals(whole.dataset.isel(run=slice(4)))
 
 
 def test_partial_results_are_results(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from coopbandits import GaussianBandit, IndependentUCB, Network, simulate
 from coopbandits.sim import progress
-from coopbandits.sim.progress import Progress, note
+from coopbandits.sim.progress import Progress, TerminalBar, duration, note
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +33,10 @@ def work(show: bool | None) -> bool:
     with Progress(10, show) as bar:
         for _ in range(10):
             bar.advance(1)
-        started = bar.bar.live.is_started
-    assert bar.bar.tasks[0].completed == 10
-    assert not bar.bar.live.is_started
+        started = bar.started
+    assert isinstance(bar.bar, TerminalBar)
+    assert bar.bar.bar.tasks[0].completed == 10
+    assert not bar.bar.bar.live.is_started
     return started
 
 
@@ -78,7 +79,8 @@ def test_cleared_when_stopped_by_an_error(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(KeyboardInterrupt), Progress(10, None) as bar:
         bar.advance(1)
         raise KeyboardInterrupt
-    assert not bar.bar.live.is_started
+    assert isinstance(bar.bar, TerminalBar)
+    assert not bar.bar.bar.live.is_started
     assert capsys.readouterr().err.endswith("\x1b[2K")  # the line was erased
 
 
@@ -110,3 +112,11 @@ def test_notes_are_printed_as_they_are(text: str, capsys: pytest.CaptureFixture[
     """Brackets are no markup, and whoever reads a log finds the sentence on one line."""
     note(text)
     assert capsys.readouterr().err == f"note: {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (59.0, "59 s"), (200.0, "3 min 20 s"), (7500.0, "2 h 5 min")],
+)
+def test_times_to_wait(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

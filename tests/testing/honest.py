@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Pool(Machine):
     """Own totals, and the sum of the neighbours' as of last round."""
 
-    fields = ("own", "heard")
+    fields: tuple[str, ...] = ("own", "heard")
 
     def __init__(self, view: LocalView) -> None:
         self.neighbors = list(view.neighbor_weights)

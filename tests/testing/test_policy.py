@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -34,7 +34,7 @@ from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
-from . import broken, broken_index, broken_rows
+from . import broken, broken_index, broken_post, broken_rows
 from .honest import Honest, Pooled, Using
 
 pytestmark = pytest.mark.plays
@@ -141,6 +141,18 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         Using(broken.ChangesBeforeRefusingState),
     ),
     "local knowledge": (Using(broken.WritesOnABlackboard), broken.KnowsAllViews()),
+    "needs": (Using(broken_post.GuessesTheNetwork), Using(broken_post.DrawsOnItsWord)),
+    "lost and late messages": (
+        Using(broken_post.WaitsForAll),
+        Using(broken_post.RemembersInSecret),
+        Using(broken_post.TellsOfTheMissing),
+    ),
+    "repeated messages": (combine(broken_post.Refusing(), UCB()),),
+    "shares add up": (
+        combine(broken_post.Greedy(), UCB()),
+        combine(broken_post.GreedyMixed(), UCB()),
+    ),
+    "exact totals": (combine(broken_post.NewsOnly(), UCB()),),
     "array form": tuple(broken_rows.SAID),
 }
 
@@ -189,6 +201,52 @@ def test_a_broken_policy_is_caught_by_the_check_for_it(name: str, policy: Any) -
     with pytest.raises(PolicyCheckError, match=rf"^check '{name}': .*; expected is ") as caught:
         check_policy(policy, rounds=8)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "check", "names"),
+    [
+        (Using(broken_post.NeedsTheNetwork), "settings", '"num_agents"'),
+        (Using(broken_post.NeedsMuch), "message form", '"epsilon_c:closed", "lambda_bound"'),
+        (combine(broken_post.Forgetful(), UCB()), "settings", '"num_agents"'),
+    ],
+    ids=["at once", "in a round", "of a part"],
+)
+def test_a_forgotten_need_is_named(policy: Any, check: str, names: str) -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(policy, rounds=8)
+    message = str(caught.value)
+    assert message.startswith(f"check '{check}': the policy raised ")
+    assert f" where agents are not told {names}; expected is that `needs` " in message
+    assert message.endswith(f"returns frozenset({{{names}}})")
+    assert "\n" not in message
+
+
+def test_a_need_that_is_forgotten_in_silence_is_named() -> None:
+    with pytest.raises(PolicyCheckError, match=r"told num_agents, which needs does not name, and"):
+        check_policy(Using(broken_post.GuessesTheNetwork), rounds=8)
+
+
+def test_a_need_that_is_declared_or_not_the_reason_is_not_blamed() -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(Using(broken_post.WaitsForAll), rounds=8)
+    assert "needs" not in str(caught.value)
+
+    class Declared(Using):
+        @property
+        def needs(self) -> frozenset[str]:
+            return frozenset({"num_agents"})
+
+    check_policy(Declared(broken_post.NeedsTheNetwork), rounds=8)
+
+
+def test_a_synchronous_aggregation_is_held_to_what_it_promises_alone() -> None:
+    """What does not declare to be robust may refuse what comes again."""
+
+    class Unpromised(broken_post.Refusing):
+        mode: ClassVar[str] = "synchronous"
+
+    check_policy(combine(Unpromised(), UCB()), rounds=8)
 
 
 def test_every_check_tells_a_user_what_it_demands() -> None:

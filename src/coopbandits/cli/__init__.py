@@ -10,14 +10,16 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from coopbandits.cli.options import BadValueError
 from coopbandits.cli.screen import say
-from coopbandits.core.errors import InputError
+
+LISTED = ("policies", "aggregations", "indices", "problems", "graphs", "faults", "clocks")
 
 COMMANDS = {
     "reproduce": (
@@ -68,6 +70,11 @@ COMMANDS = {
         "fleet",
         "Make the certificates by which agents recognise each other.",
     ),
+    **{kind: ("lists", f"List all {kind} that can be named, one line each.") for kind in LISTED},
+    "doctor": (
+        "doctor",
+        "Check versions, extras, devices and caches; say what does not work and what mends it.",
+    ),
 }
 """Name → module and help text; the text is repeated so that --help imports no module."""
 
@@ -81,6 +88,14 @@ def load(name: str) -> Any:
 class LazyGroup(TyperGroup):
     """Lists commands without importing them; a command is imported when it is called."""
 
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command; a bad value is bad input like any other."""
+        try:
+            return super().invoke(ctx)
+        except BadValueError as error:
+            option = error.param.opts[-1] if error.param else "an option"
+            sys.exit(say(f"error: {option} {error.message}", 2))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command named by the first argument."""
         name, _, rest = super().resolve_command(ctx, args)
@@ -91,14 +106,27 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Decentralised cooperative bandits: simulate, compare, reproduce.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # imported late: it is rarely asked for
+
+        typer.echo(f"coopbandits {version('coopbandits')}")
+        raise typer.Exit
+
+
 @app.callback()
-def commands() -> None:
+def commands(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+) -> None:
     """Decentralised cooperative bandits: simulate, compare, reproduce."""
+    del show_version  # the callback has told it
 
 
 for _name, (_, _help) in COMMANDS.items():
@@ -117,5 +145,9 @@ def main() -> None:
     _see_current_folder()
     try:
         app()
-    except InputError as error:
+    except ValueError as error:
+        from coopbandits.core.errors import InputError  # imported late: it needs numpy
+
+        if not isinstance(error, InputError):
+            raise
         sys.exit(say("\n".join(f"error: {line}" for line in str(error).splitlines()), 2))

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from coopbandits.cli.screen import GraphOption, part, say
+from coopbandits.cli.options import folder, real, whole
+from coopbandits.cli.screen import GraphOption, say
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.config.compare import compare_files
 from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.extra import part
 
 app = typer.Typer()
 certs = typer.Typer(help="Make the certificates by which agents recognise each other.")
@@ -20,9 +22,9 @@ app.add_typer(certs, name="certs", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(help="folder of the authority")]
 Out = Annotated[
-    Path | None, typer.Option(help="folder of the certificates; beside the authority unless given")
+    Path | None, folder("folder of the certificates; beside the authority unless given")
 ]
-Days = Annotated[int, typer.Option(help="how long a certificate is valid")]
+Days = Annotated[int, whole("how long a certificate is valid")]
 Duration = Annotated[str | None, typer.Option(help="how long to run, instead of --rounds")]
 KillEvery = Annotated[str | None, typer.Option(help="kill an agent this often: 2s, 500ms, …")]
 Pause = Annotated[str | None, typer.Option(help="suspend one for this long, repeatedly")]
@@ -70,19 +72,19 @@ def fleet_command(
     graph: GraphOption,
     means: Annotated[str, typer.Option(help="probability that each arm pays 1")] = "0.6,0.5x4",
     sigma: Annotated[
-        float | None, typer.Option(help="Gaussian arms with this standard deviation instead")
+        float | None, real("Gaussian arms with this standard deviation instead")
     ] = None,
     policy: Annotated[str, typer.Option(help="one that can run in a fleet")] = "flood-ts",
-    rounds: Annotated[int, typer.Option(help="rounds of gossip")] = 400,
+    rounds: Annotated[int, whole("rounds of gossip")] = 400,
     seconds: Duration = None,
-    rounds_per_second: Annotated[float, typer.Option(help="pace of gossip")] = 20.0,
-    pulls_per_second: Annotated[float, typer.Option(help="pace of each application")] = 20.0,
-    seed: Annotated[int, typer.Option(help="seed of rewards and trouble")] = 0,
+    rounds_per_second: Annotated[float, real("pace of gossip")] = 20.0,
+    pulls_per_second: Annotated[float, real("pace of each application")] = 20.0,
+    seed: Annotated[int, whole("seed of rewards and trouble")] = 0,
     kill_every: KillEvery = None,
     pause: Pause = None,
     partition: Partition = None,
     uvloop: Annotated[bool, typer.Option("--uvloop", help="agents use uvloop")] = False,
-    out: Annotated[Path | None, typer.Option(help="folder that keeps all files")] = None,
+    out: Annotated[Path | None, folder("folder that keeps all files")] = None,
 ) -> None:
     """Run a local fleet of real agents, inject faults, and prove that no reward is lost."""
     playing, read = part("fleet.local.playing"), part("fleet.local.settings")
@@ -117,7 +119,7 @@ def fleet_command(
 @certs.command("init")
 def init_command(
     folder: Folder,
-    days: Annotated[int, typer.Option(help="how long the authority is valid")] = 3650,
+    days: Annotated[int, whole("how long the authority is valid")] = 3650,
     force: Force = False,
 ) -> None:
     """Make an authority: ca.pem for all machines, ca-key.pem for none of them."""
@@ -140,7 +142,7 @@ def issue_command(
 def renew_command(
     folder: Folder,
     out: Out = None,
-    within_days: Annotated[int, typer.Option(help="renew what expires within these days")] = 30,
+    within_days: Annotated[int, whole("renew what expires within these days")] = 30,
     everything: Annotated[bool, typer.Option("--all", help="all of them")] = False,
     days: Days = 90,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from coopbandits import theory
+from coopbandits.cli.options import real, whole
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption
 from coopbandits.core.policies import DDUCB
 from coopbandits.core.registry import parse_policy
@@ -21,8 +22,8 @@ app = typer.Typer()
 def graph_command(
     spec: Annotated[str, typer.Argument(help="cycle:100, grid:10x10, complete:8, …, or a file")],
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
-    arms: Annotated[int, typer.Option(help="number of arms K")] = 17,
-    horizon: Annotated[int, typer.Option(help="rounds T, for the warnings")] = 10_000,
+    arms: Annotated[int, whole("number of arms K")] = 17,
+    horizon: Annotated[int, whole("rounds T, for the warnings")] = 10_000,
 ) -> None:
     """Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage."""
     report = describe(Network.from_spec(spec, weights=weights), num_arms=arms, horizon=horizon)
@@ -55,9 +56,9 @@ def bounds_command(
         str | None, typer.Option(help="DDUCB with its settings; as analysed unless given")
     ] = None,
     means: Annotated[str, typer.Option(help="means of Gaussian arms")] = PAPER_MEANS,
-    sigma: Annotated[float, typer.Option(help="their standard deviation")] = 1.0,
-    horizon: Annotated[int, typer.Option(help="rounds T")] = 10_000,
-    gamma: Annotated[float, typer.Option(help="γ of coop-UCB's bound")] = 2.0,
+    sigma: Annotated[float, real("their standard deviation")] = 1.0,
+    horizon: Annotated[int, whole("rounds T")] = 10_000,
+    gamma: Annotated[float, real("γ of coop-UCB's bound")] = 2.0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
 ) -> None:
     """Print the regret bounds that theory proves, and where they are vacuous."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from coopbandits.cli.options import folder, whole
 from coopbandits.cli.screen import say
 from coopbandits.experiments import paper
 
@@ -15,16 +16,16 @@ app = typer.Typer()
 
 @app.command("reproduce")
 def reproduce_command(
-    out: Annotated[Path, typer.Option(help="folder for results, figures and report")],
+    out: Annotated[Path, folder("folder for results, figures and report")],
     figure: Annotated[
         list[str] | None,
         typer.Option(help="cycle-100, cycle-200, grid-100 or grid-225; repeat for more"),
     ] = None,
-    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
-    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    runs: Annotated[int, whole("independent repetitions")] = 10,
+    seed: Annotated[int, whole("seed of all of them")] = 0,
     check: Annotated[bool, typer.Option("--check", help="compare with known numbers")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="measure the paper's errors")] = False,
-    threads: Annotated[int | None, typer.Option(help="threads; all cores unless given")] = None,
+    threads: Annotated[int | None, whole("threads; all cores unless given")] = None,
 ) -> None:
     """Play the paper's figures, judge its claims, write a report; re-run to resume."""
     try:

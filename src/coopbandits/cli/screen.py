@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from coopbandits.fleet.extra import part as part
 
 if TYPE_CHECKING:
     from coopbandits.sim import Sweep
 
 PAPER_MEANS = "1,0.8x16"
 
-GraphOption = Annotated[str, typer.Option("--graph", help="cycle:100, grid:10x10, …, or a file")]
+
+def names_for(kind: str) -> Callable[[str], list[str]]:
+    """Return what completes the beginning of a name in a shell, such as one of the policies."""
+
+    def complete(incomplete: str) -> list[str]:
+        from coopbandits.cli.lists import registry_of  # imported late: only a shell asks
+
+        return [name for name in registry_of(kind).names() if name.startswith(incomplete)]
+
+    return complete
+
+
+GraphOption = Annotated[
+    str,
+    typer.Option(
+        "--graph", help="cycle:100, grid:10x10, …, or a file", autocompletion=names_for("graphs")
+    ),
+]
 
 
 def say(text: str, status: int) -> int:

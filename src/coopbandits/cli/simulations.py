@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, say
+from coopbandits.cli.options import folder, real, whole
+from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, names_for, say
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
@@ -36,30 +37,42 @@ app = typer.Typer()
 def simulate_command(
     graph: GraphOption,
     policy: Annotated[
-        list[str], typer.Option(help="dducb, dducb:eta=3, my_module:MyPolicy, …; repeat")
+        list[str],
+        typer.Option(
+            help="dducb, dducb:eta=3, my_module:MyPolicy, …; repeat",
+            autocompletion=names_for("policies"),
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="folder for result, figure and report")],
+    out: Annotated[Path, folder("folder for result, figure and report")],
     context: typer.Context,
     means: Annotated[str, typer.Option(help="means of Gaussian arms")] = PAPER_MEANS,
-    sigma: Annotated[float, typer.Option(help="their standard deviation")] = 1.0,
+    sigma: Annotated[float, real("their standard deviation")] = 1.0,
     problem: Annotated[
         str | None,
-        typer.Option(help="bernoulli:means=0.5,0.4x5, my_module:MyProblem, …; instead of --means"),
+        typer.Option(
+            help="bernoulli:0.5,0.4x5, my_module:MyProblem, …; instead of --means",
+            autocompletion=names_for("problems"),
+        ),
     ] = None,
-    horizon: Annotated[int, typer.Option(help="rounds T")] = 10_000,
-    runs: Annotated[int, typer.Option(help="independent repetitions")] = 10,
-    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    horizon: Annotated[int, whole("rounds T")] = 10_000,
+    runs: Annotated[int, whole("independent repetitions")] = 10,
+    seed: Annotated[int, whole("seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
     engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = "auto",
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="shuffle the arms in every run")
     ] = False,
     faults: Annotated[
-        str, typer.Option(help="loss=0.3, churn=200..50, …; commas between several")
+        str,
+        typer.Option(
+            help="loss=0.3, churn=200..50, …; commas between several",
+            autocompletion=names_for("faults"),
+        ),
     ] = "none",
     clocks: Annotated[
         str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
     ] = "none",
+    figures: Annotated[bool, typer.Option(help="draw figures and report")] = True,
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     arms = _problem(problem, context) or GaussianBandit(parse_means(means), sigma)
@@ -74,9 +87,9 @@ def simulate_command(
         result = play(setup, policies, engine)
     except SimulationInterrupted as stop:
         part = out / f"partial-{stop.kept}-runs"
-        kept = _deliver(stop.result, part) if stop.result else "nothing was written"
+        kept = _deliver(stop.result, part, figures) if stop.result else "nothing was written"
         raise typer.Exit(say(f"{stop}; {kept}", 130)) from None
-    typer.echo(_deliver(result, out))
+    typer.echo(_deliver(result, out, figures))
 
 
 def _problem(text: str | None, context: typer.Context) -> Problem | None:
@@ -95,11 +108,14 @@ def _problem(text: str | None, context: typer.Context) -> Problem | None:
 @app.command("run")
 def run_command(
     experiment: Annotated[Path, typer.Argument(help="a TOML file; see the page on sweeps")],
-    out: Annotated[Path, typer.Option(help="folder of the ledger, figures and reports")],
+    out: Annotated[Path, folder("folder of the ledger, figures and reports")],
     override: Annotated[list[str] | None, typer.Option("--set", help="key=value")] = None,
-    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    workers: Annotated[int | None, whole("local processes; one per core")] = None,
     dask: Annotated[str | None, typer.Option(help="address of a Dask scheduler")] = None,
     retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
+    pool_seeds: Annotated[
+        bool, typer.Option("--pool-seeds", help="one row of summary.csv for all seeds together")
+    ] = False,
 ) -> None:
     """Play an experiment file; survives crashes and interruptions, re-run to resume."""
     cells = read_experiment(experiment, override or [])
@@ -113,14 +129,18 @@ def run_command(
         folder = out / re.sub(r"[^\w.=-]+", "-", name)
         typer.echo(result.summary())
         typer.echo(f"written to {folder}: {_draw(result, folder)}")
+    if done.results:
+        table = done.to_csv(out / "summary.csv", pool_seeds=pool_seeds)
+        typer.echo(f"\nall cells in one table: {table}")
     name_failures(done)
 
 
-def _deliver(result: Result, out: Path) -> str:
+def _deliver(result: Result, out: Path, figures: bool) -> str:
     """Print and save a result; return a line that names its files."""
     typer.echo(result.summary())
     result.save(out)
-    return f"written to {out}: result.nc, meta.json, {_draw(result, out)}"
+    drawn = f", {_draw(result, out)}" if figures else ""
+    return f"written to {out}: result.nc, meta.json{drawn}"
 
 
 def _draw(result: Result, out: Path) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from coopbandits.cli.screen import name_failures, part, say
+from coopbandits.cli.options import folder, whole
+from coopbandits.cli.screen import name_failures, say
 from coopbandits.core.errors import InputError
 from coopbandits.experiments import bench, gallery, leaderboard
 from coopbandits.experiments import matrix as matrix_board
 from coopbandits.experiments.matrix.plan import RUNS
 from coopbandits.experiments.suite import Plan, make_plan
+from coopbandits.fleet.extra import part
 from coopbandits.results.statistics import columns
 from coopbandits.results.storage import environment
 from coopbandits.sim import Sweep, SweepInterrupted
@@ -24,11 +27,11 @@ app = typer.Typer()
 
 @app.command("leaderboard")
 def leaderboard_command(
-    out: Annotated[Path, typer.Option(help="folder of the ledger, table, figure and page")],
+    out: Annotated[Path, folder("folder of the ledger, table, figure and page")],
     runs: Annotated[
-        int | None, typer.Option(help=f"independent repetitions; 20, or {RUNS} of a matrix")
+        int | None, whole(f"independent repetitions; 20, or {RUNS} of a matrix")
     ] = None,
-    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
+    seed: Annotated[int, whole("seed of all of them")] = 0,
     scenario: Annotated[
         list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
     ] = None,
@@ -38,10 +41,8 @@ def leaderboard_command(
             help="dducb, tree-sums*kl-ucb, module:Name, …; repeat for more; all ours if left out"
         ),
     ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="rounds T, instead of each scenario's own")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    horizon: Annotated[int | None, whole("rounds T, instead of each scenario's own")] = None,
+    workers: Annotated[int | None, whole("local processes; one per core")] = None,
     retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
     matrix: Annotated[
         bool, typer.Option("--matrix", help="every aggregation × every index, not named policies")
@@ -74,12 +75,16 @@ def bench_command(
     as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
     engine: Annotated[bool, typer.Option("--engine", help="simulations only")] = False,
     fleet: Annotated[bool, typer.Option("--fleet", help="real agents only")] = False,
+    beside: Annotated[
+        Path | None,
+        typer.Option(help="source tree or Python of another version, put under load in turn"),
+    ] = None,
 ) -> None:
     """Time an agent-round: simulated, in units of one random draw, and of real agents."""
     both = engine == fleet
     parts = [
         *([_time_engine()] if engine or both else []),
-        *([_time_fleet()] if fleet or both else []),
+        *([_time_fleet(beside)] if fleet or both else []),
     ]
     if as_json:
         numbers = {key: value for _, found in parts for key, value in found.items()}
@@ -98,14 +103,15 @@ def _time_engine() -> tuple[str, dict[str, Any]]:
     return bench.table(timings, speed_up), bench.as_json(timings, speed_up)
 
 
-def _time_fleet() -> tuple[str, dict[str, Any]]:
+def _time_fleet(beside: Path | None) -> tuple[str, dict[str, Any]]:
     agents = part("experiments.fleet_bench.run")
+    plan = replace(agents.PLAN, beside=beside)
     rows = []
-    with Progress(agents.PLAN.parts, None, "timing agents") as bar:
-        for found in agents.run_bench():
+    with Progress(plan.parts, None, "timing agents") as bar:
+        for found in agents.run_bench(plan):
             rows += found
             bar.advance(1)
-    return agents.table(rows), {"agents": agents.as_json(rows)}
+    return agents.table(rows), {"agents": part("experiments.fleet_bench.rows").as_json(rows)}
 
 
 @app.command("gallery")
@@ -113,10 +119,10 @@ def gallery_command(
     name: Annotated[
         str | None, typer.Argument(help="which experiment; a list unless given")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="folder of the ledger, CSV and figure")] = None,
-    runs: Annotated[int, typer.Option(help="independent repetitions of every point")] = 10,
-    seed: Annotated[int, typer.Option(help="seed of all of them")] = 0,
-    workers: Annotated[int | None, typer.Option(help="local processes; one per core")] = None,
+    out: Annotated[Path | None, folder("folder of the ledger, CSV and figure")] = None,
+    runs: Annotated[int, whole("independent repetitions of every point")] = 10,
+    seed: Annotated[int, whole("seed of all of them")] = 0,
+    workers: Annotated[int | None, whole("local processes; one per core")] = None,
     retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
 ) -> None:
     """Play one of the further experiments, re-run to resume; without a name, list them."""

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from coopbandits.cli.screen import part, say
+from coopbandits.cli.options import whole
+from coopbandits.cli.screen import say
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.extra import part
 from coopbandits.sim.progress import Progress
 
 app = typer.Typer()
@@ -22,12 +24,13 @@ MOST_TOLD = 5
 
 @app.command("torture")
 def torture_command(
-    seeds: Annotated[int | None, typer.Option(help=f"how many seeds, from 0 on; {SEEDS}")] = None,
-    seed: Annotated[int | None, typer.Option(help="this seed alone")] = None,
+    seeds: Annotated[int | None, whole(f"how many seeds, from --first on; {SEEDS}")] = None,
+    first: Annotated[int, whole("the first of --seeds")] = 0,
+    seed: Annotated[int | None, whole("this seed alone")] = None,
     trace: Annotated[bool, typer.Option("--trace", help="print the events of --seed")] = False,
     policy: Annotated[str, typer.Option(help="one that can run in a fleet")] = "flood-ts",
-    agents: Annotated[int, typer.Option(help="how many agents")] = 8,
-    rounds: Annotated[int, typer.Option(help="rounds of gossip in which things go wrong")] = 200,
+    agents: Annotated[int, whole("how many agents")] = 8,
+    rounds: Annotated[int, whole("rounds of gossip in which things go wrong")] = 200,
     trouble: Annotated[
         list[str] | None, typer.Option(help="these instead of the seed's own; or none")
     ] = None,
@@ -39,11 +42,13 @@ def torture_command(
     if seed is None and (trace or trouble or weather):
         raise InputError("--trace, --trouble and --weather go with one seed; add --seed NUMBER")
     require_count("--seeds", 1 if seeds is None else seeds)
+    require_count("--first", first, least=0)
     schedules = part("testing.torture.schedule")
     setting = schedules.Setting(policy, agents, rounds)
     setting.check()
     if seed is None:
-        raise typer.Exit(_play_many(setting, range(SEEDS if seeds is None else seeds)))
+        last = first + (SEEDS if seeds is None else seeds)
+        raise typer.Exit(_play_many(setting, range(first, last)))
     made = schedules.make_schedule(seed, setting)
     made = part("testing.torture.spelling").changed(made, trouble or (), weather)
     raise typer.Exit(_play_one(made, trace=trace))
@@ -88,6 +93,7 @@ def _play_many(setting: Any, seeds: range) -> int:
     for outcome in failed[:MOST_TOLD]:
         _tell(outcome)
     typer.echo(part("testing.torture.report").table(setting, outcomes, elapsed))
+    typer.echo(f"traces {part('testing.torture.report').digest(outcomes)}")
     return 1 if failed else status
 
 

@@ -1,84 +1,123 @@
-"""What one agent knows and does: numpy alone, no clock, socket, file or random source."""
+"""What one agent knows and does: numpy alone, no clock, socket, file or random source.
 
-from coopbandits.core.aggregate import (
-    AGGREGATIONS,
-    AgentRows,
-    Aggregation,
-    CentralTotals,
-    Controller,
-    FloodedPulls,
-    FloodedTotals,
-    LocalSums,
-    Machine,
-    MessageSize,
-    NeighborhoodSums,
-    PullMixing,
-    RowEstimates,
-    RunningConsensus,
-    RunningSums,
-    StagedMixing,
-    TreeSums,
-)
-from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.contract import (
-    Agent,
-    Estimate,
-    FleetAgent,
-    LocalView,
-    Share,
-    State,
-    Vector,
-)
-from coopbandits.core.cooperative import CooperativeAgent
-from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at
-from coopbandits.core.errors import InputError
-from coopbandits.core.index import (
-    INDICES,
-    KLUCB,
-    MOSS,
-    UCB,
-    UCL,
-    BayesUCB,
-    BetaDraw,
-    CentredDraw,
-    EpsilonGreedy,
-    Index,
-    InflatedUCB,
-    NormalDraw,
-    TopTwo,
-)
-from coopbandits.core.policies import (
-    DDUCB,
-    MPUCB,
-    CentralBatchedUCB,
-    CentralTS,
-    CentralUCB,
-    CoopUCB,
-    CoopUCB2,
-    CoopUCL,
-    DecBayesUCB,
-    DecTS,
-    DelayedCentralUCB,
-    FloodTS,
-    FloodUCB,
-    GossipTS,
-    IndependentTS,
-    IndependentUCB,
-    TreeTS,
-    TreeUCB,
-    UCBNetwork,
-)
-from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
-from coopbandits.core.registry import (
-    POLICIES,
-    parse_aggregation,
-    parse_index,
-    parse_policy,
-    register_aggregation,
-    register_index,
-    register_policy,
-)
-from coopbandits.core.statistic import ArmSums, Registers, Statistic
+Names load on first use, so that what is no agent, like a client, takes its errors from here without
+numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate import (
+        AGGREGATIONS,
+        AgentRows,
+        Aggregation,
+        CentralTotals,
+        Controller,
+        FloodedPulls,
+        FloodedTotals,
+        LocalSums,
+        Machine,
+        MessageSize,
+        NeighborhoodSums,
+        PullMixing,
+        RowEstimates,
+        RunningConsensus,
+        RunningSums,
+        StagedMixing,
+        TreeSums,
+    )
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import (
+        Agent,
+        Estimate,
+        FleetAgent,
+        LocalView,
+        Share,
+        State,
+        Vector,
+    )
+    from coopbandits.core.cooperative import CooperativeAgent
+    from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at
+    from coopbandits.core.errors import InputError
+    from coopbandits.core.index import (
+        INDICES,
+        KLUCB,
+        MOSS,
+        UCB,
+        UCL,
+        BayesUCB,
+        BetaDraw,
+        CentredDraw,
+        EpsilonGreedy,
+        Index,
+        InflatedUCB,
+        NormalDraw,
+        TopTwo,
+    )
+    from coopbandits.core.policies import (
+        DDUCB,
+        MPUCB,
+        CentralBatchedUCB,
+        CentralTS,
+        CentralUCB,
+        CoopUCB,
+        CoopUCB2,
+        CoopUCL,
+        DecBayesUCB,
+        DecTS,
+        DelayedCentralUCB,
+        FloodTS,
+        FloodUCB,
+        GossipTS,
+        IndependentTS,
+        IndependentUCB,
+        TreeTS,
+        TreeUCB,
+        UCBNetwork,
+    )
+    from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
+    from coopbandits.core.registry import (
+        POLICIES,
+        parse_aggregation,
+        parse_index,
+        parse_policy,
+        register_aggregation,
+        register_index,
+        register_policy,
+    )
+    from coopbandits.core.statistic import ArmSums, Registers, Statistic
+
+_HOMES = {
+    "aggregate": (
+        "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
+        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PullMixing RowEstimates "
+        "RunningConsensus RunningSums StagedMixing TreeSums"
+    ),
+    "aggregate.claims": "Claims",
+    "contract": "Agent Estimate FleetAgent LocalView Share State Vector",
+    "cooperative": "CooperativeAgent",
+    "draws": "gamma_of normal_of uniform_of word_at",
+    "errors": "InputError",
+    "index": (
+        "INDICES KLUCB MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy Index "
+        "InflatedUCB NormalDraw TopTwo"
+    ),
+    "policies": (
+        "DDUCB MPUCB CentralBatchedUCB CentralTS CentralUCB CoopUCB CoopUCB2 CoopUCL "
+        "DecBayesUCB DecTS DelayedCentralUCB FloodTS FloodUCB GossipTS IndependentTS "
+        "IndependentUCB TreeTS TreeUCB UCBNetwork"
+    ),
+    "policy": "AnyPolicy CentralPolicy Parts Policy combine",
+    "registry": (
+        "POLICIES parse_aggregation parse_index parse_policy register_aggregation "
+        "register_index register_policy"
+    ),
+    "statistic": "ArmSums Registers Statistic",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "AGGREGATIONS",
@@ -160,3 +199,9 @@ __all__ = [
     "uniform_of",
     "word_at",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

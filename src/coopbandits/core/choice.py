@@ -28,6 +28,13 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     if not np.count_nonzero(open_pulls):
         return estimate
     seen = estimate.counts > NO_INFORMATION * estimate.num_agents
+    if np.count_nonzero(seen) == seen.size:  # as mostly: no arm is expected to be average
+        means = estimate.sums / estimate.counts
+        return estimate._replace(
+            sums=estimate.sums + open_pulls * means,
+            counts=estimate.counts + open_pulls,
+            squares=estimate.squares + float(open_pulls @ means**2),
+        )
     total = estimate.counts[seen].sum()
     average = estimate.sums[seen].sum() / total if total > 0 else 0.0
     means = np.full(estimate.counts.size, average)

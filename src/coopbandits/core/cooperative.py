@@ -87,7 +87,8 @@ class CooperativeAgent(Agent):
         self.machine.receive({j: messages[j] for j in sorted(messages)})
 
     def _check_neighbors(self, others: Iterable[int]) -> None:
-        strangers = set(others).difference(self.view.neighbor_weights)
+        known = self.view.neighbor_weights
+        strangers = [j for j in others if j not in known]
         if strangers:
             raise InputError(
                 f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "

@@ -40,6 +40,12 @@ PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
 _ALL_BITS = (1 << 64) - 1
 _PLACE_BITS_SET = (1 << PLACE_BITS) - 1
 
+FEW = 16
+"""So many rejected trials are made again one by one, which is faster than as arrays."""
+
+FIRST_TRIAL = np.array([[0], [1]], dtype=np.uint64)
+"""Counters of its two words."""
+
 TINY = 2.0**-1022
 """The smallest normal number."""
 
@@ -97,9 +103,13 @@ def normal_of(word: int) -> float:
 
 def gamma_of(key: int, shape: float) -> float:
     """Return one Gamma(shape, 1) variate, for a shape of at least 1; see `gammas`."""
+    return _gamma_from(key, shape, 0)
+
+
+def _gamma_from(key: int, shape: float, trial: int) -> float:
+    """Return what the trials from a number on make of it."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
-    trial = 0
     while True:
         x = normal_of(word_at(key, 2 * trial))
         base = 1.0 + c * x
@@ -208,8 +218,8 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
     d = shapes - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
     values = np.zeros(shapes.size)
-    at, counters = np.arange(shapes.size), np.array([[0], [1]], dtype=np.uint64)
-    while at.size:
+    at, counters, trials = np.arange(shapes.size), FIRST_TRIAL, 0
+    while at.size > (FEW if trials else 0):
         first, second = words_of(keys, counters)
         x, u = normals(first), uniforms(second)
         base = np.maximum(0.0, 1.0 + c * x)
@@ -219,5 +229,7 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
         values[at] = d * v
         rejected = np.log(u) >= bound
         at, keys, d, c = at[rejected], keys[rejected], d[rejected], c[rejected]
-        counters = counters + TWO
+        counters, trials = counters + TWO, trials + 1
+    for place, key in zip(at.tolist(), keys.tolist(), strict=True):
+        values[place] = _gamma_from(key, float(shapes[place]), trials)
     return values

@@ -10,7 +10,8 @@ from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
-from coopbandits.core.spelling import Named
+from coopbandits.core.notebook import html_facts
+from coopbandits.core.spelling import Named, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
@@ -94,6 +95,13 @@ class AnyPolicy(Named, ABC):
         own = super().bonus_constant
         return own if own is not None or self.parts is None else self.parts.bonus_constant
 
+    def _repr_html_(self) -> str:
+        facts = {field.name: getattr(self, field.name) for field in settings_of(type(self))}
+        if self.parts:
+            facts |= {name: getattr(self.parts, name).spelling for name in ("aggregation", "index")}
+        needs = ", ".join(sorted(self.needs)) or "nothing"
+        return html_facts(f"Policy {self.spelling}", [*facts.items(), ("agents are told", needs)])
+
 
 class Policy(AnyPolicy):
     """Settings of an algorithm that every agent runs by itself; immutable, compared by value.
@@ -159,6 +167,15 @@ class CentralProduct(CentralPolicy):
     aggregation: CentralTotals
     index: Index
     name: ClassVar[str] = "central-product"
+
+    def __post_init__(self) -> None:
+        """Refuse an index that a controller, which has no place in the network, cannot play."""
+        if untold := self.index.needs - {"num_agents"}:
+            raise InputError(
+                f"index {self.index.spelling} needs {', '.join(sorted(untold))} of every agent, "
+                f"which {self.aggregation.spelling} does not know; combine it with another "
+                "aggregation"
+            )
 
     @property
     def parts(self) -> Parts:

@@ -90,7 +90,11 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Return all names: ours first, then registered ones, then those of entry points."""
-        return list(dict.fromkeys([*self._things, *_offers(self.group, tuple(sys.path))]))
+        return list(dict.fromkeys([*self._things, *self.offered()]))
+
+    def offered(self) -> list[str]:
+        """Return the names that installed packages offer."""
+        return list(_offers(self.group, tuple(sys.path)))
 
     def find(self, text: str) -> tuple[T, str]:
         """Return what a text names, and the rest of the text: its settings."""

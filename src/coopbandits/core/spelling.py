@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from fractions import Fraction
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from coopbandits.core.errors import InputError, unknown_name
@@ -13,7 +15,47 @@ if TYPE_CHECKING:
     from coopbandits.core.registry import Registry
 
 
-class Named:
+class Settings(ABCMeta):
+    """What makes things of settings: those that do not fit are refused with a sentence."""
+
+    if not TYPE_CHECKING:  # pragma: no branch  a type checker goes by the fields
+
+        def __call__(cls, *values: Any, **settings: Any) -> Any:
+            """Make one; Python's own error names neither the settings nor the nearest one."""
+            try:
+                return super().__call__(*values, **settings)
+            except TypeError:
+                _require_fit(cls, values, settings)
+                raise
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The signature that notebooks and the documentation show: that of `__init__`."""
+        own = cls.__init__  # type: ignore[misc]
+        if own is object.__init__:
+            return Signature()
+        return Signature(list(signature(own).parameters.values())[1:])
+
+
+def _require_fit(cls: type, values: tuple[Any, ...], settings: dict[str, Any]) -> None:
+    """Refuse settings that a class does not have, and too few or too many of them."""
+    names, name = [field.name for field in settings_of(cls)], cls.__name__
+    if list(signature(cls).parameters) != names:
+        return  # it has an `__init__` of its own
+    for key in settings:
+        if key not in names:
+            raise unknown_name(f"setting of {name}", key, names) from None
+    if len(values) > len(names) or set(names[: len(values)]) & settings.keys():
+        raise InputError(
+            f"{name} got {len(values) + len(settings)} settings; give each of "
+            f"{', '.join(names) or 'none'} at most once"
+        ) from None
+    for key in required(cls):
+        if key not in settings and key not in names[: len(values)]:
+            raise InputError(f"{name} has no {key}; write {name}({key}=…)") from None
+
+
+class Named(metaclass=Settings):
     """Settings with a name; as a frozen dataclass their fields make the spelling.
 
     Attributes
@@ -68,11 +110,11 @@ def parse_named(registry: Registry[type[Found]], text: str, examples: Sequence[s
         if key in settings:
             raise InputError(f"setting {key} of {owner} is given twice; give it once")
         settings[key] = value
-    for field in known:
-        if field.default is field.default_factory is MISSING and field.name not in settings:
+    for missing in required(found):
+        if missing not in settings:
             shown = [f"such as {text}" for text in examples if text.startswith(f"{name}:")]
             raise InputError(
-                ", ".join([f"{owner} has no {field.name}; write {name}:{field.name}=…", *shown])
+                ", ".join([f"{owner} has no {missing}; write {name}:{missing}=…", *shown])
             )
     return make(owner, found, **settings)
 
@@ -80,6 +122,15 @@ def parse_named(registry: Registry[type[Found]], text: str, examples: Sequence[s
 def settings_of(cls: type) -> tuple[Field[Any], ...]:
     """Return the settings of a class: the fields of a dataclass, and else none."""
     return tuple(field for field in fields(cls) if field.init) if is_dataclass(cls) else ()
+
+
+def required(cls: type) -> tuple[str, ...]:
+    """Return the names of settings without a default."""
+    return tuple(
+        field.name
+        for field in settings_of(cls)
+        if field.default is field.default_factory is MISSING
+    )
 
 
 def _setting(owner: str, known: tuple[Field[Any], ...], text: str) -> tuple[str, Any]:

@@ -117,7 +117,7 @@ CASES = (
     *(
         Case("own index", f"{aggregation}*{index}", "cycle:100", horizon=2_000, runs=2)
         for aggregation in INDICES_BESIDE
-        for index in ("ucb", f"{OWN}:OwnUCB")
+        for index in ("ucb", f"{OWN}:OwnUCB", f"{OWN}:OwnBonus")
     ),
     *(
         Case(

@@ -17,6 +17,7 @@ GraphLike: TypeAlias = Any
 """A networkx graph, a sparse or dense adjacency, or an iterable of pairs (scipy is untyped)."""
 
 Labels: TypeAlias = tuple[Any, ...]
+Attributes: TypeAlias = dict[str, tuple[str | float, ...]]
 
 
 def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
@@ -41,6 +42,20 @@ def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
     _check_simple(adjacency, labels)
     _check_connected(adjacency, labels)
     return adjacency, labels
+
+
+def node_attributes(graph: GraphLike) -> Attributes:
+    """Return the attributes that every node of a networkx graph has, and has as text or number."""
+    if not isinstance(graph, nx.Graph):
+        return {}
+    nodes = [data for _, data in graph.nodes(data=True)]
+    shared = [name for name in nodes[0] if isinstance(name, str)]
+    columns = {name: [data.get(name) for data in nodes] for name in shared}
+    return {
+        name: tuple(values)
+        for name, values in columns.items()
+        if any(all(isinstance(value, kind) for value in values) for kind in (str, int | float))
+    }
 
 
 def breadth_first_depths(adjacency: sparse.csr_array, start: int) -> NDArray[np.int64]:

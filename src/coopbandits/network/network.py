@@ -13,13 +13,24 @@ from scipy import sparse
 from coopbandits.core.contract import LocalView
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
-from coopbandits.network.adjacency import GraphLike, Labels, breadth_first_depths, read_adjacency
+from coopbandits.core.notebook import html_facts
+from coopbandits.network.adjacency import (
+    Attributes,
+    GraphLike,
+    Labels,
+    breadth_first_depths,
+    node_attributes,
+    read_adjacency,
+)
 from coopbandits.network.specs import parse_graph
 from coopbandits.network.spectrum import Spectrum, spectrum
 from coopbandits.network.weights import BUILDERS, own_matrix
 
 EXACT_DIAMETER_LIMIT = 50_000_000
 """Up to this product of agents and entries of P the exact diameter is computed."""
+
+SHOWN_NAMES = 5
+"""Names of agents that notebooks show."""
 
 
 class Network:
@@ -42,6 +53,8 @@ class Network:
         N and the number of edges.
     labels : tuple
         The caller's name of every agent.
+    attributes : dict of str to tuple
+        What a networkx graph says of every node in one text or number, such as `club`.
     adjacency, matrix : scipy.sparse.csr_array
         A (zeros and ones) and P, canonical, float64 and read-only.
     degrees : array of int
@@ -76,6 +89,7 @@ class Network:
         self.adjacency: Final[sparse.csr_array] = adjacency
         self.matrix: Final[sparse.csr_array] = matrix
         self.degrees: Final[NDArray[np.int64]] = degrees
+        self.attributes: Final[Attributes] = node_attributes(graph)
         self.weights: Final[str] = name
         self.description = f"graph of {self.num_agents} agents, {self.num_edges} edges"
 
@@ -88,6 +102,18 @@ class Network:
 
     def __repr__(self) -> str:
         return f"<Network {self.description}, {self.weights} weights>"
+
+    def _repr_html_(self) -> str:
+        fewest, most = int(self.degrees.min()), int(self.degrees.max())
+        names = ", ".join(str(label) for label in self.labels[:SHOWN_NAMES])
+        facts = [
+            ("agents", self.num_agents),
+            ("edges", self.num_edges),
+            ("neighbours", fewest if fewest == most else f"{fewest} to {most}"),
+            ("weights", self.weights),
+            ("names", names + (", …" if self.num_agents > SHOWN_NAMES else "")),
+        ]
+        return html_facts(f"Network {self.description}", facts)
 
     @cached_property
     def spectrum(self) -> Spectrum:

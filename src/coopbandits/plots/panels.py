@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from coopbandits.plots.canvas import new_figure
 from coopbandits.plots.regret import Curve, draw_regret
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ class Panel(NamedTuple):
 
 
 def panel_figure(panels: Sequence[Panel], *, xlabel: str = "round", log: str = "") -> Figure:
-    """Draw panels in rows of two; a curve with the same name and position looks the same in all."""
-    from matplotlib.figure import Figure
+    """Draw panels in rows of two; a curve with the same name and position looks the same in all.
 
+    It lays out a whole figure; `draw_regret` draws a single one onto given axes.
+    """
     columns = min(len(WIDTHS), len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(layout="constrained")
+    figure = new_figure()
     grid = figure.subplots(rows, columns, squeeze=False)
     for panel, axes in zip(panels, grid.flat, strict=False):
         curves = [thin(curve, log="x" in log) for curve in panel.curves]

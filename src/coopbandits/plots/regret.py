@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coopbandits.plots.canvas import canvas
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.25", "0.5", "0.7")
 STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+SIZE = (7.2, 4.6)
+"""Of a figure with one set of axes, in inches."""
 INSIDE_LEGEND = 8
 BESIDE_LEGEND = 20
 """Most lines in a legend inside the axes, and in one column beside them."""
@@ -39,14 +43,12 @@ def regret_figure(
     xlabel: str = "round",
     log: str = "",
     title: str = "",
+    ax: Axes | None = None,
 ) -> Figure:
-    """Draw curves with bands, and bounds as dashed grey lines."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.subplots()
+    """Draw curves with bands, and bounds as dashed grey lines, onto `ax` or a new figure."""
+    figure, axes = canvas(ax, SIZE)
     draw_regret(axes, curves, bounds, xlabel=xlabel, log=log)
-    _legend(axes)
+    legend(axes)
     axes.set_title(title)
     return figure
 
@@ -82,9 +84,9 @@ def _line(axes: Axes, curve: Curve, **style: Any) -> None:
     axes.plot(curve.x, curve.y, label=label, marker=marker, **style)
 
 
-def _legend(axes: Axes) -> None:
+def legend(axes: Axes) -> None:
     """Put the legend where rising curves leave room, or beside the axes if it is long."""
-    lines = len(axes.get_lines())
+    lines = len(axes.get_legend_handles_labels()[0])
     if not lines:
         return
     beside = {"bbox_to_anchor": (1.01, 1.0)} if lines > INSIDE_LEGEND else {}

@@ -28,9 +28,21 @@ caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 figure { margin: 1.5rem 0; background: #ffffff; color: #1b1b1b; border-radius: 6px;
          padding: .6rem; }
 figure svg { width: 100%; height: auto; }
+figure svg.narrow { display: none; }
+figure svg.whole { min-width: 44rem; }
+@media (max-width: 40rem) {
+  h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; }
+  figure { padding: .2rem; }
+  figure svg.wide { display: none; } figure svg.narrow { display: block; }
+  .text:first-child { position: sticky; left: 0; background: var(--paper); }
+}
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .85rem;
       border: 1px solid var(--line); padding: .8rem; }
 """
+
+
+NARROW = (4.0, 3.8)
+"""Inches of a figure on a phone: 384 pixels, of which it shows nine tenths."""
 
 
 class Table(NamedTuple):
@@ -74,8 +86,41 @@ def _section(section: Section) -> str:
 
 
 def _figure(caption: str, figure: Figure | str) -> str:
-    drawing = figure if isinstance(figure, str) else svg(figure)
-    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+    """Draw plain figures a second time for phones; others scroll there, as tables do."""
+    if isinstance(figure, str):
+        drawings = [_classed(figure, "whole")]
+    elif len(figure.axes) > 1:
+        drawings = [_classed(svg(figure), "whole")]
+    else:
+        drawings = [_classed(svg(figure), "wide"), _classed(_narrow(figure), "narrow")]
+    caption = f"<figcaption>{escape(caption)}</figcaption>"
+    return f'<figure><div class="scroll">{"".join(drawings)}</div>{caption}</figure>'
+
+
+def _classed(drawing: str, name: str) -> str:
+    return drawing.replace("<svg", f'<svg class="{name}"', 1)
+
+
+def _narrow(figure: Figure) -> str:
+    """Return a figure as SVG for a phone, whose width leaves text of ten pixels legible."""
+    width, height = figure.get_size_inches()
+    ticks = [axes.xaxis.get_major_locator() for axes in figure.axes]
+    figure.set_size_inches(*NARROW)
+    for axes in figure.axes:
+        if axes.get_xscale() == "linear":
+            axes.locator_params("x", nbins=4)
+    try:
+        return svg(figure)
+    finally:
+        figure.set_size_inches(width, height)
+        for axes, before in zip(figure.axes, ticks, strict=True):
+            axes.xaxis.set_major_locator(before)
+
+
+def html_fragment(table: Table) -> str:
+    """Return a table for a notebook, whose styles we do not know: it brings along the least."""
+    text = _table(table).replace('class="text"', 'style="text-align:left"')
+    return text.replace('class="scroll"', 'style="overflow-x:auto"')
 
 
 def _table(table: Table) -> str:

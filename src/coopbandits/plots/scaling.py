@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coopbandits.plots.regret import COLOURS, STYLES, Curve
+from coopbandits.plots.canvas import canvas
+from coopbandits.plots.regret import COLOURS, SIZE, STYLES, Curve
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*"
 
 
-def scaling_figure(curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: str = "") -> Figure:
+def scaling_figure(
+    curves: Sequence[Curve], *, xlabel: str, ylabel: str, title: str = "", ax: Axes | None = None
+) -> Figure:
     """Draw curves through marked points, with bands; power laws are straight lines."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = canvas(ax, SIZE)
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coopbandits.plots.canvas import canvas
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
 
@@ -31,6 +34,7 @@ def score_figure(
     *,
     title: str = "",
     top_is_overall: bool = False,
+    ax: Axes | None = None,
 ) -> Figure:
     """Draw overall scores (policy) and those of every scenario (policy, scenario).
 
@@ -38,13 +42,10 @@ def score_figure(
     Every cell shows its number, so that colours need not be read exactly. A line separates the
     first column, and the first row if that is an overall one too.
     """
-    from matplotlib.figure import Figure
-
     values = np.column_stack([overall, scores]).astype(np.float64)
     columns = ["overall", *scenarios]
     size = (3.2 + 0.52 * len(columns), 1.9 + 0.3 * len(policies))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
+    figure, axes = canvas(ax, size)
     norm = _scale(values)
     axes.set_facecolor(MISSING_COLOUR)
     image = axes.pcolormesh(values, norm=norm, cmap=COLOURS, edgecolors="white", linewidth=1.0)

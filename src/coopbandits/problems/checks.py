@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,3 +83,15 @@ def frozen(array: NDArray[np.float64]) -> NDArray[np.float64]:
 def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def distinct_names(names: Sequence[str], num_arms: int) -> tuple[str, ...]:
+    """Return one name per arm as text, or refuse them."""
+    single = isinstance(names, str) or not isinstance(names, Iterable)
+    chosen = () if single else tuple(str(name) for name in names)
+    if len(chosen) != num_arms or len(set(chosen)) != num_arms:
+        raise InputError(
+            f"arm_names are {names if single else list(chosen)!r} for {num_arms} arms; "
+            "pass one name per arm, all different"
+        )
+    return chosen

@@ -38,18 +38,22 @@ class Recipe(NamedTuple):
 
 
 def _gaussian(means: Any, sigma: float = 1.0) -> Problem:
+    """Return normal rewards of these means, all with the standard deviation sigma."""
     return GaussianBandit(_means(means), sigma)
 
 
 def _bernoulli(means: Any) -> Problem:
+    """Return rewards of 0 and 1; means are the probabilities of 1."""
     return BernoulliBandit(_means(means))
 
 
 def _beta(a: Any, b: Any) -> Problem:
+    """Return beta rewards between 0 and 1, with shapes a and b per arm."""
     return BetaBandit(a, b)
 
 
 def _logged(file: str, sigma: float | None = None) -> Problem:
+    """Return rewards logged in a file, drawn with replacement from those of the arm."""
     if not isinstance(file, str):
         raise InputError(f"file of logged rewards is {file!r}; give a path in quotes")
     return LoggedBandit.from_file(file, sigma)
@@ -103,20 +107,28 @@ def parse_problem(text: str) -> Problem:
     """Read ``gaussian:means=1,0.8x16,sigma=2``, ``beta:a=2,1,b=1,3`` or ``my_module:MyProblem``.
 
     Settings are separated by commas. Lists of numbers are written like means, and a list of one
-    number as ``0.5x1``.
+    number as ``0.5x1``. The first setting that must be given may be written without its name:
+    ``bernoulli:0.1,0.2``.
     """
     found, rest = PROBLEMS.find(text)
     owner = f"problem {PROBLEMS.name_of(found)}"
     settings: dict[str, Any] = {}
     # A comma not followed by `name=` belongs to a list.
-    for part in re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", rest) if rest else ():
+    for place, part in enumerate(re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", rest) if rest else ()):
         key, equals, value = (piece.strip() for piece in part.partition("="))
+        _, needed, optional = _recipe(found)
+        if not equals and place == 0 and needed and key not in (*needed, *optional):
+            key, equals, value = needed[0], "=", key
         if not equals or not value:
             raise InputError(f"setting {part!r} of {owner} has no value; write name=value")
         if key in settings:
             raise InputError(f"setting {key} of {owner} is given twice; give it once")
         settings[key] = _value(value)
     return _make(owner, "", found, settings)
+
+
+def _recipe(found: Any) -> Recipe:
+    return found if isinstance(found, Recipe) else Recipe.of(found)
 
 
 def _value(text: str) -> Any:
@@ -126,7 +138,7 @@ def _value(text: str) -> Any:
 
 
 def _make(owner: str, of_kind: str, found: Any, settings: Mapping[str, Any]) -> Problem:
-    maker, needed, optional = found if isinstance(found, Recipe) else Recipe.of(found)
+    maker, needed, optional = _recipe(found)
     for key in settings:
         if key not in (*needed, *optional):
             if not (needed or optional):

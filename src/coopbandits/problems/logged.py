@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.problems.checks import float_array
+from coopbandits.problems.checks import distinct_names, float_array
 from coopbandits.problems.logfile import read_log
 from coopbandits.problems.problem import Problem
 from coopbandits.problems.rewards import STEP, RewardForm
@@ -56,8 +56,10 @@ class LoggedBandit(Problem):
             raise InputError(
                 f"logged rewards have shape {log.shape}; pass rows × arms with at least one arm"
             )
-        self.arm_names = _names(arm_names, log.shape[1])
-        columns = _columns(log, self.arm_names)
+        numbers = tuple(str(arm) for arm in range(log.shape[1]))
+        names = numbers if arm_names is None else distinct_names(arm_names, log.shape[1])
+        self.arm_names: tuple[str, ...] = names
+        columns = _columns(log, names)
         self.num_rewards = tuple(column.size for column in columns)
         sigma = _half_range(columns) if sigma is None else sigma
         form = RewardForm(STEP, _step_table(columns))
@@ -87,18 +89,6 @@ class LoggedBandit(Problem):
             "sigma": self.sigma,
             "table_sha256": hashlib.sha256(self._form.table.tobytes()).hexdigest(),
         }
-
-
-def _names(names: Sequence[str] | None, num_arms: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(str(arm) for arm in range(num_arms))
-    chosen = tuple(str(name) for name in names)
-    if len(chosen) != num_arms or len(set(chosen)) != num_arms:
-        raise InputError(
-            f"arm_names are {list(chosen)} for {num_arms} arms; "
-            "pass one name per arm, all different"
-        )
-    return chosen
 
 
 def _columns(log: NDArray[np.float64], names: Sequence[str]) -> list[NDArray[np.float64]]:

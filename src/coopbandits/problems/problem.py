@@ -8,13 +8,15 @@ rewards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.problems.checks import arm_values, frozen, positive_number
+from coopbandits.problems.checks import arm_values, distinct_names, frozen, positive_number
 from coopbandits.problems.parse import format_means
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm, rewards_from_variates
 
@@ -47,12 +49,15 @@ class Problem(ABC):
         The lowest arm with the largest mean.
     sigma : float
         σ as above.
+    arm_names : tuple of str or None
+        What `named` calls the arms; None where they have only numbers.
     family : {"gaussian", "bernoulli"}
         The family that suits a policy with such a setting: "bernoulli" where all rewards lie in
         [0, 1], else "gaussian", which uses σ.
     """
 
     family: ClassVar[str] = "gaussian"
+    arm_names: tuple[str, ...] | None = None
 
     def __init__(self, means: ArrayLike, sigma: float, form: RewardForm) -> None:
         self.means = arm_values("means", means)
@@ -61,6 +66,12 @@ class Problem(ABC):
         self.best_arm = int(np.argmax(self.means))
         self.gaps = frozen(self.means[self.best_arm] - self.means)
         self._form = RewardForm(form.kind, frozen(form.table))
+
+    def named(self, arm_names: Sequence[str]) -> Self:
+        """Return the same problem with one name per arm, which results then show."""
+        named = copy(self)
+        named.arm_names = distinct_names(arm_names, self.num_arms)
+        return named
 
     @property
     def variate(self) -> Variate:
@@ -107,7 +118,8 @@ class Problem(ABC):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self.describe() == other.describe()
+        same_names = self.arm_names == other.arm_names
+        return same_names and self.describe() == other.describe()
 
     def __hash__(self) -> int:
         return hash((type(self), self.sigma, self.means.tobytes()))

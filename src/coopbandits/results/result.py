@@ -5,17 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import xarray as xr
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.plots import Curve, Section, Table, figure_bytes, html_page, regret_figure
-from coopbandits.results import statistics, storage
+from coopbandits.plots import (
+    Curve,
+    Section,
+    Table,
+    agents_figure,
+    figure_bytes,
+    html_fragment,
+    html_page,
+    regret_figure,
+)
+from coopbandits.results import frames, statistics, storage
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 AXES = {"rounds": "round", "values": "values sent by all agents"}
@@ -28,8 +40,9 @@ class Result:
     ----------
     dataset : xarray.Dataset
         `regret`, `realized_regret`, `values_sent` (policy, run, round), `messages_sent`
-        (policy, run), `pulls` (policy, run, arm); `agent_pulls` (policy, run, agent, arm) and
-        `arms` (policy, run, agent, pull) where they were kept; `messages_delivered`,
+        (policy, run), `pulls` (policy, run, arm); `agent_pulls` (policy, run, agent, arm),
+        `agent_regret` (policy, run, agent, round) and `arms` (policy, run, agent, pull) where they
+        were kept; `messages_delivered`,
         `messages_late` and `messages_lost` (policy, run) where there were faults or clocks.
     meta : dict
         Settings, seed, versions, platform, engine, wall time.
@@ -42,6 +55,10 @@ class Result:
     def __repr__(self) -> str:
         policies = ", ".join(self.policies)
         return f"Result({policies}; {self.dataset.sizes['run']} runs, {self.horizon} rounds)"
+
+    def _repr_html_(self) -> str:
+        heading, rows = self.summary().tables[0]
+        return html_fragment(Table(rows, heading))
 
     @property
     def policies(self) -> list[str]:
@@ -74,6 +91,13 @@ class Result:
         if "arms" not in self.dataset:
             raise InputError('single arms were not kept; simulate with keep="arms"')
         return self.dataset["arms"]
+
+    @property
+    def agent_regret(self) -> xr.DataArray:
+        """Regret of every agent (policy, run, agent, round); needs keep="curves" or "arms"."""
+        if "agent_regret" not in self.dataset:
+            raise InputError('regret of single agents was not kept; simulate with keep="curves"')
+        return self.dataset["agent_regret"]
 
     @property
     def values_sent(self) -> xr.DataArray:
@@ -132,6 +156,7 @@ class Result:
             self._mean_deliveries(),
         )
 
+    @overload
     def plot(
         self,
         against: str = "rounds",
@@ -139,8 +164,27 @@ class Result:
         bounds: Mapping[str, Vector] | None = None,
         log: str = "",
         path: str | Path | None = None,
-    ) -> Figure:
-        """Draw mean regret with its 95 % band.
+    ) -> Figure: ...
+    @overload
+    def plot(
+        self,
+        against: str = "rounds",
+        *,
+        bounds: Mapping[str, Vector] | None = None,
+        log: str = "",
+        path: str | Path | None = None,
+        ax: Axes,
+    ) -> Axes: ...
+    def plot(
+        self,
+        against: str = "rounds",
+        *,
+        bounds: Mapping[str, Vector] | None = None,
+        log: str = "",
+        path: str | Path | None = None,
+        ax: Axes | None = None,
+    ) -> Figure | Axes:
+        """Draw mean regret with its 95 % band; return the figure, or `ax` where that is given.
 
         Parameters
         ----------
@@ -152,20 +196,51 @@ class Result:
             Which axes are logarithmic.
         path : path, optional
             Where to save it as well; the suffix sets the format.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw instead of a new figure.
         """
         if against not in AXES:
             raise unknown_name("horizontal axis", against, AXES)
-        if log not in ("", "x", "y", "xy"):
-            raise InputError(f"log is {log!r}; give 'x', 'y', 'xy' or nothing")
         if bounds and against != "rounds":
             raise InputError("bounds are functions of the round; plot against='rounds'")
         curves = [self.curve(policy, against) for policy in self.policies]
         dashed = [self._bound(name, values) for name, values in (bounds or {}).items()]
-        figure = regret_figure(curves, dashed, xlabel=AXES[against], log=log)
-        if path is not None:
-            content = figure_bytes(figure, Path(path).suffix.lower().lstrip("."))
-            storage.write_files({Path(path): content})
-        return figure
+        figure = regret_figure(curves, dashed, xlabel=AXES[against], log=_scales(log), ax=ax)
+        return _delivered(figure, path, ax)
+
+    @overload
+    def plot_agents(
+        self, policy: str | None = None, *, log: str = "", path: str | Path | None = None
+    ) -> Figure: ...
+    @overload
+    def plot_agents(
+        self, policy: str | None = None, *, log: str = "", path: str | Path | None = None, ax: Axes
+    ) -> Axes: ...
+    def plot_agents(
+        self,
+        policy: str | None = None,
+        *,
+        log: str = "",
+        path: str | Path | None = None,
+        ax: Axes | None = None,
+    ) -> Figure | Axes:
+        """Draw the mean regret of every agent; needs keep="curves".
+
+        Parameters
+        ----------
+        policy : str, optional
+            Whose agents; not needed where there is only one policy.
+        log, path, ax
+            As for `plot`.
+        """
+        if policy is None and len(self.policies) > 1:
+            raise InputError(
+                f"there are agents of several policies; name one of {', '.join(self.policies)}"
+            )
+        name = policy or self.policies[0]
+        curves = self.agent_curves(name)
+        figure = agents_figure(curves, log=_scales(log), title=name.replace("$", r"\$"), ax=ax)
+        return _delivered(figure, path, ax)
 
     def _bound(self, name: str, values: Vector) -> Curve:
         rounds = self.dataset["round"].values
@@ -178,6 +253,7 @@ class Result:
 
     def curve(self, policy: str, against: str = "rounds") -> Curve:
         """Return a policy's mean regret with its 95 % band, against rounds or values sent."""
+        self._check_policy(policy)
         regret = self.regret.sel(policy=policy)
         if against == "rounds":
             x = self.dataset["round"].values
@@ -189,6 +265,18 @@ class Result:
         high = [span[1] for span in spans] or None
         return Curve(policy, x, regret.mean("run").values, low, high)
 
+    def agent_curves(self, policy: str) -> list[Curve]:
+        """Return every agent's mean regret over the rounds; needs keep="curves"."""
+        self._check_policy(policy)
+        regret = self.agent_regret.sel(policy=policy).mean("run")
+        rounds = self.dataset["round"].values
+        names = [str(name) for name in regret["agent"].values]
+        return [Curve(name, rounds, row) for name, row in zip(names, regret.values, strict=True)]
+
+    def _check_policy(self, policy: str) -> None:
+        if policy not in self.policies:
+            raise unknown_name("policy of this result", str(policy), self.policies)
+
     def report(self, path: str | Path) -> Path:
         """Write one self-contained HTML page: settings, figures, tables."""
         summary = self.summary()
@@ -196,23 +284,32 @@ class Result:
             ("Regret against rounds", self.plot()),
             ("Regret against values sent", self.plot("values")),
         ]
-        sections = [Section("", figures=figures)]
-        rows = [statistics.HEADER, *map(statistics.mean_row, summary.policies)]
-        sections.append(Section("Regret after the last round", tables=[Table(rows)]))
-        if summary.differences:
-            heading = "Paired differences, p after Holm's correction"
-            rows = [
-                statistics.DIFFERENCE_HEADER,
-                *map(statistics.difference_row, summary.differences),
-            ]
-            sections.append(Section(heading, tables=[Table(rows)]))
-        if summary.deliveries:
-            rows = [statistics.DELIVERY_HEADER, *map(statistics.delivery_row, summary.deliveries)]
-            sections.append(Section("Messages, means over runs", tables=[Table(rows)]))
+        sections = [
+            Section("", figures=figures),
+            *(
+                Section(heading[0].upper() + heading[1:], tables=[Table(rows)])
+                for heading, rows in summary.tables
+            ),
+        ]
         page = html_page("Regret of cooperative bandits", summary.advice, sections, self.meta)
         target = Path(path)
         storage.write_text(target, page)
         return target
+
+    def to_dataframe(self, table: str = "rounds") -> pd.DataFrame:
+        """Return a tidy pandas table.
+
+        Parameters
+        ----------
+        table : {"rounds", "runs", "arms", "agents"}
+            A row per policy, run and recorded round; per policy and run, at the end; per policy,
+            run, agent where kept, and arm; or per policy, run, agent and round (keep="curves").
+        """
+        return frames.to_pandas(self.dataset, table)
+
+    def to_polars(self, table: str = "rounds") -> pl.DataFrame:
+        """Return a tidy polars table, as `to_dataframe` does."""
+        return frames.to_polars(self.to_dataframe(table))
 
     def save(self, folder: str | Path) -> Path:
         """Write the result into a folder: `result.nc` and `meta.json`."""
@@ -223,3 +320,20 @@ class Result:
     def load(cls, folder: str | Path) -> Result:
         """Read a saved result."""
         return cls(*storage.load(Path(folder)))
+
+
+def _scales(log: str) -> str:
+    if log not in ("", "x", "y", "xy"):
+        raise InputError(f"log is {log!r}; give 'x', 'y', 'xy' or nothing")
+    return log
+
+
+def _delivered(figure: Figure, path: str | Path | None, ax: Axes | None) -> Figure | Axes:
+    """Save a figure where wanted, and return what the caller does not have yet.
+
+    The figure of given axes is left to its owner: pyplot would show it in a notebook once more.
+    """
+    if path is not None:
+        content = figure_bytes(figure, Path(path).suffix.lower().lstrip("."))
+        storage.write_files({Path(path): content})
+    return figure if ax is None else ax

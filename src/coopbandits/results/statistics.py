@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from html import escape
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.special import stdtr, stdtrit
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import uniforms, words
+from coopbandits.plots import Table, html_fragment
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -24,6 +26,8 @@ BOOTSTRAP_DRAWS = 1_000_000
 QUANTILES = (0.05, 0.5, 0.95)
 WANTED_PRECISION = 0.05
 """An interval of ± 5 % of the mean is called precise enough."""
+ROUNDING = 1e-12
+"""What is left of equal numbers when they are subtracted, relative to them; some thousand ulps."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +75,29 @@ class Summary:
     advice: str
     deliveries: tuple[Delivery, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """Headings and rows of all tables; the first row of each is the header."""
         rounds, runs = plural(self.horizon, "round"), plural(self.runs, "run")
-        lines = [f"regret after {rounds}, {runs}, 95 % intervals", ""]
-        lines += columns([HEADER, *(mean_row(p) for p in self.policies)])
+        means = [HEADER, *map(mean_row, self.policies)]
+        found = [(f"regret after {rounds}, {runs}, 95 % intervals", means)]
         if self.differences:
-            lines += ["", "paired differences on the same tapes, p after Holm's correction", ""]
-            lines += columns([DIFFERENCE_HEADER, *(difference_row(d) for d in self.differences)])
+            heading = "paired differences on the same tapes, p after Holm's correction"
+            found.append((heading, [DIFFERENCE_HEADER, *map(difference_row, self.differences)]))
         if self.deliveries:
-            lines += ["", "messages, means over runs", ""]
-            lines += columns([DELIVERY_HEADER, *(delivery_row(d) for d in self.deliveries)])
-        return "\n".join([*lines, "", self.advice])
+            rows = [DELIVERY_HEADER, *map(delivery_row, self.deliveries)]
+            found.append(("messages, means over runs", rows))
+        return found
+
+    def __str__(self) -> str:
+        lines = [
+            line for heading, rows in self.tables for line in (heading, "", *columns(rows), "")
+        ]
+        return "\n".join([*lines, self.advice])
+
+    def _repr_html_(self) -> str:
+        tables = [html_fragment(Table(rows, heading)) for heading, rows in self.tables]
+        return "".join([*tables, f"<p>{escape(self.advice)}</p>"])
 
 
 HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "values sent")
@@ -189,13 +205,25 @@ def ratio_interval(sample: Vector, reference: Vector) -> tuple[float, float]:
     """
     scale = float(reference.mean())
     ratio = float(sample.mean()) / scale
-    low, high = t_interval(sample - ratio * reference)
+    low, high = t_interval(subtract(sample, ratio * reference))
     return (ratio + low / scale, ratio + high / scale)
 
 
 def standard_error(sample: Vector) -> float:
-    """Return the standard error of the mean."""
+    """Return the standard error of the mean; 0 where the numbers differ by rounding alone."""
+    if np.ptp(sample) <= ROUNDING * np.abs(sample).max():
+        return 0.0
     return float(sample.std(ddof=1) / math.sqrt(sample.size))
+
+
+def subtract(first: Vector, second: Vector) -> Vector:
+    """Return the difference, exactly 0 where only rounding is left of it.
+
+    Otherwise it would be printed, and tested for significance, like any other number.
+    """
+    difference = first - second
+    noise = ROUNDING * np.maximum(np.abs(first), np.abs(second))
+    return np.where(np.abs(difference) <= noise, 0.0, difference)
 
 
 def bootstrap_interval(sample: Vector) -> tuple[float, float]:
@@ -219,7 +247,7 @@ def paired_differences(
 ) -> tuple[PairedDifference, ...]:
     """Return the difference of every two policies, with p-values corrected by Holm's method."""
     pairs = list(combinations(range(len(policies)), 2))
-    samples = [regret[i] - regret[j] for i, j in pairs]
+    samples = [subtract(regret[i], regret[j]) for i, j in pairs]
     corrected = holm([p_value(sample) for sample in samples])
     return tuple(
         PairedDifference(policies[i], policies[j], float(sample.mean()), t_interval(sample), p)
@@ -243,7 +271,7 @@ def p_value(sample: Vector) -> float:
     if sample.size < 2:
         return math.nan
     error = standard_error(sample)
-    if np.ptp(sample) == 0.0 or error == 0.0:
+    if error == 0.0:
         return 0.0 if sample.any() else 1.0
     return float(2 * stdtr(sample.size - 1, -abs(sample.mean()) / error))
 

@@ -33,6 +33,10 @@ def merge(results: Sequence[Result]) -> Result:
         raise InputError(
             "results of different settings cannot stand side by side; merge equal ones"
         )
+    for axis in ("arm", "agent"):
+        names = [one.dataset[axis].values.tolist() for one in results if axis in one.dataset.dims]
+        if any(other != names[0] for other in names[1:]):
+            raise InputError(f"the results name their {axis}s differently; give all the same names")
     policies = [name for result in results for name in result.meta["settings"]["policies"]]
     for name in policies:
         if policies.count(name) > 1:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.sim import cost
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -23,6 +24,9 @@ ENGINES = (
 )
 """Name and module of every engine, fastest first. A module is imported when it may be needed and
 holds its engine as `ENGINE`. Of engines with the same name, the first that can plays a task."""
+
+WORTH_TELLING = 60.0
+"""Seconds from which the note on the reference engine says how long it takes."""
 
 NAMES = (AUTO, *dict.fromkeys(name for name, _ in ENGINES))
 """What users may ask for."""
@@ -55,7 +59,8 @@ class Engine(Protocol):
 def choose(wanted: str, task: Task) -> Engine:
     """Return the wanted engine, or the fastest for "auto"; the reference engine if none can.
 
-    A note on standard error says so if the reference engine steps in unasked.
+    A note on standard error says so if the reference engine steps in unasked. It does not where
+    that would take days, or more memory than there is.
     """
     if wanted not in NAMES:
         raise unknown_name("engine", str(wanted), NAMES)
@@ -63,15 +68,39 @@ def choose(wanted: str, task: Task) -> Engine:
     for name, module in ENGINES:
         if wanted not in (AUTO, name) and name != REFERENCE:
             continue
-        engine: Engine = import_module(module).ENGINE
+        engine = _load(module)
         obstacle = engine.obstacle(task)
         if obstacle is None:
             if name == REFERENCE != wanted:
-                why = f"{task.policy.spelling} {obstacles[0]}"
-                note(f"{why}, so the slower {name} engine plays it")
+                _step_in(f"{task.policy.spelling} {obstacles[0]}", task)
             return engine
         obstacles.append(obstacle)
     raise InputError(f"no engine plays {task.policy.spelling}: it {obstacles[0]}")
+
+
+def _load(module: str) -> Engine:
+    try:
+        engine: Engine = import_module(module).ENGINE
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        raise InputError(
+            "compiled kernels have no folder that can be written; set NUMBA_CACHE_DIR to one, or "
+            'take engine="reference", which is slower'
+        ) from error
+    return engine
+
+
+def _step_in(why: str, task: Task) -> None:
+    """Say that the reference engine plays unasked, or refuse what nobody would wait for."""
+    if too_much := cost.obstacle(task):
+        raise InputError(
+            f"{why}, and the reference engine {too_much}; take fewer agents, rounds or runs, or "
+            'ask for it with engine="reference"'
+        )
+    seconds = cost.seconds(task)
+    takes = f" in about {cost.duration(seconds)}" if seconds > WORTH_TELLING else ""
+    note(f"{why}, so the slower {REFERENCE} engine plays it{takes}")
 
 
 @contextmanager

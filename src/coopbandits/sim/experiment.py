@@ -112,17 +112,29 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     policies = [parse_policy(text) for text in _texts(settings, "policies")]
     horizon, runs = _whole("horizon", settings["horizon"], 1), _whole("runs", settings["runs"], 1)
     seeds = [_whole("seeds", seed, 0) for seed in _listed(settings, "seeds")]
+    _refuse_twins("graphs", [network.description for network in networks])
+    _refuse_twins("policies", [policy.spelling for policy in policies])
+    _refuse_twins("seeds", seeds)
     shuffle_arms = settings["shuffle_arms"]
     require_flag("shuffle_arms", shuffle_arms)
     clocks = parse_clocks(_text(settings, "clocks"))
     given = settings["faults"]
     listed = [given] if isinstance(given, str) else _texts(settings, "faults")
+    conditions = [parse_faults(text) for text in listed]
+    _refuse_twins("faults", [faults.spelling for faults in conditions])
     return [
         Cell(problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks)
         for problem, network, seed, faults, policy in product(
-            problems, networks, seeds, [parse_faults(text) for text in listed], policies
+            problems, networks, seeds, conditions, policies
         )
     ]
+
+
+def _refuse_twins(key: str, names: Sequence[Any]) -> None:
+    """Refuse what is listed twice, which would be played and shown once."""
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{key} holds {name!r} twice; give each once")
 
 
 def _listed(settings: Mapping[str, Any], key: str) -> list[Any]:
@@ -154,6 +166,8 @@ def _table(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1e4
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} holds {value!r}; give whole numbers, at least {least}")
     return value

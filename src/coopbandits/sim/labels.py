@@ -11,6 +11,7 @@ import xarray as xr
 
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Network
+from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.record import Record, Task, join
@@ -18,6 +19,8 @@ from coopbandits.sim.setup import Setup
 
 if TYPE_CHECKING:
     from coopbandits.sim.ledger import Cell
+
+AXES = ("policy", "run", "round", "arm", "agent", "pull")
 
 
 def label(
@@ -39,7 +42,8 @@ def label(
         "policy": [policy.spelling for policy in policies],
         "run": np.arange(records[0].messages.size),
         "round": setup.rounds,
-        "arm": np.arange(setup.problem.num_arms),
+        "arm": arm_labels(setup.problem),
+        **(agent_labels(setup.network, {*data, *AXES}) if setup.keep else {}),
     }
     meta = {
         "format": FORMAT,
@@ -49,6 +53,36 @@ def label(
         **environment(),
     }
     return Result(xr.Dataset(data, coords), meta)
+
+
+def arm_labels(problem: Problem) -> Any:
+    """Return the arms' names, or their numbers where they have no others."""
+    numbers = np.arange(problem.num_arms)
+    names = problem.arm_names
+    return numbers if names is None or names == tuple(map(str, numbers)) else np.array(names)
+
+
+def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
+    """Return coordinates of agents: names that are more than numbers, and the nodes' attributes.
+
+    An attribute whose name is taken is called ``node_…``.
+    """
+    found: dict[str, Any] = {}
+    if network.labels != tuple(range(network.num_agents)):
+        found["agent"] = _names(network.labels)
+    for name, values in network.attributes.items():
+        while name in taken or name in found:
+            name = f"node_{name}"
+        found[name] = ("agent", np.array(values))
+    return found
+
+
+def _names(labels: Sequence[Any]) -> Any:
+    """Return labels as an array: whole numbers as such, all else as text that tells them apart."""
+    if all(type(label) is int for label in labels):
+        return np.array(labels)
+    texts = [str(label) for label in labels]
+    return np.array(texts if len(set(texts)) == len(texts) else [repr(label) for label in labels])
 
 
 def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
@@ -97,6 +131,8 @@ def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
     kept: dict[str, tuple[str, ...]] = {}
     if setup.keep:
         kept["agent_pulls"] = ("policy", "run", "agent", "arm")
+    if setup.keep in ("curves", "arms"):
+        kept["agent_regret"] = ("policy", "run", "agent", "round")
     if setup.keep == "arms":
         kept["arms"] = ("policy", "run", "agent", "pull")
     if setup.faults or setup.clocks:
@@ -127,5 +163,6 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
         "messages_late": record.late,
         "messages_lost": record.lost,
         "agent_pulls": record.agent_pulls,
+        "agent_regret": record.agent_regret,
         "arms": record.arms,
     }[name]

@@ -26,7 +26,7 @@ from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.results.storage import write_text
 from coopbandits.sim.clocks import Clocks
-from coopbandits.sim.labels import shared_settings
+from coopbandits.sim.labels import arm_labels, shared_settings
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
 from coopbandits.sim.simulate import play
 
@@ -92,9 +92,11 @@ class Ledger:
     def load(self, cell: Cell) -> Result | None:
         """Return a finished cell's result; None if there is none that can be read."""
         try:
-            return Result.load(self.path(cell))
+            result = Result.load(self.path(cell))
         except InputError:
             return None
+        # Names of arms are no part of the id: they may have changed since.
+        return Result(result.dataset.assign_coords(arm=arm_labels(cell.problem)), result.meta)
 
     def store(self, cell: Cell, result: Result) -> None:
         """Write a finished cell: into a temporary folder first, then renamed."""

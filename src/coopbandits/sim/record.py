@@ -28,6 +28,8 @@ class Task:
         The policy to play.
     num_runs : int
         The number of runs asked for, in all batches.
+    keep : {"", "agents", "arms"}
+        What the engine has to keep.
     """
 
     def __init__(self, setup: Setup, policy: AnyPolicy) -> None:
@@ -35,7 +37,8 @@ class Task:
         self.setup, self.policy = setup, policy
         self.problem, self.network = setup.problem, setup.network
         self.horizon, self.num_runs, self.seed = setup.horizon, setup.runs, setup.seed
-        self.rounds, self.keep, self.shuffle_arms = setup.rounds, setup.keep, setup.shuffle_arms
+        self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms
+        self.keep = "arms" if setup.keep == "curves" else setup.keep  # curves are made of arms
         self.faults, self.clocks = setup.faults, setup.clocks
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
@@ -63,6 +66,8 @@ class Record:
         Pulls of each arm by each agent.
     arms : (run, agent, pull), or (run, agent, 0) when not kept
         Every arm played, −1 in a round without a pull.
+    agent_regret : (run, agent, round), or (run, 0, round) when not kept
+        Regret of each agent up to each recorded round; `add_agent_regret` fills it in.
     """
 
     arm_counts: NDArray[np.int64]
@@ -74,6 +79,7 @@ class Record:
     lost: NDArray[np.int64]
     agent_pulls: NDArray[np.int64]
     arms: NDArray[np.int32]
+    agent_regret: Vector
 
     @classmethod
     def empty(cls, task: Task, runs: int) -> Record:
@@ -89,6 +95,7 @@ class Record:
             lost=np.zeros(runs, dtype=np.int64),
             agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
             arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int32),
+            agent_regret=np.zeros((runs, agents if task.keep == "arms" else 0, rounds)),
         )
 
 
@@ -99,6 +106,20 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
         record.arm_counts[row][:, order] = record.arm_counts[row].copy()
         record.agent_pulls[row][:, order] = record.agent_pulls[row].copy()
         record.arms[row] = np.append(order, -1)[record.arms[row]]  # −1 stays: the last entry
+    return record
+
+
+def add_agent_regret(record: Record, task: Task) -> Record:
+    """Add up what each agent lost, from the problem's arms; drop those unless wanted."""
+    if task.keep != "arms":
+        return record
+    gaps = np.append(task.problem.gaps, 0.0)  # the last for −1: no pull, no loss
+    starts = np.append(0, task.rounds[:-1])
+    record.agent_regret = np.stack(
+        [np.add.reduceat(gaps[arms], starts, axis=1).cumsum(axis=1) for arms in record.arms]
+    )
+    if task.setup.keep != "arms":
+        record.arms = record.arms[:, :, :0].copy()
     return record
 
 

@@ -18,7 +18,11 @@ from coopbandits.problems import Problem
 from coopbandits.sim.clocks import Clocks, parse_clocks
 
 CURVE_POINTS = 200
-KEPT = ("agents", "arms")
+MOST_ROUNDS = 10**15
+"""More than anybody can wait for, and far from where 64-bit numbers end."""
+
+KEPT = ("agents", "curves", "arms")
+KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +39,8 @@ class Setup:
         The rounds after which totals are recorded, as `recorded_rounds` returns them.
     runs, seed : int
         Independent repetitions, and the seed they all follow from.
-    keep : {"", "agents", "arms"}
-        Whether to keep pulls per agent, or every single arm as well.
+    keep : {"", "agents", "curves", "arms"}
+        Whether to keep pulls per agent, their regret as curves, or every single arm as well.
     shuffle_arms : bool
         Whether the arms are shuffled in every run.
     faults : Faults
@@ -89,9 +93,10 @@ class Setup:
                 f"fault {others[0].full_name()} is defined in rounds, and with clocks there are "
                 "none; of faults only loss goes with clocks"
             )
-        if self.keep == "arms":
+        if self.keep in ("curves", "arms"):
             raise InputError(
-                "single arms cannot be kept with clocks, since agents pull unequally often; "
+                f"{KEPT_WORDS[self.keep]} cannot be kept with clocks, since agents pull unequally "
+                "often; "
                 'keep="agents" keeps the pulls of every agent'
             )
 
@@ -112,6 +117,8 @@ def recorded_rounds(
     `rounds` lists them, or is a number of log-spaced ones.
     """
     require_count("horizon", horizon)
+    if horizon > MOST_ROUNDS:
+        raise InputError(f"horizon is {horizon:.3g}; it must be at most {MOST_ROUNDS:.0e} rounds")
     if rounds is None or not isinstance(rounds, Iterable):
         points = CURVE_POINTS if rounds is None else rounds
         require_count("rounds", points)

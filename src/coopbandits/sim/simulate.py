@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO, Engine, choose
 from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress
-from coopbandits.sim.record import Record, Task, Tick, restore_order
+from coopbandits.sim.record import Record, Task, Tick, add_agent_regret, restore_order
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
 
 Policies = AnyPolicy | Sequence[AnyPolicy]
@@ -25,13 +26,24 @@ Policies = AnyPolicy | Sequence[AnyPolicy]
 BATCH_PULLS = 200_000_000
 BATCH_BYTES = 500_000_000
 """Most work and memory of a batch of runs; Ctrl-C loses at most the current batch."""
+BATCH_SECONDS = 2.0
+"""What a batch of all policies should take, unless it has only one run per thread."""
+GROWTH = 8
+"""How many times as many runs the next batch may have: the first one is slow, where it compiles."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during `simulate`; `result` holds the runs that all policies finished, or None."""
+    """Ctrl-C during `simulate`.
 
-    def __init__(self, result: Result | None, kept: int, runs: int) -> None:
-        super().__init__(f"interrupted: kept {kept} of {runs} runs")
+    `result` holds the runs that all policies finished; or, where there is no such run, those of the
+    policies that finished some; or None.
+    """
+
+    def __init__(
+        self, result: Result | None, kept: int, runs: int, *, all_policies: bool = True
+    ) -> None:
+        alone = f", of {', '.join(result.policies)} alone" if result and not all_policies else ""
+        super().__init__(f"interrupted: kept {kept} of {runs} runs{alone}")
         self.result = result
         self.kept = kept
 
@@ -71,8 +83,9 @@ def simulate(
     rounds : int, sequence of int or None
         The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
-    keep : {"", "agents", "arms"}
-        Keep pulls per agent, or every single arm as well: N × T numbers per run.
+    keep : {"", "agents", "curves", "arms"}
+        Keep pulls per agent; or their regret in every recorded round as well; or every single arm
+        too: N × T numbers per run.
     shuffle_arms : bool
         Shuffle the arms in every run, in the same way for all policies. Ties go to the lowest arm,
         so a best arm that always comes first flatters. Results use the problem's own order.
@@ -93,7 +106,8 @@ def simulate(
     Raises
     ------
     SimulationInterrupted
-        On Ctrl-C; its `result` has the runs that all policies finished.
+        On Ctrl-C; its `result` has what is complete. Runs are played a few at a time, each few by
+        all policies, so that little is lost.
     """
     setup = Setup(
         problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
@@ -119,18 +133,29 @@ def play(
     finished: list[list[Record]] = []
     with _sessions(engines, threads), Progress(work, progress) as bar:
         try:
-            for runs in _batches(tasks, engines):
-                pairs = zip(engines, tasks, strict=True)
-                finished.append([_play(one, task, runs, bar.advance) for one, task in pairs])
+            for runs in _batches(tasks, engines, threads):
+                finished.append([])
+                for one, task in zip(engines, tasks, strict=True):
+                    finished[-1].append(_play(one, task, runs, bar.advance))
         except KeyboardInterrupt:
-            pass  # finished batches are handed over below, with the interruption
+            pass  # what is complete is handed over below, with the interruption
     seconds = time.perf_counter() - started
+    batches, ended = _complete(finished, len(tasks))
+    kept = sum(batch[0].messages.size for batch in batches)
     names = [engine.name for engine in engines]
-    kept = sum(batch[0].messages.size for batch in finished)
-    result = label(tasks, finished, names, seconds) if finished else None
-    if kept < setup.runs or result is None:
-        raise SimulationInterrupted(result, kept, setup.runs)
+    result = label(tasks[:ended], batches, names[:ended], seconds) if kept else None
+    everyone = ended == len(tasks)
+    if kept < setup.runs or not everyone or result is None:
+        raise SimulationInterrupted(result, kept, setup.runs, all_policies=everyone)
     return result
+
+
+def _complete(finished: list[list[Record]], policies: int) -> tuple[list[list[Record]], int]:
+    """Return the batches that all policies finished, or else the first of those that did."""
+    whole = [batch for batch in finished if len(batch) == policies]
+    if whole or not finished or not finished[0]:
+        return whole, policies
+    return finished[:1], len(finished[0])
 
 
 def plan(setup: Setup, policies: Policies) -> dict[str, Any]:
@@ -148,7 +173,8 @@ def _warn_if_short(setup: Setup) -> None:
 
 
 def _play(engine: Engine, task: Task, runs: range, tick: Tick) -> Record:
-    return restore_order(engine.play(task, runs, tick), task, runs)
+    record = restore_order(engine.play(task, runs, tick), task, runs)
+    return add_agent_regret(record, task)
 
 
 @contextmanager
@@ -159,15 +185,29 @@ def _sessions(engines: list[Engine], threads: int | None) -> Iterator[None]:
         yield
 
 
-def _batches(tasks: list[Task], engines: list[Engine]) -> list[range]:
-    """Split the runs into batches that are played together; results do not depend on how."""
+def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> Iterator[range]:
+    """Split the runs into batches that are played together; results do not depend on how.
+
+    The first has one run per thread. Later ones are as long as the time of the last one suggests.
+    """
+    most = _largest_batch(tasks, engines)
+    least = min(most, threads or os.cpu_count() or 1)
+    start, size = 0, least
+    while start < tasks[0].num_runs:
+        began = time.perf_counter()
+        yield range(start, min(start + size, tasks[0].num_runs))
+        start += size
+        fitting = BATCH_SECONDS / max(time.perf_counter() - began, 1e-9) * size
+        size = max(least, int(min(most, fitting, GROWTH * size)))
+
+
+def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
     setup = tasks[0].setup
     size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
     for engine, task in zip(engines, tasks, strict=True):
         needed = engine.run_bytes(task)
         size = 1 if needed is None else min(size, BATCH_BYTES // needed)
-    size = max(1, size)
-    return [range(start, min(start + size, setup.runs)) for start in range(0, setup.runs, size)]
+    return max(1, size)
 
 
 def _tasks(setup: Setup, policies: Policies) -> list[Task]:

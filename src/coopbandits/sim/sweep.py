@@ -23,12 +23,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.errors import InputError
+from coopbandits.core.notebook import html_facts
 from coopbandits.results import Result
+from coopbandits.results.statistics import plural
+from coopbandits.results.storage import write_text
+from coopbandits.sim.cell_frames import cells_frame, summary_frame
 from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WINDOW = 32
 """Cells that a caller's own executor holds at a time."""
@@ -48,6 +55,27 @@ class Sweep:
 
     results: list[tuple[Cell, Result]] = field(default_factory=list)
     failed: list[tuple[Cell, str]] = field(default_factory=list)
+
+    def to_dataframe(self, table: str = "rounds") -> pd.DataFrame:
+        """Return a tidy pandas table of all cells: `Result.to_dataframe`, after their settings."""
+        return cells_frame(self.results, table)
+
+    def summary_frame(self, *, pool_seeds: bool = False) -> pd.DataFrame:
+        """Return one row per cell: mean final regret with intervals, quantiles, values sent.
+
+        `pool_seeds` makes one sample of the runs of all seeds.
+        """
+        return summary_frame(self.results, pool_seeds=pool_seeds)
+
+    def to_csv(self, path: str | Path, *, pool_seeds: bool = False) -> Path:
+        """Write `summary_frame` as a CSV file."""
+        write_text(Path(path), self.summary_frame(pool_seeds=pool_seeds).to_csv(index=False))
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        facts: list[tuple[str, object]] = [(str(cell), error) for cell, error in self.failed]
+        done = f"Sweep: {plural(len(self.results), 'cell')} finished, {len(self.failed)} set aside"
+        return html_facts(done, facts)
 
 
 class SweepInterrupted(KeyboardInterrupt):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from coopbandits.core import InputError
-from coopbandits.testing.checks import calls, index, knowledge, rows, state
+from coopbandits.core.spelling import told
+from coopbandits.testing.checks import calls, index, knowledge, rows, state, trouble
 from coopbandits.testing.checks.finding import PolicyCheckError
 from coopbandits.testing.world import Trial
 
@@ -39,6 +40,11 @@ CHECKS: tuple[Check, ...] = (
     state.restart,
     state.foreign_state,
     knowledge.local_knowledge,
+    knowledge.needs,
+    trouble.lost_and_late_messages,
+    trouble.repeated_messages,
+    trouble.shares_add_up,
+    trouble.exact_totals,
     rows.array_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
@@ -51,8 +57,9 @@ def check_policy(
 
     The policy plays with normal rewards on a cycle, a star, a complete graph and a single node,
     and its agents are told what `simulate` would tell them. The checks, listed in ``CHECKS``, are
-    functions whose docstrings are the contract. What the index of a policy made of parts declares
-    of itself is held to its values.
+    functions whose docstrings are the contract. What the parts of a policy declare of themselves is
+    held to: an index to its values, and an aggregation to what it promises where messages are lost,
+    late or delivered again.
 
     Parameters
     ----------
@@ -99,6 +106,10 @@ def run_check(check: Callable[[AnyTrial], None], trial: AnyTrial) -> None:
     except PolicyCheckError as found:
         raise PolicyCheckError(f"check '{name}': {found}") from None
     except Exception as error:
+        if isinstance(trial, Trial) and (need := knowledge.forgotten(cast("Check", check), trial)):
+            raise PolicyCheckError(
+                f"check '{name}': the policy raised {told(error)} {need}"
+            ) from error
         raise PolicyCheckError(
             f"check '{name}': the policy raised {type(error).__name__} ({error}); expected is that "
             "every call the contract allows succeeds"

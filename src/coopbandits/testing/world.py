@@ -45,12 +45,16 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """A policy under check and the size of the worlds it is checked in."""
+    """A policy under check and the size of the worlds it is checked in.
+
+    `told` names what agents are told beyond what the policy says that they need.
+    """
 
     policy: Policy
     num_arms: int
     rounds: int
     seed: int
+    told: frozenset[str] = frozenset()
 
     def views(self) -> list[LocalView]:
         """Return what agents of different degrees may know."""
@@ -64,15 +68,22 @@ class Trial:
         """Return a fresh world; an `other` one has other words, and its best arm is the last."""
         arms = num_arms or self.num_arms
         means = np.linspace(0.0, 1.0, arms) if other else np.linspace(1.0, 0.0, arms)
-        return World(self.policy, graph, means, self.seed + other)
+        return World(self.policy, graph, means, self.seed + other, self.told)
 
 
 class World:
     """Agents on a graph, made by one policy, with the rewards of unit-variance normal arms."""
 
-    def __init__(self, policy: Policy, graph: str, means: Vector, seed: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        graph: str,
+        means: Vector,
+        seed: int,
+        told: frozenset[str] = frozenset(),
+    ) -> None:
         self.policy, self.graph, self.means, self.seed = policy, graph, means, seed
-        self.views = local_views(Network(GRAPHS[graph]), policy.needs, means.size, seed)
+        self.views = local_views(Network(GRAPHS[graph]), policy.needs | told, means.size, seed)
         self.agents = [self.fresh(i) for i in range(len(self.views))]
         self.rounds = 0
 

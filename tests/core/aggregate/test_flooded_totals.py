@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
-from coopbandits.core.aggregate.entries import FORGET, RENUMBER
+from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
 from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -163,6 +163,22 @@ def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
     assert again.export_state() == mine.export_state()
     mine.receive({2: told([1, RENUMBER, 0, 0, 0, 0])})
     assert mine.number == 7, "a number that is taken is not taken again"
+
+
+def test_agents_are_counted_and_not_their_numbers() -> None:
+    own, other = entry_number(author=1, generation=7), entry_number(author=2, generation=0)
+    mine = machine(FloodedTotals(), one_view(agent_id=own, neighbor_weights={2: 0.5}))
+    assert mine.estimate().num_agents == 1.0
+    rows = [[float(other + generation), 1, 0, 0, 1, 0] for generation in range(64)]
+    mine.receive({2: told(*rows, [entry_number(author=3, generation=9), 1, 0, 0, 1, 0])})
+    assert (mine.estimate().num_agents, len(mine.held())) == (3.0, 66)
+    assert mine.estimate().counts.tolist() == [65.0, 0.0], "what they pulled counts"
+    mine.receive({2: told([own + 1, RENUMBER, 0, 0, 0, 0])})
+    assert (mine.estimate().num_agents, len(mine.held())) == (3.0, 67), "a lost memory is nobody"
+    mine.receive({2: told(*([row[0], FORGET, 0, 0, 0, 0] for row in rows))})
+    assert mine.estimate().num_agents == 2.0
+    mine.receive({2: told([5, 1, 0, 0, 1, 0], [6, 1, 0, 0, 1, 0])})
+    assert mine.estimate().num_agents == 4.0, "numbers of before have no author"
 
 
 def test_a_state_of_0_1_has_no_number() -> None:

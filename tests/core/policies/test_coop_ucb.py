@@ -22,7 +22,7 @@ def test_gamma_is_larger_than_one(kind: Any, gamma: Any) -> None:
 
 @pytest.mark.parametrize("kind", [CoopUCB, CoopUCB2, CoopUCL])
 def test_gamma_has_no_default(kind: Any) -> None:
-    with pytest.raises(TypeError, match="gamma"):
+    with pytest.raises(InputError, match=r"has no gamma; write \w+\(gamma=…\)"):
         kind()
 
 

@@ -14,8 +14,10 @@ from coopbandits.fleet.service import (
     Metric,
     OtherRewardError,
     Receipt,
+    Stored,
     TooManyTicketsError,
     UnknownTicketError,
+    require_allowed,
 )
 from coopbandits.fleet.service.catalogue import measured
 
@@ -40,12 +42,10 @@ class StandIn:
         self.unready: str | None = None
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        names = self.names if allowed is None else list(allowed)
+        names = self.names if allowed is None else require_allowed(allowed)
         for name in names:
             if name not in self.names:
                 raise unknown_name("arm", name, self.names)
-        if not names:
-            raise InputError("no arm is allowed; allow at least one")
         self._expire()
         if len(self.open) >= self.max_open:
             wait = next(iter(self.open.values()))[1] - self.clock()
@@ -72,8 +72,8 @@ class StandIn:
             raise ExpiredTicketError(f"{ticket} has expired; choose again")
         raise UnknownTicketError(f"there is no ticket {ticket!r}; choose first")
 
-    async def stored(self) -> None:
-        pass
+    def stored(self, then: Stored) -> None:
+        then(None)
 
     def arms(self) -> list[ArmEstimate]:
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]

@@ -182,3 +182,24 @@ def test_own_clients_are_answered(server: ApiServer) -> None:
     with Client(server.address) as client:
         assert client.choose().ticket
         assert client.choose(["red"]).arm == "red"
+
+
+def test_a_page_gets_no_web_socket(server: ApiServer) -> None:
+    head = (
+        b"GET %s HTTP/1.1\r\nhost: 127.0.0.1\r\n%sconnection: Upgrade\r\nupgrade: websocket\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    assert raw(server, head % (b"/arms", b"origin: https://evil.example\r\n")) == 403
+    assert raw(server, head % (b"/choose", b"")) == 405
+    assert raw(server, head % (b"/arms", b"")) == 200  # answered as HTTP, and no socket made
+
+
+def test_what_a_page_loads_without_asking_changes_nothing_and_is_not_for_it_to_read() -> None:
+    """Images and scripts come without an origin; what decides is that nothing is granted."""
+    with running(service := StandIn(), limits=ApiLimits(origins=(PAGE,))) as server:
+        image = {"sec-fetch-mode": "no-cors", "sec-fetch-site": "cross-site", "referer": PAGE}
+        for path in server.api.endpoints:
+            answer = ask(server, "GET", path, headers=image)
+            assert answer.status == (405 if path in ("/choose", "/observe") else 200)
+            assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert (service.made, service.settled) == (0, {})

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.address import parse_address
-from coopbandits.fleet.api import ApiServer, guard
+from coopbandits.fleet.api import ApiServer, protocol
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ApiLimits
 
@@ -230,7 +230,7 @@ class Talkative(StandIn):
 
 @pytest.mark.parametrize("close", [b"", b"connection: close\r\n"])
 def test_who_does_not_read_answers_is_cut(monkeypatch: pytest.MonkeyPatch, close: bytes) -> None:
-    monkeypatch.setattr(guard, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "ANSWER_SECONDS", 0.5)
     question = b"GET /health HTTP/1.1\r\nhost: localhost\r\n%s\r\n" % close
     limits = ApiLimits(idle_timeout=0.5)
     with running(Talkative(), limits=limits) as server, call(server, question):

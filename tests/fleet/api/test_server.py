@@ -44,8 +44,8 @@ def test_answers_are_sent_without_delay() -> None:
         await asyncio.to_thread(ask, server, "GET", "/ready")
         caller = await asyncio.to_thread(socket.create_connection, parse_address(server.address))
         await asyncio.sleep(0.05)
-        assert server._server is not None
-        (connection,) = server._server.server_state.connections
+        (connection,) = server._connections._open
+        assert connection.transport is not None
         accepted = connection.transport.get_extra_info("socket")
         delay = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         caller.close()
@@ -166,7 +166,7 @@ def _rest(caller: socket.socket) -> bytes:
 
 def test_signals_and_logs_stay_as_they_are() -> None:
     def state() -> list[Any]:
-        loggers = [logging.getLogger(name) for name in ("", "uvicorn", "uvicorn.error")]
+        loggers = [logging.getLogger(name) for name in ("", "asyncio", "coopbandits")]
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
         return [handlers, [(log.level, list(log.handlers), log.propagate) for log in loggers]]
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.client import AsyncClient, Client, UnreachableError
+from coopbandits.fleet.client import AsyncClient, UnreachableError
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
@@ -26,40 +23,9 @@ from coopbandits.fleet.service import (
 from ..api.certificates import contexts
 from ..api.running import running
 from ..api.stand_in import StandIn
+from .driving import Make, answer, scripted
 
-Make = Callable[..., Any]
 KEY = "secret"
-
-
-class Driven:
-    """An `AsyncClient` whose calls block."""
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        self.runner = asyncio.Runner()
-        self.client = AsyncClient(*arguments, **settings)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: self.runner.run(getattr(self.client, name)(*arguments))
-
-    def __enter__(self) -> Driven:
-        self.runner.run(self.client.__aenter__())
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.runner.run(self.client.__aexit__(*error))
-        self.runner.close()
-
-
-@pytest.fixture(params=[Client, Driven], ids=["blocking", "asynchronous"])
-def make(request: pytest.FixtureRequest) -> Make:
-    made: Make = request.param
-    return made
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ApiServer]:
-    with running(StandIn()) as server:
-        yield server
 
 
 def test_choose_then_observe(server: ApiServer, make: Make) -> None:
@@ -113,11 +79,10 @@ def test_a_reward_is_finite(server: ApiServer, make: Make, reward: float) -> Non
 def test_one_connection_serves_many_calls(server: ApiServer, make: Make) -> None:
     with make(server.address) as client:
         client.health()
-        assert server._server is not None
-        before = set(server._server.server_state.connections)
+        before = set(server._connections._open)
         for _ in range(5):
             client.choose()
-        assert set(server._server.server_state.connections) == before
+        assert set(server._connections._open) == before
 
 
 def test_a_token_is_shown(make: Make) -> None:
@@ -175,26 +140,6 @@ def test_nobody_there_is_a_sentence_in_time(tmp_path: Path, make: Make) -> None:
     assert time.monotonic() - began < 5
 
 
-def scripted(*replies: bytes) -> tuple[socket.socket, threading.Thread]:
-    """Listen, and answer one connection after the other with these bytes, then hang up."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        for reply in replies:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(reply)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return listening, thread
-
-
-def answer(status: str, body: bytes) -> bytes:
-    return b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status.encode(), len(body), body)
-
-
 HEALTHY = answer("200 OK", b'{"id": "x"}')
 
 
@@ -237,22 +182,13 @@ def test_an_answer_may_come_in_pieces_and_end_the_connection(make: Make) -> None
         thread.join()
 
 
-def test_threads_take_turns(server: ApiServer) -> None:
-    tickets: list[str] = []
-
-    def choose(client: Client) -> None:
-        tickets.extend(client.choose().ticket for _ in range(20))
-
-    with Client(server.address) as client:
-        threads = [threading.Thread(target=choose, args=[client]) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(set(tickets)) == 80
+def test_many_may_share_a_client(server: ApiServer, make: Make) -> None:
+    with make(server.address) as client:
+        tickets = {choice.ticket for _ in range(5) for choice in client.together("choose", 16)}
+    assert len(tickets) == 80
 
 
-def test_tasks_take_turns_and_may_be_cancelled(server: ApiServer) -> None:
+def test_a_task_that_is_cancelled_disturbs_no_other(server: ApiServer) -> None:
     async def choose() -> set[str]:
         async with AsyncClient(server.address) as client:
             tasks = [asyncio.create_task(client.choose()) for _ in range(20)]

@@ -228,10 +228,18 @@ def test_a_file(tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*node.toml: No such file or directory; "):
         read_config(tmp_path / "node.toml", now=NOW)
-    for content in (b"node = [", b"\xff"):
+    for content in (b"node = [", b"\xff", b"a = " + b"[" * 2000, b"a = 1" + b"0" * 5000):
         (tmp_path / "node.toml").write_bytes(content)
         with pytest.raises(InputError, match=r"node.toml is no TOML file: "):
             read_config(tmp_path / "node.toml", now=NOW)
+
+
+def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text(f"[node]\nmax_open_tickets = 0x{'f' * 5000}\n")
+    with pytest.raises(InputError, match="has a whole number of more than 64 bits"):
+        read_config(tmp_path / "node.toml", now=NOW)
+    with pytest.raises(InputError, match=r"sigma is 10+; it must be a positive finite number"):
+        made(("cluster.sigma", 10**400))
 
 
 def test_the_example_in_the_documentation(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.answers import Answer
+from coopbandits.fleet.api.app import Api, Request
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
@@ -80,11 +80,20 @@ async def until(holds: Callable[[], bool], seconds: float = 10.0) -> float:
     return time.monotonic() - begun
 
 
+async def stored(runtime: Runtime) -> None:
+    """Return once all so far is on disk; raise what the service tells otherwise."""
+    waiter = asyncio.get_running_loop().create_future()
+    runtime.service.stored(waiter.set_result)
+    error = await waiter
+    if error is not None:
+        raise error
+
+
 async def pull(runtime: Runtime, reward: float = 0.5) -> Receipt:
     choice = runtime.service.choose()
-    await runtime.service.stored()
+    await stored(runtime)
     receipt = runtime.service.observe(choice.ticket, reward)
-    await runtime.service.stored()
+    await stored(runtime)
     return receipt
 
 
@@ -130,12 +139,12 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
     async def play() -> None:
         async with running(tmp_path, files=(files := Watched())) as runtime:
             choices = [runtime.service.choose() for _ in range(3)]
-            await runtime.service.stored()
+            await stored(runtime)
             files.error = OSError(5, "Input/output error")
             for choice in choices:
                 runtime.service.observe(choice.ticket, 0.5)
             with pytest.raises(UnavailableError, match="Input/output error; ask again"):
-                await runtime.service.stored()
+                await stored(runtime)
             assert "Input/output error" in (runtime.service.ready() or "")
             with pytest.raises(UnavailableError, match="not counted"):
                 runtime.service.observe(choices[0].ticket, 0.5)
@@ -143,7 +152,7 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
             await until(lambda: runtime.service.ready() is None)
             for choice in choices:
                 runtime.service.observe(choice.ticket, 0.5)
-            await runtime.service.stored()
+            await stored(runtime)
             assert rewards(runtime) == 3
         async with running(tmp_path) as runtime:
             assert rewards(runtime) == 3
@@ -153,18 +162,10 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
 
 async def post_choose(api: Api) -> tuple[int, bytes]:
     """Ask without a socket; return the status and the body."""
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": b"{}"}
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"path": "/choose", "method": "POST", "headers": headers, "http_version": "1.1"}
-    await api(scope, receive, send)
-    return sent[0]["status"], sent[1]["body"]
+    waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    api.serve(Request(b"POST", "/choose", [], "1.1", lasting=True), waiter.set_result)
+    answer = await waiter
+    return answer.status, answer.body
 
 
 def test_a_request_is_answered_after_its_sync(tmp_path: Path) -> None:
@@ -221,11 +222,11 @@ def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path
             replica = runtime.node.replica
             for _ in range(5000):
                 runtime.service.choose()
-            await runtime.service.stored()
+            await stored(runtime)
             writes, syncs, appended = files.writes, files.syncs, replica.journal.appended
             assert replica.expire(runtime.clock() + 4000.0) == 5000
             assert replica.journal.appended - appended == 1
-            await runtime.service.stored()
+            await stored(runtime)
             assert (files.writes - writes, files.syncs - syncs) == (1, 1)
             assert replica.agent.open_pulls.sum() == 0
         async with running(tmp_path) as runtime:
@@ -263,7 +264,7 @@ def test_a_journal_that_is_taken_away_is_noticed_within_a_second(
         async with running(folder, durability) as runtime:
             await pull(runtime)
             left = runtime.service.choose()
-            await runtime.service.stored()
+            await stored(runtime)
             take_away(folder)
             assert await until(lambda: runtime.service.ready() is not None) < 1.0
             assert "was removed or replaced while the agent runs" in (runtime.service.ready() or "")
@@ -338,14 +339,14 @@ def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
                 for _ in range(20):
                     await pull(runtime)
                 left = runtime.service.choose()
-                await runtime.service.stored()
+                await stored(runtime)
         rest = fill(tiny)
         async with running(folder, durability) as runtime:
             assert "No space left on device; until it can" in caplog.text
             sentence = runtime.service.ready() or ""
             assert "No space left on device" in sentence
             choice = runtime.service.choose()
-            await runtime.service.stored()
+            await stored(runtime)
             assert (choice.ticket, choice.arm in "ab") == ("", True)
             assert not runtime.service.choose(["b"]).ticket
             with pytest.raises(UnknownTicketError):

@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import write_config
+from coopbandits.fleet.config import ClusterConfig, NodeConfig, write_config
 from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import handshake, tcp
 from coopbandits.fleet.transport.listener import Listener
+from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.party import Witness
 
-from ..transport.nodes import QUICK, agent, until
+from ..transport.nodes import QUICK, agent, places, until
 
 PATIENCE = 20.0
 
@@ -36,9 +40,8 @@ from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process import main, runtime
 from coopbandits.fleet.process.runtime import SteadyClock
 from coopbandits.fleet.protocol.node import Node
-import uvicorn
 
-owner, name = {"Node": Node, "Connections": Connections, "Server": uvicorn.Server,
+owner, name = {"Node": Node, "Connections": Connections,
                "SteadyClock": SteadyClock}[sys.argv[2]], sys.argv[3]
 usual, calls = getattr(owner, name), []
 
@@ -80,7 +83,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("owner", "name"),
     [("Node", "tick"), ("Node", "beat"), ("SteadyClock", "follow_system_clock"),
-     ("Connections", "sweep"), ("Server", "on_tick")],
+     ("Connections", "sweep")],
 )  # fmt: skip
 def test_a_timer_that_fails_ends_the_process(path: Path, owner: str, name: str) -> None:
     done = subprocess.run(
@@ -173,5 +176,116 @@ def test_a_name_that_cannot_be_looked_up_stops_no_other_neighbour() -> None:
                 assert all(not task.done() for task in transport._tasks)
             finally:
                 await transport.stop()
+
+    asyncio.run(scenario())
+
+
+@asynccontextmanager
+async def pair(tmp_path: Path, policy: str) -> AsyncIterator[list[Runtime]]:
+    """Run two agents in this process, neighbours of each other over real sockets."""
+    names = ["shop-1", "shop-2"]
+    cluster = ClusterConfig(
+        "shop", 1769860800, ("red", "blue"), policy, (0.0, 1.0), rounds_per_second=50.0,
+        num_agents=2 if policy == "dec-ts" else None,
+    )  # fmt: skip
+    with places(*names) as at:
+        runtimes = []
+        for own, other in (names, reversed(names)):
+            config = NodeConfig(cluster, own, tmp_path / own, {other: at[other]}, at[own])
+            transport = TcpTransport(own, config.listen, config.neighbors, None, timing=QUICK)
+            runtimes.append(Runtime(config, FileDisk(config.journal), transport))
+        for runtime in runtimes:
+            await runtime.start()
+        try:
+            yield runtimes
+        finally:
+            for runtime in runtimes:
+                await runtime.stop()
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "dec-ts"])
+def test_a_bug_in_reading_costs_the_link_and_is_told_once(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with pair(tmp_path, policy) as (first, second):
+            await until(lambda: min(first.rounds, second.rounds) > 3)
+            usual = first.node.gossip.heard
+            monkeypatch.setattr(first.node.gossip, "heard", broken_first(usual, 3))
+            await until(lambda: first.node.refusals["failed"] == 3)
+            before = first.rounds
+            choice = first.service.choose()
+            first.service.observe(choice.ticket, 1.0)
+            await until(lambda: first.node.peers["shop-2"].met and first.rounds > before + 3)
+            await until(lambda: second.service.arms()[0].pulls + second.service.arms()[1].pulls > 0)
+            assert not first.failed.is_set()
+            told = {m.name: m.samples for m in first.service.metrics()}["refused_frames_total"]
+            assert ({"reason": "failed"}, 3.0) in told
+
+    asyncio.run(scenario())
+    assert caplog.text.count("RuntimeError: this should not have happened") == 1
+    assert "Exception in callback" not in caplog.text
+
+
+def test_a_bug_while_a_round_ends_ends_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with pair(tmp_path, "dec-ts") as (first, second):
+            await until(lambda: min(first.rounds, second.rounds) > 3)
+            monkeypatch.setattr(first.node.replica, "end_round", broken_first(None, 10**6))
+            await until(first.failed.is_set)
+            assert first.service.failure
+            rounds = first.rounds
+            await until(lambda: not second.node.peers["shop-1"].met)
+            assert first.rounds == rounds
+
+    asyncio.run(scenario())
+    assert caplog.text.count("agent shop-1 failed in a round of gossip and stops") == 1
+    assert caplog.text.count("RuntimeError: this should not have happened") == 1
+
+
+@pytest.mark.parametrize(("policy", "held"), [("flood-ts", True), ("dec-ts", False)])
+def test_rounds_by_the_clock_are_woken_by_the_clock_alone(
+    policy: str, held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What arrives is read inside ticks; a synchronous round waits for it, and is woken by it."""
+    inside, reads = [False], {True: 0, False: 0}
+    tick, read = Runtime._on_tick, Stream.read
+
+    def ticking(runtime: Runtime) -> None:
+        inside[0] = True
+        try:
+            tick(runtime)
+        finally:
+            inside[0] = False
+
+    def counted(stream: Stream) -> bool:
+        reads[inside[0]] += 1
+        return read(stream)
+
+    monkeypatch.setattr(Runtime, "_on_tick", ticking)
+    monkeypatch.setattr(Stream, "read", counted)
+
+    async def scenario() -> None:
+        async with pair(tmp_path, policy) as (first, second):
+            await until(lambda: first.node.peers["shop-2"].met and second.node.peers["shop-1"].met)
+            start = min(first.rounds, second.rounds)
+            reads.update({True: 0, False: 0})
+            await until(lambda: min(first.rounds, second.rounds) > start + 20)
+
+    asyncio.run(scenario())
+    assert (reads[True] > 20) == held
+    assert (reads[False] > 20) != held  # but for the look once a second
+
+
+def test_a_neighbour_that_dies_is_noticed_at_a_tick(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with pair(tmp_path, "flood-ts") as (first, second):
+            await until(lambda: first.node.peers["shop-2"].met)
+            await second.transport.stop()
+            began = time.monotonic()
+            await until(lambda: not first.node.peers["shop-2"].met)
+            assert time.monotonic() - began < 0.5  # sooner than by the look once a second
 
     asyncio.run(scenario())

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import FORGET, HEADER, RENUMBER, Attributed, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import ClusterConfig
@@ -289,6 +290,20 @@ def test_only_certified_authors_count_as_agents(certificates: Path) -> None:
         world.restart(victim)
     settle(world)
     assert len(machine(world, 3).held()) == 4
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["authored", "of 0.1"])
+def test_proofs_of_an_authors_many_numbers_do_not_pile_up(old: bool, certificates: Path) -> None:
+    """Pulls that are too many to be believed, each time under another number."""
+    world = fleet(True, certificates)
+    for lap in range(3):
+        for k in range(lap * MAX_NUMBERS, (lap + 2) * MAX_NUMBERS):
+            tell(world, 2, row(1000.0 + k if old else entry_number(LIAR, k), 2 * MOST))
+            world.step(seconds=1.0)
+        assert len(world.node(2).replica.proofs) <= MAX_NUMBERS + 4, f"after {lap} restarts"
+        assert len(exchange(world, 2).claims.owners) <= 1
+        world.crash(2)
+        settle(world, 5)
 
 
 def test_numbers_of_version_0_1_are_their_first_signers(certificates: Path) -> None:

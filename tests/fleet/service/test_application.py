@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import networkx as nx
@@ -108,6 +109,8 @@ def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
         (done.ticket, 2.0, OtherRewardError),
         (late.ticket, 3.5, InputError),
         (late.ticket, float("nan"), InputError),
+        (late.ticket, cast(float, None), InputError),
+        (cast(str, None), 1.0, InputError),
         ("17", 1.0, UnknownTicketError),
         (late.ticket + "7", 1.0, UnknownTicketError),
         (service_in(world, 1).choose().ticket, 1.0, UnknownTicketError),
@@ -116,8 +119,9 @@ def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
             service.observe(ticket, reward)
     with pytest.raises(InputError, match=r"unknown arm 'gren'.*green"):
         service.choose(["gren"])
-    with pytest.raises(InputError):
-        service.choose([])
+    for allowed in ([], "green", ["green", "green"]):
+        with pytest.raises(InputError, match=r"^allowed "):
+            service.choose(allowed)
     assert service.arms() == before
     world.now += 3601.0
     service.node.beat()

@@ -172,3 +172,19 @@ def test_kinds_and_formats_of_a_later_version_are_refused() -> None:
     later = head + records.CHECKSUM.pack(zlib.crc32(head))
     with pytest.raises(InputError, match="has format 3, and this version reads formats 1 and 2"):
         read_records(later)
+
+
+@pytest.mark.parametrize(
+    ("head", "snapshot"),
+    [(b"\xc1", b"\x80"), ({"identity": IDENTITY}, {}), ({"identity": IDENTITY, "origin": {}}, {}),
+     ({"identity": [], "origin": ORIGIN}, {}), ({"identity": IDENTITY, "origin": ORIGIN}, [1])],
+)  # fmt: skip
+def test_right_checksums_of_other_things_are_refused_in_a_sentence(
+    head: object, snapshot: object
+) -> None:
+    bodies = [each if isinstance(each, bytes) else msgspec.msgpack.encode(each)
+              for each in (head, snapshot)]  # fmt: skip
+    parts = [encode_record(at, at, body) for at, body in enumerate(bodies, start=1)]
+    data = records.encode_file_header(marked=False) + b"".join(parts)
+    with pytest.raises(InputError, match=r"a record at byte \d+ that cannot be read"):
+        Journal(MemoryDisk(data), IDENTITY, ORIGIN)

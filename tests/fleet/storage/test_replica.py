@@ -13,6 +13,7 @@ from coopbandits.core import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import OtherRewardError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
+from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.testing.torture.world import World
@@ -274,3 +275,15 @@ def test_the_journal_is_rewritten_before_it_grows_without_bound(
     assert sum(after < before for before, after in pairwise(sizes)) > 3
     later = sizes[len(sizes) // 2 :]
     assert max(later) < (1 + COMPACT_GROWTH) * min(later) + 20_000
+
+
+def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() -> None:
+    made = world()
+    made.pull(0, 1, 1.5)
+    journal = replica_of(made).journal
+    journal.append(Observed(77, 1.0))  # of a ticket that nobody has
+    before = bytes(made.disks[0].data)
+    made.crash(0)
+    with pytest.raises(InputError, match="the journal cannot be replayed: KeyError: 77; install"):
+        made.restart(0)
+    assert bytes(made.disks[0].data) == before

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
+import msgspec
 import pytest
 
 from coopbandits.fleet.service import (
@@ -109,3 +113,37 @@ def test_state_comes_back() -> None:
     again = Tickets(limit=5, lifetime=10.0, nonce=7)
     again.restore_state(tickets.export_state())
     assert (again.next_number, again.open, again.settled) == (4, tickets.open, tickets.settled)
+
+
+def test_a_snapshot_of_many_tickets_takes_little_more_than_writing_them() -> None:
+    """Nothing else is served while a journal is compacted."""
+    count = 50_000
+    tickets = Tickets(limit=count, lifetime=60.0, nonce=1)
+    for number in range(1, 2 * count + 1):
+        tickets.add(0, 0.0)
+        if number > count:
+            tickets.settle(number - count, 1.0)
+    tables = tickets.open, tickets.settled
+    bare = min(seconds(lambda: msgspec.msgpack.encode(tables)) for _ in range(5))
+    whole = min(seconds(lambda: msgspec.msgpack.encode(tickets.export_state())) for _ in range(5))
+    assert whole < 5 * bare
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def test_the_oldest_reward_is_forgotten_first_after_a_restart_too() -> None:
+    tickets = Tickets(limit=3, lifetime=60.0, nonce=1)
+    for _ in range(3):
+        tickets.add(0, 0.0)
+    for number in (2, 3, 1):
+        tickets.settle(number, 0.5)
+    again = Tickets(limit=3, lifetime=60.0, nonce=1)
+    written = msgspec.msgpack.encode(tickets.export_state())
+    again.restore_state(msgspec.msgpack.decode(written, strict=False))
+    again.add(0, 0.0)
+    again.settle(4, 0.5)
+    assert list(again.settled) == [3, 1, 4]

@@ -39,13 +39,19 @@ def credentials(folder: Path, node: str) -> Credentials:
 class Factory:
     """Makes transports of agents at known addresses."""
 
-    def __init__(self, at: Mapping[str, Address], folder: Path | None, timing: Timing = QUICK):
-        self.at, self.folder, self.timing = at, folder, timing
+    def __init__(
+        self,
+        at: Mapping[str, Address],
+        folder: Path | None,
+        timing: Timing = QUICK,
+        kind: type[TcpTransport] = TcpTransport,
+    ) -> None:
+        self.at, self.folder, self.timing, self.kind = at, folder, timing, kind
 
     def __call__(self, node: str, neighbors: tuple[str, ...]) -> TcpTransport:
         proof = credentials(self.folder, node) if self.folder else None
         known = {peer: self.at[peer] for peer in neighbors}
-        return TcpTransport(node, self.at[node], known, proof, timing=self.timing)
+        return self.kind(node, self.at[node], known, proof, timing=self.timing)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -30,11 +30,11 @@ def test_same_bits(
     used: list[bool] = []
 
     def play(whole: bool) -> object:
-        def can(stages: staged.UcbStages) -> bool:
+        def can(stages: staged.BonusStages) -> bool:
             used.append(whole)
             return whole
 
-        monkeypatch.setattr(staged.UcbStages, "can_play_whole_runs", can)
+        monkeypatch.setattr(staged.BonusStages, "can_play_whole_runs", can)
         return simulate(problem, network, policy, 333, runs=3, rounds=list(range(1, 334))).dataset
 
     together, apart = play(whole=True), play(whole=False)
@@ -45,14 +45,14 @@ def test_same_bits(
 def test_used_where_it_can_be() -> None:
     """With as many runs as threads, a dense operator and nothing kept per agent."""
     seen = []
-    original = staged.UcbStages.play_several
+    original = staged.BonusStages.play_several
 
-    def spy(stages: staged.UcbStages) -> None:
+    def spy(stages: staged.BonusStages) -> None:
         seen.append(stages.stage_rounds)
         original(stages)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(staged.UcbStages, "play_several", spy)
+        patch.setattr(staged.BonusStages, "play_several", spy)
         network = Network.from_spec("cycle:50")
         simulate(PROBLEMS[0], network, DDUCB(), 2000, runs=4, threads=1)
         assert seen

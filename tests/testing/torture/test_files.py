@@ -93,6 +93,21 @@ def test_a_failing_call_fails_as_often_as_it_was_told() -> None:
     files.sync(file)
 
 
+def test_a_write_is_lost_from_the_middle_and_never_the_last_two() -> None:
+    found = set()
+    for word in range(10):
+        files, file = with_journal(b"1")
+        for data in (b"2", b"3", b"4"):
+            files.write(file, data)
+        assert files.drop_write("journal", word)
+        found.add(files.read(JOURNAL))
+    assert found == {b"234", b"134"}
+    files, file = with_journal(b"1")
+    files.write(file, b"2")
+    assert not files.drop_write("journal", 0)
+    assert files.read(JOURNAL) == b"12"
+
+
 def test_a_backup_is_put_back_whole() -> None:
     files, file = with_journal(b"first")
     copy = files.copy()

@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 import time
+from itertools import islice
 
 import pytest
 
+from coopbandits.core.draws import word_at
 from coopbandits.testing.torture import Setting, make_schedule, play
+from coopbandits.testing.torture.spelling import changed
+from coopbandits.testing.torture.words import words_of
 
 pytestmark = pytest.mark.plays
 
@@ -26,6 +30,20 @@ def test_no_promise_is_broken(policy: str, first: int) -> None:
         assert not outcome.violation, f"coopbandits torture --policy {policy} --seed {seed}"
 
 
+FOUND = {
+    "a liar with many numbers is one agent": (
+        Setting("flood-ts"), 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],
+    ),
+}  # fmt: skip
+"""Schedules that broke a promise once."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_does_not_come_back(name: str) -> None:
+    setting, seed, weather, troubles = FOUND[name]
+    assert not play(changed(make_schedule(seed, setting), troubles, weather)).violation
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_seed_is_the_same_trace(policy: str) -> None:
     schedule = make_schedule(7, Setting(policy, rounds=40))
@@ -34,6 +52,10 @@ def test_the_same_seed_is_the_same_trace(policy: str) -> None:
     assert first == again
     assert len(first.lines) > 500
     assert play(make_schedule(8, Setting(policy, rounds=40))).digest != first.digest
+
+
+def test_words_in_blocks_are_the_words_one_by_one() -> None:
+    assert list(islice(words_of(99), 200)) == [word_at(99, at) for at in range(1, 201)]
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])

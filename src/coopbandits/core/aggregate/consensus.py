@@ -66,6 +66,7 @@ class RunningConsensusMachine(Machine):
     def __init__(self, view: LocalView, registers: Registers, num_agents: int) -> None:
         self.view, self.registers, self.num_agents = view, registers, num_agents
         self.mixed = registers.zeros()
+        self.is_average = min(view.own_weight, *view.neighbor_weights.values(), 1.0) >= 0.0
 
     def estimate(self) -> Estimate:
         """Return N times the averages."""
@@ -86,8 +87,10 @@ class RunningConsensusMachine(Machine):
         """Make one mixing step with whatever arrived."""
         check_vectors(messages, self.mixed.size)
         weights = self.view.neighbor_weights
-        missing = sum(weight for j, weight in weights.items() if j not in messages)
-        self.mixed = weighted_sum(self.view.own_weight + missing, self.mixed, weights, messages)
+        own = self.view.own_weight
+        if len(messages) < len(weights):
+            own += sum(weight for j, weight in weights.items() if j not in messages)
+        self.mixed = weighted_sum(own, self.mixed, weights, messages)
         self.registers.age(self.mixed)
 
     def share(self) -> Share:
@@ -100,6 +103,5 @@ class RunningConsensusMachine(Machine):
         With negative weights, which no fleet has, averages may be negative on their way: then
         nothing is asked but that they are finite, which `receive` does.
         """
-        weights = (self.view.own_weight, *self.view.neighbor_weights.values())
-        if message.size == self.registers.size and min(weights) >= 0.0:
+        if message.size == self.registers.size and self.is_average:
             claims.check_totals(self.registers, message, 1.0, now)

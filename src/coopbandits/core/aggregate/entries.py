@@ -48,6 +48,13 @@ def author_of(number: float) -> float:
     return (number - AUTHORED) // GENERATIONS if number >= AUTHORED else number
 
 
+def count_authors(numbers: Vector) -> int:
+    """Return how many authors some entries have, by their ascending numbers."""
+    if numbers[-1] < AUTHORED:
+        return len(numbers)
+    return len(set(map(author_of, numbers.tolist())))
+
+
 @runtime_checkable
 class Attributed(Protocol):
     """A machine whose messages are made of entries."""

@@ -61,6 +61,13 @@ def all_finite(values: Vector) -> bool:
     return math.isfinite(total) or bool(np.isfinite(values).all())
 
 
+def largest(values: Vector) -> float:
+    """Return the largest absolute value of a vector; not a number if one of them is none."""
+    if values.size <= FEW and math.isfinite(sum(few := values.tolist())):
+        return max(max(few), -min(few)) if few else 0.0
+    return float(abs(values).max(initial=0.0))
+
+
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:
     """Return a message as rows of `width` values that end in (arm, reward), or refuse it."""
     if np.ndim(message) != 1 or np.size(message) % width:

@@ -31,6 +31,7 @@ from coopbandits.core.aggregate.entries import (
     RENUMBER,
     Rows,
     check_entries,
+    count_authors,
     with_rows,
 )
 from coopbandits.core.aggregate.exchange import all_finite, anticipation
@@ -80,7 +81,7 @@ class FloodedTotalsMachine(Machine):
 
     Notes
     -----
-    N̂ is the number of agents heard of so far.
+    N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
     fields = ("rounds", "entries", "changed", "sources", "arrived", "heard", "number", "former")
@@ -102,7 +103,7 @@ class FloodedTotalsMachine(Machine):
 
     def estimate(self) -> Estimate:
         """Return the totals of all agents heard of, with what is on its way anticipated."""
-        num_agents, totals = float(len(self.entries)), self.entries.sum(axis=0)
+        num_agents, totals = float(count_authors(self.entries[:, 0])), self.entries.sum(axis=0)
         ahead = anticipation(num_agents, self.rounds, totals[1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[HEADER:])))
         return self.registers.read(
@@ -111,7 +112,7 @@ class FloodedTotalsMachine(Machine):
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
-        at = int(np.searchsorted(self.entries[:, 0], self.number))
+        at = self._place(self.number)
         self.registers.add(self.entries[at, HEADER:], arm, reward)
         self.entries[at, 1] = self.rounds + 1
         # This round's message may be on its way already: only the next one surely carries it.
@@ -120,13 +121,15 @@ class FloodedTotalsMachine(Machine):
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [own number, number heard | the entries that the neighbour may not have]."""
         at = self.places[neighbor]
-        arrived = float(self.arrived[at])
-        header = np.array([self.rounds + 1.0, self.heard[at]])
+        arrived = self.arrived.item(at)
+        header = np.array((self.rounds + 1.0, self.heard.item(at)))
         if max(self.changed.tolist()) <= arrived:
             return header
         news = self.changed > arrived
         if arrived > 0.0:
             news &= self.sources != neighbor
+            if not news.any():
+                return header
         return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
@@ -155,7 +158,7 @@ class FloodedTotalsMachine(Machine):
     def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
         rows = told.reshape(-1, self.entries.shape[1])
-        if rows[:, 1].min() >= 0.0:
+        if min(rows[:, 1].tolist()) >= 0.0:
             return told
         for row in rows[rows[:, 1] < 0.0]:
             if row[1] == RENUMBER:
@@ -172,12 +175,12 @@ class FloodedTotalsMachine(Machine):
         """Leave some registers behind under the number of before; the rest counts anew."""
         if number in self.entries[:, 0]:
             return
-        at = int(np.searchsorted(self.entries[:, 0], self.number))
+        at = self._place(self.number)
         fresh = self.entries[at].copy()
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
         self.entries[at, HEADER:], self.changed[at] = left, self.rounds + 1.0
         self.former, self.number = self.former + left, number
-        at = int(np.searchsorted(self.entries[:, 0], number))
+        at = self._place(number)
         self.entries = np.insert(self.entries, at, fresh, axis=0)
         self.changed = np.insert(self.changed, at, self.rounds + 1.0)
         self.sources = np.insert(self.sources, at, -1.0)
@@ -211,15 +214,18 @@ class FloodedTotalsMachine(Machine):
 
     def _check_form(self, message: Vector, what: str) -> None:
         width = self.entries.shape[1]
-        if np.ndim(message) != 1 or message.size < HEADER or message.size % width != HEADER % width:
+        if message.ndim != 1 or message.size < HEADER or (message.size - HEADER) % width:
             raise InputError(
                 f"{what} has shape {np.shape(message)}; it must be one vector of {HEADER} values "
                 f"and {width} per agent"
             )
 
+    def _place(self, number: float) -> int:
+        """Return where an entry is, or belongs."""
+        return int(self.entries[:, 0].searchsorted(number))
+
     def _own(self) -> Vector:
-        at = int(np.searchsorted(self.entries[:, 0], self.number))
-        own: Vector = self.entries[at, HEADER:]
+        own: Vector = self.entries[self._place(self.number), HEADER:]
         return own
 
     def share(self) -> Share:
@@ -245,7 +251,7 @@ class FloodedTotalsMachine(Machine):
 
     def entry(self, number: float) -> Vector | None:
         """Return the entry at hand."""
-        at = int(np.searchsorted(self.entries[:, 0], number))
+        at = self._place(number)
         here = at < len(self.entries) and self.entries[at, 0] == number
         return self.entries[at] if here else None
 
@@ -273,7 +279,8 @@ class FloodedTotalsMachine(Machine):
             return  # its form is checked when the round ends
         claims.remember(self.held)
         rows = self.rows(message)
-        own = float(self.registers.version(self._own()))
+        told = self.number in rows[:, 0].tolist()
+        own = float(self.registers.version(self._own())) if told else 0.0
         doubts = claims.sift(self.registers, rows, (self.number, own), now)
         if any(doubts):
             rest = with_rows(message, rows[[not doubt for doubt in doubts]])

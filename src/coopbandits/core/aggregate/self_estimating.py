@@ -15,7 +15,8 @@ from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.estimate import PowerIteration, Survey
+from coopbandits.core.estimate.spectral import PowerIteration
+from coopbandits.core.estimate.survey import Survey
 from coopbandits.core.statistic import Registers
 
 PARTS = ("survey", "power", "mixing")

@@ -25,10 +25,10 @@ import numpy as np
 from coopbandits.core.aggregate.aggregation import Machine
 from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
 from coopbandits.core.aggregate.claims import LARGEST
-from coopbandits.core.aggregate.exchange import check_messages
+from coopbandits.core.aggregate.exchange import check_messages, largest
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.mixing import flow_step
+from coopbandits.core.mixing import LAMBDA_ZERO, flow_step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +47,9 @@ COUNTERS = (
 Messages that did not arrive; flows taken back because the other end had missed the message; links
 that started again with a plain step; stages with a lost message; mixed counts below the own pulls.
 """
+
+NOT_EVEN = np.zeros((0, 0)), 0.0
+"""Links are at different steps, or may be."""
 
 NO_PULL = np.array([-1.0, 0.0])
 """Arm and reward of the last pull where there was none this round."""
@@ -123,7 +126,9 @@ class StagedMixingMachine(Machine):
         self.in_flight = np.zeros(size)
         self.flows = np.zeros((len(self.neighbors), size))  # F_ij of every coordinate's last step
         self.rho = np.zeros_like(self.flows)  # ρ_r of every link's and coordinate's own step number
+        self._even = self.rho, 0.0  # the one value of all of `rho`, as long as there is only one
         self.accumulated = np.zeros(size)
+        self._sized, self._size = self.accumulated, 0.0  # see `_mixed_size`
         self.settled = np.zeros(size)
         self.own = np.zeros(size)  # own pulls that have gone in flight
         self.last_pull = NO_PULL
@@ -179,7 +184,7 @@ class StagedMixingMachine(Machine):
         if self.initial:
             return None
         at = self.neighbors.index(neighbor)
-        if not self.stamps[at]:
+        if not self.stamps.item(at):
             return self._payload()
         return np.append(self._payload(), (self.rounds + 1) * (-1.0 if self.missed[at] else 1.0))
 
@@ -218,7 +223,10 @@ class StagedMixingMachine(Machine):
         with what has been mixed here it is at most all pulls of N agents since the epoch began, in
         size, and so a lie that is repeated stage after stage does not add up beyond that.
         """
-        claims.check_within("a value", float(abs(message).max(initial=0.0)), 0.0, LARGEST)
+        size = largest(message)
+        claims.check_within("a value", size, 0.0, LARGEST)
+        if size + self._mixed_size() <= self._most(claims, now):
+            return  # in whatever way they add up
         mixed = [self._with(message, rounds) for rounds in (self.rounds, self.rounds + 1)]
         self._check_mixed(mixed, claims, now)
         if self.remix and message.size >= 2 * self.registers.size:
@@ -233,10 +241,20 @@ class StagedMixingMachine(Machine):
 
     def _check_mixed(self, values: list[Vector], claims: Claims, now: float) -> None:
         """Refuse values, whichever of these they mean."""
-        most = self.most_agents * claims.most_pulls(now - claims.epoch)
         shares = [self.registers.share(one) for one in values]
         sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
-        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
+        claims.check_within(
+            "pulls and rewards in flight", float(min(sizes)), 0.0, self._most(claims, now)
+        )
+
+    def _most(self, claims: Claims, now: float) -> float:
+        return self.most_agents * claims.most_pulls(now - claims.epoch)
+
+    def _mixed_size(self) -> float:
+        """Return the largest value that has been mixed, or more: what ages gets smaller."""
+        if self._sized is not self.accumulated:
+            self._sized, self._size = self.accumulated, largest(self.accumulated)
+        return self._size
 
     def _round_of_stage(self) -> int:
         return (self.rounds - self.initial_rounds) % self.stage_rounds
@@ -261,20 +279,38 @@ class StagedMixingMachine(Machine):
         pull = self.weights * (arrived.values - payload)  # a missing one: own value, so 0
         if not arrived.whole:
             self._undo(arrived.told)
+            self._even = NOT_EVEN
         now = self._coordinates(self.rounds)
         size = self.in_flight[now].size
-        flows, rho = flow_step(
-            pull[:, :size], self.flows[:, now], self.rho[:, now], self.lambda_bound
-        )
-        if not arrived.whole:
-            flows[~arrived.heard] = rho[~arrived.heard] = 0.0
-        self.flows[:, now], self.rho[:, now] = flows, rho
-        self.in_flight[now] += flows.sum(axis=0)
+        if self._even[0] is self.rho and isinstance(now, slice):
+            self._step_evenly(pull[:, :size])
+        else:
+            self._step(pull[:, :size], now, arrived)
         if self.remix:
             mixed = slice(size, size + self.accumulated.size)
             self.accumulated = self.accumulated + pull[:, mixed].sum(axis=0)
         if self.neighbor_pulls:
             self._settle_pulls(arrived.values[arrived.heard, -2:])
+
+    def _step(self, pull: Vector, now: NDArray[np.int64] | slice, arrived: Arrived) -> None:
+        flows, rho = flow_step(pull, self.flows[:, now], self.rho[:, now], self.lambda_bound)
+        if not arrived.whole:
+            flows[~arrived.heard] = rho[~arrived.heard] = 0.0
+        self.flows[:, now], self.rho[:, now] = flows, rho
+        self.in_flight[now] += flows.sum(axis=0)
+
+    def _step_evenly(self, pull: Vector) -> None:
+        """Do the same where all links are at the same step: then ρ is one number."""
+        rho = self._even[1]
+        if self.lambda_bound >= LAMBDA_ZERO:
+            momentum = (1.0 + (rho > 0)) / self.lambda_bound
+            rho_next = 1.0 / (momentum - rho)
+            omega = rho_next * (1.0 + (rho > 0)) / self.lambda_bound
+            pull = omega * pull + rho_next * rho * self.flows
+            self.rho.fill(rho_next)
+            self._even = self.rho, rho_next
+        self.flows = pull
+        self.in_flight += np.add.reduce(pull)
 
     def _undo(self, told: NDArray[np.bool_]) -> None:
         """Take back the last step over links whose other end did not make it.
@@ -315,6 +351,7 @@ class StagedMixingMachine(Machine):
         self.own = self.own + self.fresh
         self.fresh = np.zeros_like(self.fresh)
         self.rho = np.zeros_like(self.rho)
+        self._even = self.rho, 0.0
 
     def _possible(self, totals: Vector) -> tuple[Vector, int]:
         """Return totals that are possible, and how many arms had to be read as own pulls."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import le
 from typing import Any, ClassVar
 
 import numpy as np
@@ -84,7 +85,14 @@ class ArmRegisters(Registers):
 
     def version(self, values: NDArray[np.float64]) -> Any:
         """Return the number of pulls: counts only grow."""
-        return values[..., self._counts].sum(axis=-1)
+        return np.add.reduce(values[..., self._counts], axis=-1)
+
+    def plain_pulls(self, values: list[float]) -> float:
+        """Return the pulls if no reward sum is negative or above its count, and nothing is NaN."""
+        sums, counts = values[: self.num_arms], values[self.num_arms :]
+        if len(counts) == len(sums) and min(sums) >= 0.0 and all(map(le, sums, counts)):
+            return sum(counts)
+        return math.nan
 
     @cached_property
     def nonnegative(self) -> NDArray[np.bool_]:
@@ -99,22 +107,28 @@ class ArmRegisters(Registers):
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Counts are never negative; rewards in 0 to 1 add up to at most their number."""
         sums, counts = values[..., : self.num_arms], values[..., self._counts]
-        if counts.min() < 0.0:
+        if _least(counts) < 0.0:
             return f"pulls {counts.tolist()}, which are never negative"
-        room = -ROUNDING * (1.0 + counts.sum())
-        if bounded and np.minimum(sums, counts - sums).min() < room:
+        room = -ROUNDING * (1.0 + np.add.reduce(counts, axis=None))
+        if bounded and _least(np.minimum(sums, counts - sums)) < room:
             return (
                 f"rewards {sums.tolist()} for {counts.tolist()} pulls; each reward, scaled by its "
                 "range, lies in 0 to 1"
             )
-        squares = values[..., 2 * self.num_arms :]  # one register, or none
+        if self.size == 2 * self.num_arms:
+            return ""
+        squares = values[..., 2 * self.num_arms :]
         most = sums.sum(axis=-1, keepdims=True) - room if bounded else math.inf
-        if squares.size > 0 and not ((squares >= 0.0) & (squares <= most)).all():
+        if not ((squares >= 0.0) & (squares <= most)).all():
             return (
                 f"squared rewards {squares.tolist()} for rewards {sums.tolist()}; squares are "
                 "never negative, and of rewards in 0 to 1 never above their sum"
             )
         return ""
+
+
+def _least(values: NDArray[np.float64]) -> Any:
+    return np.minimum.reduce(values, axis=None)  # as `min`, without a call through Python
 
 
 @cache

@@ -7,6 +7,7 @@ Where each number stands, and what it means, is known to the statistic alone.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -102,6 +103,15 @@ class Registers(ABC):
     def clip(self, values: Vector) -> Vector:
         """Return registers in which rounding has left nothing that is impossible."""
         return np.where(self.nonnegative, np.maximum(values, 0.0), values)
+
+    def plain_pulls(self, values: list[float]) -> float:
+        """Return the number of pulls if there is nothing to object to registers, in any case.
+
+        A quick answer for few registers, as Python's own floats; not a number where somebody has to
+        look closer, with `version` and `excess`.
+        """
+        del values
+        return math.nan
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbandits.core.contract import Vector
-from coopbandits.results.statistics import number, t_interval
+from coopbandits.results.statistics import number, subtract, t_interval
 
 
 class Interval(NamedTuple):
@@ -59,7 +59,7 @@ class Measurement:
     @classmethod
     def paired(cls, quantity: str, printed: Vector, resolved: Vector) -> Measurement:
         """Compare two samples, one number per run each, of the same tapes."""
-        parts = (Interval.of(sample) for sample in (printed, resolved, printed - resolved))
+        parts = (Interval.of(sample) for sample in (printed, resolved, subtract(printed, resolved)))
         return cls(quantity, *parts)
 
     def __str__(self) -> str:

@@ -3,23 +3,26 @@
 A ring of agents on one machine, beside a bare ping-pong over the same transport (`ping_pong`). The
 cost of a round is CPU time, not wall-clock time, since processes share the machine's cores. Of
 several windows the cheapest counts, and of several timings the smallest, since other programs may
-run too; of restarts the median counts.
+run too; of restarts the median counts. Load over HTTP is put on one agent alone (`serving`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from coopbandits.core.statistic import ArmSums
 from coopbandits.experiments.fleet_bench import fleets
+from coopbandits.experiments.fleet_bench.load import NO_WRK
 from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
 from coopbandits.experiments.fleet_bench.processes import Window, require_proc
+from coopbandits.experiments.fleet_bench.rows import HEADER, Row, cells
+from coopbandits.experiments.fleet_bench.serving import Serving, time_load
 from coopbandits.fleet.local.layout import prepared
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.network import Network
@@ -70,6 +73,10 @@ class Plan:
         What to measure; the first policy must not wait for neighbours.
     loops : tuple of bool
         Without uvloop, and with it.
+    serving : Serving
+        Load over HTTP.
+    beside : Path or None
+        A source tree or a Python with another version, which is put under the same load in turn.
     """
 
     num_agents: int = 8
@@ -86,11 +93,13 @@ class Plan:
         Case("dducb", FREE),
     )
     loops: tuple[bool, ...] = (False, True)
+    serving: Serving = field(default_factory=Serving)
+    beside: Path | None = None
 
     @property
     def parts(self) -> int:
         """How many parts `run_bench` yields."""
-        return (1 + len(self.cases)) * len(self.loops) + 1
+        return (1 + len(self.cases)) * len(self.loops) + 1 + self.serving.parts
 
     def settings(self, case: Case, *, uvloop: bool) -> Settings:
         """Return the fleet of a case."""
@@ -102,42 +111,11 @@ class Plan:
             rounds_per_second=case.rounds_per_second,
             pulls_per_second=case.pulls_per_second or 1.0,
             uvloop=uvloop,
+            signed=False,
         )
 
 
 PLAN = Plan()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured number and its target.
-
-    Attributes
-    ----------
-    what, loop : str
-        What was measured, on which event loop.
-    value, unit : float and str
-        The measurement.
-    target : float or None
-        The most it should be; the least, if `rising`.
-    ratio : float or None
-        Cost over that of the bare ping-pong on the same loop.
-    """
-
-    what: str
-    loop: str
-    value: float
-    unit: str
-    target: float | None = None
-    rising: bool = False
-    ratio: float | None = None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is met; None without a target."""
-        if self.target is None:
-            return None
-        return self.value >= self.target if self.rising else self.value <= self.target
 
 
 def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
@@ -152,6 +130,7 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
         for uvloop in plan.loops:
             yield asyncio.run(time_rounds(plan, case, uvloop=uvloop, bare=bare[uvloop].cost))
     yield asyncio.run(time_service(plan))
+    yield from time_load(plan.serving, plan.beside)
 
 
 def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
@@ -219,30 +198,9 @@ async def time_service(plan: Plan) -> list[Row]:
     ]
 
 
-HEADER = ("agents", "loop", "value", "unit", "target", "met", "× bare")
-
-
-def cells(row: Row) -> tuple[str, ...]:
-    """Return one line of the table."""
-    sign = "≥" if row.rising else "≤"
-    return (
-        row.what,
-        row.loop,
-        f"{row.value:.3g}" if row.value < 100 else f"{row.value:.0f}",
-        row.unit,
-        "" if row.target is None else f"{sign} {row.target:g}",
-        {True: "yes", False: "no", None: ""}[row.met],
-        "" if row.ratio is None else f"{row.ratio:.2f}",
-    )
-
-
 def table(rows: list[Row], plan: Plan = PLAN) -> str:
     """Return the table as text."""
     title = f"real agents: a ring of {plan.num_agents}, {plan.num_arms} arms, mutual TLS"
     lines = columns([HEADER, *map(cells, rows)], left=(0, 1, 3))
-    return "\n".join([title, "", *(line.rstrip() for line in lines)])
-
-
-def as_json(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return all figures."""
-    return [asdict(row) | {"met": row.met} for row in rows]
+    notes = [] if shutil.which("wrk") else ["", NO_WRK]
+    return "\n".join([title, "", *(line.rstrip() for line in lines), *notes])

@@ -17,6 +17,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.settings import FIGURES, PROBLEM, Line, PaperFigure
 from coopbandits.plots import Curve
 from coopbandits.results import Result
+from coopbandits.results.statistics import subtract
 from coopbandits.sim import Cell, SweepInterrupted, merge, simulate
 from coopbandits.sim.labels import network_settings
 from coopbandits.sim.ledger import Ledger
@@ -60,7 +61,7 @@ class Played:
 
     def growth(self, key: str) -> Vector:
         """Return the regret that a line gained after round `middle`, run by run."""
-        return self._curves(key)[:, -1] - self._curves(key)[:, self._middle]
+        return subtract(self._curves(key)[:, -1], self._curves(key)[:, self._middle])
 
     @property
     def middle(self) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.play import Played
-from coopbandits.results.statistics import LEVEL, holm, number, p_value, t_interval
+from coopbandits.results.statistics import LEVEL, holm, number, p_value, subtract, t_interval
 
 HOLDS, FAILS, DEPENDS = "holds", "does not hold", "depends"
 SMALLEST_P = 0.001
@@ -97,7 +97,7 @@ def differences(
 ) -> list[Difference]:
     """Compare pairs of lines on every figure; p-values are corrected over all of them."""
     wanted = [(one, first, second) for one in played for first, second in pairs]
-    samples = [measure(one, first) - measure(one, second) for one, first, second in wanted]
+    samples = [subtract(measure(one, first), measure(one, second)) for one, first, second in wanted]
     corrected = holm([p_value(sample) for sample in samples])
     return [
         Difference(one.figure.name, first, second, sample, p)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from http import HTTPStatus
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,10 @@ from coopbandits.fleet.service import (
 )
 
 JSON = b"application/json"
+STATUS_LINES = {
+    status.value: b"HTTP/1.1 %d %s\r\ndate: " % (status, status.phrase.encode())
+    for status in HTTPStatus
+}
 
 STATUS: dict[type[InputError], int] = {
     UnknownTicketError: 404,
@@ -37,6 +42,31 @@ class Answer(NamedTuple):
     body: bytes
     content_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def encode(answer: Answer, date: bytes, lasting: bool, whole: bool = True) -> bytes:
+    """Return an answer as it is sent.
+
+    Parameters
+    ----------
+    answer : Answer
+        The answer.
+    date : bytes
+        The header Date.
+    lasting : bool
+        Whether the connection is kept.
+    whole : bool
+        Whether the body is sent too.
+    """
+    status, body, kind, headers = answer
+    more = b"" if lasting else b"connection: close\r\n"
+    for header in headers:
+        more += b"%s: %s\r\n" % header
+    if status == 204:
+        return b"%s%s\r\n%s\r\n" % (STATUS_LINES[status], date, more)
+    return b"%s%s\r\ncontent-type: %s\r\ncontent-length: %d\r\n%s\r\n%s" % (
+        STATUS_LINES[status], date, kind, len(body), more, body if whole else b"",
+    )  # fmt: skip
 
 
 def accepted(message: object) -> Answer:
@@ -59,10 +89,7 @@ def failed(error: Exception) -> Answer:
             return refused(STATUS.get(type(error), 422), str(error))
         case UnavailableError():
             return refused(503, str(error))
-        case msgspec.ValidationError():
-            sentence = f"the body does not fit: {error}; see GET /openapi.json for what does"
-            return refused(422, sentence)
         case msgspec.DecodeError() | UnicodeDecodeError():
-            return refused(400, f"the body is not JSON: {error}; send a JSON object in UTF-8")
+            return refused(400, "the body is not JSON; send a JSON object in UTF-8")
     logger.error("a request failed", exc_info=error)
     return refused(500, "the agent failed at this request; its log says why")

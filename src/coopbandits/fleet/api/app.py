@@ -1,4 +1,4 @@
-"""The API as an ASGI application: one table of paths, one pipeline for every request.
+"""The API without its sockets: one table of paths, one pipeline for every request.
 
 A few fixed paths need no router. A request is checked in this order: host and origin, token, path,
 method, content type and size of its body. Then its endpoint is called, a plain function from bytes
@@ -8,15 +8,15 @@ to an answer.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from coopbandits.fleet.api.answers import JSON, Answer, accepted, failed, refused
-from coopbandits.fleet.api.callers import PREFLIGHT, Callers
+from coopbandits.fleet.api.callers import PREFLIGHT, Callers, Headers
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmAnswer,
@@ -26,27 +26,73 @@ from coopbandits.fleet.api.messages import (
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
+    reader,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, Meter, render
 from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import Service
+from coopbandits.fleet.service import Service, UnavailableError
 
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Reply = Callable[[Answer], None]
 
-_decode_choose = msgspec.json.Decoder(ChooseRequest).decode
-_decode_observe = msgspec.json.Decoder(ObserveRequest).decode
+_read_choose, _read_observe = reader(ChooseRequest), reader(ObserveRequest)
+
+
+class Request:
+    """One request.
+
+    Parameters
+    ----------
+    method : bytes
+        GET, HEAD, POST or another.
+    path : str
+        What is asked.
+    headers : list of (name, value)
+        The headers, with names in lower case.
+    version : str
+        Of HTTP.
+    lasting : bool
+        Whether the connection is kept for another one.
+
+    Attributes
+    ----------
+    fields : dict
+        The headers by name; of those with the same name, the last.
+    body : bytes or bytearray
+        As much of it as has come.
+    answer : Answer or None
+        The answer, if there is one before the request is whole.
+    """
+
+    __slots__ = ("answer", "body", "fields", "headers", "lasting", "method", "path", "version")
+
+    def __init__(
+        self, method: bytes, path: str, headers: Headers, version: str, lasting: bool
+    ) -> None:
+        self.method, self.path, self.headers = method, path, headers
+        self.version, self.lasting = version, lasting
+        self.fields = dict(headers)
+        self.body: bytes | bytearray = b""
+        self.answer: Answer | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Add to the body, which mostly comes in one piece."""
+        if not self.body:
+            self.body = piece
+            return
+        if isinstance(self.body, bytes):
+            self.body = bytearray(self.body)
+        self.body += piece
 
 
 class Endpoint(NamedTuple):
     """The method and function behind a path."""
 
     method: str
-    call: Callable[[bytes], Answer]
+    call: Callable[[bytes | bytearray], Answer]
 
 
 class Api:
@@ -91,59 +137,97 @@ class Api:
             "/openapi.json": Endpoint("GET", self.openapi),
             "/": Endpoint("GET", self.index),
         }
+        self.paths = {path.encode(): path for path in self.endpoints}
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        path, headers = scope["path"], dict(scope["headers"])
-        answer = self.callers.refuse(scope["headers"], scope["http_version"])
-        known = answer is None
-        if answer is None:
-            answer = self._refuse(path, scope["method"], headers)
-        if answer is None:
-            answer = await self._answer(path, receive)
-        if answer is None:
+    def refuse(self, request: Request) -> Answer | None:
+        """Return an answer if the request's head is enough for one."""
+        if not self.callers.is_usual(request.headers, request.fields):
+            answer = self.callers.refuse(request.headers, request.version)
+            if answer is not None:
+                self._count(request, answer)
+                return answer
+        answer = self._refuse(request)
+        return None if answer is None else self._finished(request, answer)
+
+    def refuse_body(self, request: Request) -> Answer:
+        """Return the answer to a body that is too large."""
+        sentence = f"the body is too large; up to {self.max_body} bytes are taken"
+        return self._finished(request, refused(413, sentence))
+
+    def serve(self, request: Request, reply: Reply) -> None:
+        """Answer a request that was not refused, once what it changes is on disk."""
+        started = perf_counter()
+        method, call = self.endpoints[request.path]
+        try:
+            answer = call(request.body)
+        except Exception as error:  # one failing request must not stop the server
+            self._finish(request, started, reply, failed(error))
             return
-        if answer.status >= 500 and not self._is_proven(headers):
-            answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
-        self.meter.count(path if path in self.endpoints else "other", answer.status)
-        await _send(send, answer, self.callers.grants(scope["headers"]) if known else ())
+        finish = partial(self._finish, request, started, reply, answer)
+        if method == "POST":
+            self.service.stored(finish)
+        else:
+            finish()
 
-    def choose(self, body: bytes) -> Answer:
+    def _finish(
+        self,
+        request: Request,
+        started: float,
+        reply: Reply,
+        answer: Answer,
+        error: UnavailableError | None = None,
+    ) -> None:
+        self.meter.time(request.path, perf_counter() - started)
+        reply(self._finished(request, failed(error) if error else answer))
+
+    def _finished(self, request: Request, answer: Answer) -> Answer:
+        """Count an answer; return it as this client may see it."""
+        if answer.status >= 500 and not self._is_proven(request.fields):
+            answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
+        self._count(request, answer)
+        grants = self.callers.grants(request.headers)
+        return answer._replace(headers=answer.headers + grants) if grants else answer
+
+    def _count(self, request: Request, answer: Answer) -> None:
+        path = request.path if request.path in self.endpoints else "other"
+        self.meter.count(path, answer.status)
+
+    def choose(self, body: bytes | bytearray) -> Answer:
         """Choose an option."""
-        allowed = _decode_choose(body).allowed if body else None
+        allowed = _read_choose(body).allowed if body else None
         return accepted(ChoiceAnswer(*self.service.choose(allowed)))
 
-    def observe(self, body: bytes) -> Answer:
+    def observe(self, body: bytes | bytearray) -> Answer:
         """Count a reward."""
-        request = _decode_observe(body)
+        request = _read_observe(body)
         return accepted(ReceiptAnswer(*self.service.observe(request.ticket, request.reward)))
 
-    def arms(self, _: bytes) -> Answer:
+    def arms(self, _: bytes | bytearray) -> Answer:
         """Return an estimate of every option."""
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
 
-    def health(self, _: bytes) -> Answer:
+    def health(self, _: bytes | bytearray) -> Answer:
         """Return the agent's state."""
         return accepted(self.service.health())
 
-    def ready(self, _: bytes) -> Answer:
+    def ready(self, _: bytes | bytearray) -> Answer:
         """Return whether the agent can serve."""
         reason = self.service.ready()
         return accepted(ReadyAnswer(True)) if reason is None else refused(503, reason)
 
-    def alive(self, _: bytes) -> Answer:
+    def alive(self, _: bytes | bytearray) -> Answer:
         """Return that there is somebody."""
         return accepted(AliveAnswer(True))
 
-    def metrics(self, _: bytes) -> Answer:
+    def metrics(self, _: bytes | bytearray) -> Answer:
         """Return all metrics in Prometheus' format."""
         return Answer(200, render(self.service.metrics(), self.meter), CONTENT_TYPE)
 
-    def openapi(self, _: bytes) -> Answer:
+    def openapi(self, _: bytes | bytearray) -> Answer:
         """Describe this API."""
         return Answer(200, self._description)
 
-    def index(self, _: bytes) -> Answer:
+    def index(self, _: bytes | bytearray) -> Answer:
         """List the paths."""
         lines = [f"{endpoint.method} {path}\n" for path, endpoint in self.endpoints.items()]
         return Answer(200, "".join(lines).encode(), b"text/plain; charset=utf-8")
@@ -153,80 +237,37 @@ class Api:
         arms = [estimate.arm for estimate in self.service.arms()]
         return msgspec.json.encode(describe(arms, self.token is not None, self.public))
 
-    def _refuse(self, path: str, method: str, headers: dict[bytes, bytes]) -> Answer | None:
-        """Return an answer if the request's head is enough for one."""
-        if method == "OPTIONS" and b"origin" in headers:  # a browser asks whether it may ask
+    def _refuse(self, request: Request) -> Answer | None:
+        path, method = request.path, request.method.decode()
+        if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
             return Answer(204, b"", headers=PREFLIGHT)
-        if path not in self.public and not self._is_proven(headers):
+        if path not in self.public and not self._is_proven(request.fields):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             return refused(401, sentence, (b"www-authenticate", b"Bearer"))
-        if path not in self.endpoints:
+        endpoint = self.endpoints.get(path)
+        if endpoint is None:
             return refused(404, f"there is nothing at {path!r}; GET / lists what there is")
-        accepts = ["GET", "HEAD"] if self.endpoints[path].method == "GET" else ["POST"]
-        if method not in accepts:
-            sentence = f"{path} does not take {method}; use {accepts[0]}"
-            return refused(405, sentence, (b"allow", ", ".join(accepts).encode()))
-        return _refuse_kind(headers) if method == "POST" else None
+        if method == endpoint.method:
+            return _refuse_kind(request.fields) if method == "POST" else None
+        if method == "HEAD" and endpoint.method == "GET":
+            return None
+        accepts = "GET, HEAD" if endpoint.method == "GET" else "POST"
+        sentence = f"{path} does not take {method}; use {endpoint.method}"
+        return refused(405, sentence, (b"allow", accepts.encode()))
 
-    def _is_proven(self, headers: dict[bytes, bytes]) -> bool:
+    def _is_proven(self, fields: dict[bytes, bytes]) -> bool:
         if self.token is None:
             return True
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        scheme, _, token = fields.get(b"authorization", b"").partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token)
 
-    async def _answer(self, path: str, receive: Receive) -> Answer | None:
-        """Return the endpoint's answer; None if the client hung up before sending its body."""
-        method, call = self.endpoints[path]
-        body = await _read(receive, self.max_body) if method == "POST" else b""
-        if body is None:
-            return None
-        if len(body) > self.max_body:
-            return refused(413, f"the body is too large; up to {self.max_body} bytes are taken")
-        return await self._call(path, call, body)
 
-    async def _call(self, path: str, call: Callable[[bytes], Answer], body: bytes) -> Answer:
-        started = perf_counter()
-        try:
-            answer = call(body)
-            if self.endpoints[path].method == "POST":
-                await self.service.stored()
-            return answer
-        except Exception as error:  # one failing request must not stop the server
-            return failed(error)
-        finally:
-            self.meter.time(path, perf_counter() - started)
-
-
-async def _read(receive: Receive, most: int) -> bytes | None:
-    """Return a body, read only a little beyond the limit; None if the client hung up."""
-    body = b""
-    while len(body) <= most:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    return body
-
-
-def _refuse_kind(headers: dict[bytes, bytes]) -> Answer | None:
+def _refuse_kind(fields: dict[bytes, bytes]) -> Answer | None:
     """Refuse all but JSON, the one kind that a web page may not send unasked."""
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if fields.get(b"content-type") == JSON:
+        return None
+    kind = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind == JSON:
         return None
     sent = kind.decode("latin-1") or "no content type"
     return refused(415, f"POST takes JSON only, got {sent}; send Content-Type: {JSON.decode()}")
-
-
-async def _send(send: Send, answer: Answer, grants: tuple[tuple[bytes, bytes], ...]) -> None:
-    headers = [
-        (b"content-type", answer.content_type),
-        (b"content-length", b"%d" % len(answer.body)),
-        *answer.headers,
-        *grants,
-    ]
-    if answer.status == 204:
-        headers = headers[2:]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})

@@ -8,7 +8,7 @@ A browser sends requests wherever a web page tells it to, to this machine too. I
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -57,15 +57,16 @@ class Callers:
         self.origins = frozenset(origin.encode() for origin in limits.origins)
         self._known: set[bytes] = set()
 
+    def is_usual(self, headers: Headers, fields: Mapping[bytes, bytes]) -> bool:
+        """Return whether it is clear that the caller is answered, as almost always."""
+        return (
+            fields.get(b"host") in self._known
+            and b"origin" not in fields
+            and len(fields) == len(headers)  # so there is one Host
+        )
+
     def refuse(self, headers: Headers, http_version: str) -> Answer | None:
         """Return an error for a caller that is not answered."""
-        known = dict(headers)
-        if (
-            len(known) == len(headers)
-            and known.get(b"host") in self._known
-            and b"origin" not in known
-        ):
-            return None  # as almost always
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 and (hosts or http_version != "1.0"):
             return refused(400, f"the request has {len(hosts)} headers Host; send one")

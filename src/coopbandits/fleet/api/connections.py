@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
+from email.utils import formatdate
 from typing import Any
 
 from coopbandits.fleet.api.answers import Answer
-from coopbandits.fleet.api.guard import Guarded
-from coopbandits.fleet.api.metrics import Meter
+from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.protocol import Connection
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.sparing import SparingLog
 
@@ -25,21 +27,19 @@ class Connections:
 
     Parameters
     ----------
+    api : Api
+        Answers requests, and counts what is refused and cut.
     limits : ApiLimits
         The limits.
     tls : ssl.SSLContext or None
         For HTTPS.
-    meter : Meter
-        Counts what is refused and cut.
-    settings
-        What uvicorn's connections need.
     """
 
-    def __init__(
-        self, limits: ApiLimits, tls: ssl.SSLContext | None, meter: Meter, **settings: Any
-    ) -> None:
-        self.limits, self.tls, self.meter, self.settings = limits, tls, meter, settings
-        self._open: dict[Guarded, asyncio.Task[Any]] = {}
+    def __init__(self, api: Api, limits: ApiLimits, tls: ssl.SSLContext | None) -> None:
+        self.api, self.limits, self.tls = api, limits, tls
+        self.date = formatdate(usegmt=True).encode()
+        self._open: dict[Connection, asyncio.Task[Any]] = {}
+        self._left = asyncio.Event()
         self._refusals = SparingLog(log, "refused requests")
         self._cuts = SparingLog(log, "cut connections")
 
@@ -53,10 +53,10 @@ class Connections:
             return
         if sock.family != socket.AF_UNIX:  # without this, 40 ms are lost
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made = Guarded(self.limits, self._forget, self._note_refusal, **self.settings)
+        made = Connection(self, asyncio.get_running_loop())
         self._open[made] = asyncio.create_task(self._enter(made, sock))
 
-    async def _enter(self, made: Guarded, sock: socket.socket) -> None:
+    async def _enter(self, made: Connection, sock: socket.socket) -> None:
         patience = self.limits.header_timeout if self.tls else None
         loop = asyncio.get_running_loop()
         try:
@@ -64,45 +64,64 @@ class Connections:
                 lambda: made, sock, ssl=self.tls, ssl_handshake_timeout=patience
             )
         except BaseException as error:
-            self._forget(made)
+            self.forget(made)
             sock.close()
             if not isinstance(error, OSError):  # such as a handshake that failed
                 raise
 
     def sweep(self, now: float) -> None:
-        """Cut those that take too long."""
+        """Cut those that take too long, and set the date."""
+        self.date = formatdate(usegmt=True).encode()
         for made in [made for made in self._open if made.is_late(now)]:
             self._cut(made, made.phase)
 
-    def close(self) -> None:
-        """End handshakes that are under way."""
+    async def close(self, grace: float) -> None:
+        """Finish open requests and close; cut those that take longer."""
         for made, entering in list(self._open.items()):
-            if not made.connected:
+            if made.transport is None:
                 entering.cancel()
+            else:
+                made.leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._wait_until_left()
+        for made in list(self._open):
+            if made.transport is not None:
+                made.transport.abort()
+        await self._wait_until_left()
+
+    async def _wait_until_left(self) -> None:
+        while self._open:
+            self._left.clear()
+            await self._left.wait()
 
     def _make_room(self) -> bool:
         waiting = [made for made in self._open if not made.busy]
         if not waiting:
-            self.meter.cuts["no room"] += 1
+            self.api.meter.cuts["no room"] += 1
             return False
         self._cut(min(waiting, key=lambda made: (made.served > 0, made.since)), "room")
         return True
 
-    def _cut(self, made: Guarded, reason: str) -> None:
-        self.meter.cuts[reason] += 1
+    def _cut(self, made: Connection, reason: str) -> None:
+        self.api.meter.cuts[reason] += 1
         if reason != "idle":
             now = asyncio.get_running_loop().time()
             self._cuts.warning(now, "cut a connection of the API, by its limit: %s", reason)
         entering = self._open.pop(made)
-        if made.connected:
+        if made.transport is not None:
             made.transport.abort()
         else:
             entering.cancel()
 
-    def _forget(self, made: Guarded) -> None:
+    def forget(self, made: Connection) -> None:
+        """Count a connection no longer."""
         self._open.pop(made, None)
+        if not self._open:
+            self._left.set()
 
-    def _note_refusal(self, answer: Answer) -> None:
-        self.meter.count("other", answer.status)
+    def note_refusal(self, answer: Answer) -> None:
+        """Count and log what was no request within the limits."""
+        self.api.meter.count("other", answer.status)
         now = asyncio.get_running_loop().time()
         self._refusals.warning(now, "refused a request: %s", answer.body.decode())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+
+from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.service import require_allowed, require_reward, require_ticket
 
 Ticket = Annotated[
     str, Meta(description="Stands for one choice.", examples=["0b7c5f3a90c2e845-17"])
@@ -17,7 +21,9 @@ Reward = Annotated[float, Meta(description="What the option brought.", examples=
 class ChooseRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Which options may be used; without it, or with null, all."""
 
-    allowed: Annotated[list[Arm], Meta(min_length=1)] | None = None
+    allowed: (
+        Annotated[list[Arm], Meta(min_length=1, extra_json_schema={"uniqueItems": True})] | None
+    ) = None
 
 
 class ChoiceAnswer(msgspec.Struct):
@@ -81,3 +87,52 @@ class ErrorAnswer(msgspec.Struct):
     """What was wrong and what to do, in one sentence; nothing was changed."""
 
     error: str
+
+
+Body = TypeVar("Body", ChooseRequest, ObserveRequest)
+
+
+def reader(kind: type[Body]) -> Callable[[bytes | bytearray], Body]:
+    """Return the function that reads such a body, and says why another does not fit."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(body: bytes | bytearray) -> Body:
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            raise InputError(f"the body does not fit: {_misfit(kind, body)}") from None
+
+    return read
+
+
+_EXAMPLES = {
+    ChooseRequest: '{"allowed": ["blue", "green"]}, or no body',
+    ObserveRequest: '{"ticket": "0b7c5f3a90c2e845-17", "reward": 1.0}',
+}
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "allowed": require_allowed,
+    "ticket": require_ticket,
+    "reward": require_reward,
+}
+
+
+def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
+    """Return why a body does not fit: the first thing that is wrong with it."""
+    fields, send = kind.__struct_fields__, f"send {_EXAMPLES[kind]}"
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return f"a number in it is out of range, or it is nested too deeply; {send}"
+    if not isinstance(content, dict):
+        return f"it is no JSON object; {send}"
+    for name in content:
+        if name not in fields:
+            return str(unknown_name("field", name, fields))
+    for name in fields:
+        if name not in content:
+            return f"the field {name!r} is missing; {send}"
+        try:
+            _CHECKS[name](content[name])
+        except InputError as error:
+            return str(error)
+    return f"true and false are no rewards; {send}"

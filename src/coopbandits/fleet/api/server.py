@@ -1,4 +1,4 @@
-"""Serves an API in a running event loop: uvicorn without its signals, logs and processes."""
+"""Serves an API in a running event loop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import ssl
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import uvicorn
 
 from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api
@@ -21,7 +19,9 @@ from coopbandits.fleet.transport.listener import Listener
 if TYPE_CHECKING:
     from coopbandits.fleet.service import Service
 
-GRACE = 1
+GRACE = 1.0
+"""Seconds for open requests when the API stops."""
+
 SWEEP_SECONDS = 0.5
 """How often connections are looked at that take too long."""
 
@@ -64,7 +64,7 @@ class ApiServer:
         callers = Callers(place, self.limits, any_host=tls is not None)
         self.api = Api(service, token, public, callers=callers, limits=self.limits)
         self._wanted = self._bound = place
-        self._server: uvicorn.Server | None = None
+        self._listener: Listener | None = None
 
     @property
     def address(self) -> str:
@@ -83,63 +83,23 @@ class ApiServer:
         made = await listen(self._wanted, protected=self.api.token is not None or certain)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
-        self._server = server = _embedded(self.api)
-        await server.startup([])  # it gets its connections from us
-        self._connections = Connections(
-            self.limits,
-            self.tls,
-            self.api.meter,
-            config=server.config,
-            server_state=server.server_state,
-            app_state={},
-        )
+        self._connections = Connections(self.api, self.limits, self.tls)
         self._listener = Listener(self._connections.take)
         self._listener.attend([made])
-        self.background = asyncio.create_task(self._attend(server))
+        self.background = asyncio.create_task(self._attend())
 
-    async def _attend(self, server: uvicorn.Server) -> None:
+    async def _attend(self) -> None:
         while True:
-            await server.on_tick(0)  # sets the header Date
             self._connections.sweep(asyncio.get_running_loop().time())
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def stop(self) -> None:
         """Finish open requests and close, within a few seconds."""
-        if self._server is None:
+        if self._listener is None:
             return
         release(self._bound)  # before closing: afterwards the path may be another process's
         self._listener.close()
+        self._listener = None
         self.background.cancel()
         await asyncio.wait([self.background])
-        self._connections.close()
-        cutting = asyncio.get_running_loop().call_later(GRACE, _cut_off, self._server)
-        await self._server.shutdown([])
-        cutting.cancel()
-        self._server = None
-
-
-def _embedded(api: Api) -> uvicorn.Server:
-    """Return a server that we start and stop ourselves, so that it captures no signals."""
-    config = uvicorn.Config(
-        api,
-        http="httptools",
-        ws="none",
-        loop="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE + 1,
-    )
-    config.load()
-    server = uvicorn.Server(config)
-    server.lifespan = config.lifespan_class(config)
-    return server
-
-
-def _cut_off(server: uvicorn.Server) -> None:
-    """Close connections of clients that neither finish their request nor read the answer."""
-    for connection in list(server.server_state.connections):
-        connection.transport.abort()
+        await self._connections.close(GRACE)

@@ -3,89 +3,94 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from coopbandits.fleet.address import parse_place
+from coopbandits.fleet.client.breaker import GLANCE
+from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
-    BROKEN,
-    Reply,
-    Request,
-    UnreachableError,
-    Wire,
+    ALIVE,
+    ARMS,
+    HEALTH,
+    READY,
+    Content,
     arms_in,
-    choose_request,
-    observe_request,
-    pauses,
+    choice_in,
+    content_in,
+    receipt_in,
     unpack,
-    unreachable,
 )
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableError
+from coopbandits.fleet.client.pool import Pool
+from coopbandits.fleet.client.streams import StreamLink
+from coopbandits.fleet.client.wire import BROKEN, Reply, Request
+from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+
+T = TypeVar("T")
 
 
-class AsyncClient:
-    """Like `Client`, without blocking the event loop; calls of several tasks take turns.
+class AsyncClient(Caller):
+    """Like `Client`, with the same parameters, without blocking the event loop.
 
-    Parameters
-    ----------
-    address : str
-        `host:port` or `unix:/path` of the agent's API.
-    token : str, optional
-        The token that the agent requires.
-    timeout : float
-        Seconds a call may take in total, once it is its turn.
-    tls : ssl.SSLContext, optional
-        For an API that serves HTTPS.
+    Tasks may share a client. It belongs to the event loop that runs it; on another one, or after a
+    fork, it begins with new connections.
     """
 
-    def __init__(
-        self,
-        address: str,
-        token: str | None = None,
-        timeout: float = 2.0,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.place = parse_place(address)
-        self.token, self.timeout, self.tls = token, timeout, tls
-        self._lock = asyncio.Lock()
-        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter, Wire] | None = None
+    def _begin(self) -> None:
+        super()._begin()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._pool = Pool[StreamLink]()
+        self._line = asyncio.Semaphore(self.connections)
 
-    async def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+    def _begin_after_fork(self) -> None:
+        # Kept alive: a transport that is closed here, or collected, tells the parent's event loop.
+        self._of_parent = self._pool, self._probing
+        self._begin()
+
+    async def choose(self, allowed: Iterable[str] | None = None) -> Choice:
         """Return an option to use now, one of `allowed` if given."""
-        return Choice(**await self._ask(choose_request(allowed)))
+        request, names = self._choosing(allowed)
+        try:
+            return await self._ask(request, choice_in)
+        except AWAY as error:
+            return self._stand_in(names, error)
 
     async def observe(self, ticket: str, reward: float) -> Receipt:
         """Hand in the reward of a ticket."""
-        return Receipt(**await self._ask(observe_request(ticket, reward)))
+        request = self._observing(ticket, reward)
+        return request if isinstance(request, Receipt) else await self._ask(request, receipt_in)
 
     async def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every option."""
-        return arms_in(await self._ask(Request("GET", "/arms")))
+        return await self._ask(ARMS, arms_in)
 
     async def health(self) -> dict[str, Any]:
         """Return the agent's state."""
-        return await self._ask(Request("GET", "/health"))
+        return await self._ask(HEALTH, content_in)
 
     async def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""
         try:
-            await self._ask(Request("GET", "/ready"))
-        except (UnavailableError, UnreachableError) as error:
+            await self._ask(READY, content_in)
+        except AWAY as error:
             return str(error)
         return None
 
     async def close(self) -> None:
-        """Close the connection; the next call opens a new one."""
-        if self._connection is not None:
-            _, writer, _ = self._connection
-            self._connection = None
-            writer.transport.abort()  # no request is in flight
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+        """Close the connections; the next call opens a new one."""
+        old, self._pool = self._pool, Pool[StreamLink]()
+        probing, self._probing = self._probing, None
+        if self._loop is not asyncio.get_running_loop():
+            return
+        if probing is not None:
+            probing.cancel()
+            await asyncio.wait([probing])
+        links = list(old.all)
+        old.close()
+        for link in links:
+            await link.closed()
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,40 +103,66 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
-    async def _ask(self, request: Request) -> dict[str, Any]:
-        async with self._lock:
-            return unpack(await self._exchange(request), self.place)
+    async def _ask(self, request: Request, read: Callable[[Content], T]) -> T:
+        if self._loop is not asyncio.get_running_loop():
+            self._begin()
+            self._loop = asyncio.get_running_loop()
+        if self._is_hopeless(request):
+            await self._probe()
+            if self._is_hopeless(request):
+                raise self._hopeless()
+        call = Call(self, request)
+        while True:
+            try:
+                reply = await self._attempt(call)
+                break
+            except BROKEN as error:
+                pause = call.pause_after(error)
+            await asyncio.sleep(pause)
+        call.succeed()
+        return unpack(reply, self.place, read)
 
-    async def _exchange(self, request: Request) -> Reply:
-        last: BaseException = TimeoutError("timed out")
+    async def _attempt(self, call: Call) -> Reply:
+        line, pool = self._line, self._pool
         try:
-            async with asyncio.timeout(self.timeout):
-                for pause in pauses():
-                    try:
-                        return await self._attempt(request)
-                    except BROKEN as error:
-                        last = error
-                    await asyncio.sleep(pause)
+            async with asyncio.timeout(call.left()):
+                await line.acquire()
         except TimeoutError:
-            raise unreachable(self.place, self.timeout, last) from last
-        raise AssertionError("there is always another pause")
-
-    async def _attempt(self, request: Request) -> Reply:
-        if self._connection is None:
-            self._connection = *await self._connect(), Wire(self.place, self.token)
-        reader, writer, wire = self._connection
-        reply = None
+            raise call.in_line() from None
         try:
-            writer.write(wire.encode(request))
-            while reply is None:
-                reply = wire.feed(await reader.read(65536))
+            async with asyncio.timeout(call.left()):
+                kept = pool.reuse()
+                link = kept or await self._connect(pool)
+                with pool.using(link, kept=kept is not None):
+                    return await link.ask(call.data)
         finally:
-            if reply is None or not wire.reusable:  # also after a cancelled call
-                await self.close()
-        return reply
+            line.release()
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, pool: Pool[StreamLink]) -> StreamLink:
+        loop = asyncio.get_running_loop()
         if isinstance(self.place, Path):
-            return await asyncio.open_unix_connection(self.place)
-        host, port = self.place
-        return await asyncio.open_connection(host, port, ssl=self.tls)
+            _, link = await loop.create_unix_connection(StreamLink, str(self.place))
+        else:
+            host, port = self.place
+            _, link = await loop.create_connection(StreamLink, host, port, ssl=self.tls)
+        pool.all.add(link)
+        return link
+
+    async def _probe(self) -> None:
+        """See from time to time whether the agent is back, without keeping the caller waiting."""
+        breaker = self._breaker
+        if not breaker.begin_probe():
+            return
+
+        async def ask() -> None:
+            try:
+                call = Call(self, ALIVE)
+                await self._attempt(call)
+                call.succeed()
+            except BROKEN:
+                pass
+            finally:
+                breaker.end_probe()
+
+        self._probing = asyncio.create_task(ask(), name="coopbandits-probe")
+        await asyncio.wait([self._probing], timeout=GLANCE)

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from coopbandits.fleet.address import parse_place
+from coopbandits.fleet.client.breaker import GLANCE
+from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
-    BROKEN,
-    Reply,
-    Request,
-    UnreachableError,
-    Wire,
+    ALIVE,
+    ARMS,
+    HEALTH,
+    READY,
+    Content,
     arms_in,
-    choose_request,
-    observe_request,
-    pauses,
+    choice_in,
+    content_in,
+    receipt_in,
     unpack,
-    unreachable,
 )
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt, UnavailableError
+from coopbandits.fleet.client.line import Line
+from coopbandits.fleet.client.pool import Pool
+from coopbandits.fleet.client.sockets import SocketLink
+from coopbandits.fleet.client.wire import BROKEN, Reply, Request
+from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+
+T = TypeVar("T")
 
 
-class Client:
-    """Talks to an agent over one connection, which is kept open and renewed if it breaks.
+class Client(Caller):
+    """Talks to an agent over a few connections, which are kept open and renewed if they break.
 
     Every call can be repeated safely: a reward counts once, and a choice whose answer got lost
     leaves a ticket that expires. So while the agent is away, for example restarting, a call retries
-    until `timeout`. Threads may share a client; their calls take turns.
+    until `timeout`. After three calls in a row that found nobody, calls of `choose` and `observe`
+    fail at once, until the agent answers to one of the probes that are made meanwhile.
+
+    Threads may share a client. So may processes that are forked, each of which gets connections of
+    its own.
 
     Parameters
     ----------
@@ -42,58 +49,67 @@ class Client:
     token : str, optional
         The token that the agent requires.
     timeout : float
-        Seconds a call may take in total.
+        Seconds a call may take in total, waiting for a free connection included. The look-up of a
+        host name is not bounded by it.
     tls : ssl.SSLContext, optional
         For an API that serves HTTPS.
+    connections : int
+        The most connections at a time; further threads wait for their turn.
+    default : str, optional
+        The option that `choose` returns when the agent is away or cannot serve; the first of
+        `allowed` if it is not among them. `is_default` of such a choice is true. Its reward may be
+        handed in like any, and is counted nowhere.
 
     Raises
     ------
     UnreachableError
-        By any call, if no agent answered in time. Refusals of the agent are raised as the errors
-        of `coopbandits.fleet.service`.
+        By any call, if no agent answered in time; by `choose` only without a default. Refusals of
+        the agent are raised as the errors of `coopbandits.fleet.service`.
     """
 
-    def __init__(
-        self,
-        address: str,
-        token: str | None = None,
-        timeout: float = 2.0,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.place = parse_place(address)
-        self.token, self.timeout, self.tls = token, timeout, tls
-        self._lock = threading.Lock()
-        self._connection: tuple[socket.socket, Wire] | None = None
+    def _begin(self) -> None:
+        super()._begin()
+        self._pool = Pool[SocketLink]()
+        self._line = Line(self.connections)
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+    def _begin_after_fork(self) -> None:
+        for link in list(self._pool.all):
+            link.forget()
+        self._begin()
+
+    def choose(self, allowed: Iterable[str] | None = None) -> Choice:
         """Return an option to use now, one of `allowed` if given."""
-        return Choice(**self._ask(choose_request(allowed)))
+        request, names = self._choosing(allowed)
+        try:
+            return self._ask(request, choice_in)
+        except AWAY as error:
+            return self._stand_in(names, error)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Hand in the reward of a ticket."""
-        return Receipt(**self._ask(observe_request(ticket, reward)))
+        request = self._observing(ticket, reward)
+        return request if isinstance(request, Receipt) else self._ask(request, receipt_in)
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every option."""
-        return arms_in(self._ask(Request("GET", "/arms")))
+        return self._ask(ARMS, arms_in)
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state."""
-        return self._ask(Request("GET", "/health"))
+        return self._ask(HEALTH, content_in)
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""
         try:
-            self._ask(Request("GET", "/ready"))
-        except (UnavailableError, UnreachableError) as error:
+            self._ask(READY, content_in)
+        except AWAY as error:
             return str(error)
         return None
 
     def close(self) -> None:
-        """Close the connection; the next call opens a new one."""
-        if self._connection is not None:
-            self._connection[0].close()
-            self._connection = None
+        """Close the connections; the next call opens a new one."""
+        old, self._pool = self._pool, Pool[SocketLink]()
+        old.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,55 +122,64 @@ class Client:
     ) -> None:
         self.close()
 
-    def _ask(self, request: Request) -> dict[str, Any]:
-        with self._lock:
-            return unpack(self._exchange(request), self.place)
-
-    def _exchange(self, request: Request) -> Reply:
-        deadline = time.monotonic() + self.timeout
-        for pause in pauses():
+    def _ask(self, request: Request, read: Callable[[Content], T]) -> T:
+        if self._is_hopeless(request):
+            self._probe()
+            if self._is_hopeless(request):
+                raise self._hopeless()
+        call = Call(self, request)
+        while True:
             try:
-                return self._attempt(request, deadline)
+                reply = self._attempt(call)
+                break
             except BROKEN as error:
-                if time.monotonic() + pause >= deadline:
-                    raise unreachable(self.place, self.timeout, error) from error
+                pause = call.pause_after(error)
             time.sleep(pause)
-        raise AssertionError("there is always another pause")
+        call.succeed()
+        return unpack(reply, self.place, read)
 
-    def _attempt(self, request: Request, deadline: float) -> Reply:
-        if self._connection is None:
-            self._connection = self._connect(_left(deadline)), Wire(self.place, self.token)
-        connection, wire = self._connection
-        reply = None
+    def _attempt(self, call: Call) -> Reply:
+        line, pool = self._line, self._pool
+        if not line.enter(call.left()):
+            raise call.in_line()
         try:
-            connection.sendall(wire.encode(request))
-            while reply is None:
-                connection.settimeout(_left(deadline))
-                reply = wire.feed(connection.recv(65536))
+            kept = pool.reuse()
+            link = kept or self._connect(pool, call)
+            with pool.using(link, kept=kept is not None):
+                return link.ask(call)
         finally:
-            if reply is None or not wire.reusable:  # also after an interrupted call
-                self.close()
-        return reply
+            line.leave()
 
-    def _connect(self, timeout: float) -> socket.socket:
-        if isinstance(self.place, Path):
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            made.settimeout(timeout)
+    def _connect(self, pool: Pool[SocketLink], call: Call) -> SocketLink:
+        link = SocketLink()
+        pool.all.add(link)
+        try:
+            link.open(self.place, call, self.tls)
+        except BaseException:
+            pool.drop(link)
+            raise
+        return link
+
+    def _probe(self) -> None:
+        """See from time to time whether the agent is back, without keeping the caller waiting."""
+        breaker = self._breaker
+        if not breaker.begin_probe():
+            return
+
+        def ask() -> None:
             try:
-                made.connect(str(self.place))
-            except OSError:
-                made.close()
-                raise
-            return made
-        made = socket.create_connection(self.place, timeout)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.tls is not None:
-            return self.tls.wrap_socket(made, server_hostname=self.place.host)
-        return made
+                call = Call(self, ALIVE)
+                self._attempt(call)
+                call.succeed()
+            except BROKEN:
+                pass
+            finally:
+                breaker.end_probe()
 
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("timed out")
-    return left
+        thread = threading.Thread(target=ask, name="coopbandits-probe", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads, or the interpreter is about to end
+            breaker.end_probe()
+        else:
+            thread.join(GLANCE)

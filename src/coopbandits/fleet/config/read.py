@@ -131,13 +131,22 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
 def load(path: str | Path) -> dict[str, Any]:
     """Parse a TOML file."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}; give an agent's configuration file"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers and nesting without end
         raise InputError(f"{path} is no TOML file: {error}") from error
+    if _has_long_number(found):
+        raise InputError(f"{path} has a whole number of more than 64 bits; TOML has shorter ones")
+    return found
+
+
+def _has_long_number(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_long_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and value.bit_length() > 64
 
 
 def parse_config(

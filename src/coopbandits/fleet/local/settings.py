@@ -49,6 +49,8 @@ class Settings:
         Seconds for which an agent is stopped, or a part of the network cut off.
     uvloop : bool
         Whether agents use uvloop.
+    signed : bool
+        Whether agents sign what they flood.
     """
 
     network: Network
@@ -62,6 +64,7 @@ class Settings:
     pause: float | None = None
     partition: float | None = None
     uvloop: bool = False
+    signed: bool = True
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data for JSON."""

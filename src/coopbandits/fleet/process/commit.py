@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
+from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.journal import Batch, Journal
 from coopbandits.fleet.transport import LinkEvents, Transport
@@ -25,20 +26,19 @@ class GroupCommit:
         self.journal, self.outbox = journal, outbox
         self._loop = asyncio.get_running_loop()
         self._worker = ThreadPoolExecutor(1, "journal")
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: deque[tuple[int, Stored]] = deque()
         self._launching = False
         self._flight: asyncio.Future[None] | None = None
         journal.committer = outbox.committer = self
 
-    async def wait(self) -> None:
-        """Return once all events so far are on disk; DiskError if they may not be."""
+    def wait(self, then: Stored) -> None:
+        """Call `then` once all events so far are on disk, or with the reason why not."""
         if self.is_stored:
-            return
-        if self.journal.trouble:
-            raise DiskError(self.journal.trouble)
-        waiter = self._loop.create_future()
-        self._waiting.append((self.journal.appended, waiter))
-        await waiter
+            then(None)
+        elif self.journal.trouble:
+            then(_unavailable(self.journal.trouble))
+        else:
+            self._waiting.append((self.journal.appended, then))
 
     @property
     def is_stored(self) -> bool:
@@ -62,7 +62,10 @@ class GroupCommit:
 
     def _land(self, batch: Batch, done: asyncio.Future[None]) -> None:
         self._flight = None
-        error = done.exception()
+        self.landed(batch, done.exception())
+
+    def landed(self, batch: Batch, error: BaseException | None) -> None:
+        """Note what became of a batch, write what gathered meanwhile, and tell those who wait."""
         if error is not None and not isinstance(error, DiskError):
             error = DiskError(f"the journal cannot be written: {error}")
         self.journal.finish(batch, error)
@@ -71,16 +74,12 @@ class GroupCommit:
         self.stored()
 
     def stored(self) -> None:
-        """Wake those whose events are on disk, or all if the journal is in trouble."""
+        """Tell those whose events are on disk, or all if the journal is in trouble."""
         stored, trouble = self.journal.stored, self.journal.trouble
         while self._waiting and (trouble or self._waiting[0][0] <= stored):
-            number, waiter = self._waiting.popleft()
-            if waiter.done():
-                continue
-            if number <= stored:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(DiskError(trouble))
+            number, then = self._waiting.popleft()
+            # Each in a call of its own, so that none can keep another from being told.
+            self._loop.call_soon(then, None if number <= stored else _unavailable(trouble))
         self.outbox.flush()
 
     async def close(self) -> None:
@@ -89,6 +88,10 @@ class GroupCommit:
             await asyncio.sleep(0) if self._flight is None else await asyncio.wait([self._flight])
         self.journal.committer = None
         self._worker.shutdown()
+
+
+def _unavailable(trouble: str) -> UnavailableError:
+    return UnavailableError(f"{trouble}; ask again, a reward counts once")
 
 
 class Outbox(Transport):

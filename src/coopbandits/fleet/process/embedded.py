@@ -14,7 +14,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
-from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt
+from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
 
 T = TypeVar("T")
 
@@ -117,17 +117,26 @@ class LocalAgent:
         """Call in the agent's thread: its state is not safe to touch from another."""
         answer: Future[T] = Future()
 
-        async def work() -> None:
+        def work() -> None:
             try:
                 found = question()
-                if stored:
-                    await self._runtime.service.stored()
-                answer.set_result(found)
             except BaseException as error:  # raised in the caller's thread instead
                 answer.set_exception(error)
+                return
+
+            def tell(error: UnavailableError | None) -> None:
+                if error is None:
+                    answer.set_result(found)
+                else:
+                    answer.set_exception(error)
+
+            if stored:
+                self._runtime.service.stored(tell)
+            else:
+                tell(None)
 
         with self._lock:
             if self._loop is None:
                 raise InputError(f"agent {self.config.id} is not running; start it first")
-            asyncio.run_coroutine_threadsafe(work(), self._loop)
+            self._loop.call_soon_threadsafe(work)
         return answer.result()

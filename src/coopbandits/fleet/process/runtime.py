@@ -14,6 +14,7 @@ from secrets import randbits
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import Disk, DiskError
@@ -106,6 +107,8 @@ class Runtime:
         if self.disk.durability == "power":
             journal = self.node.replica.journal
             self.service.committer = self._committer = GroupCommit(journal, self.outbox)
+        if self.node.reads_at_ticks:
+            self.transport.hold()
         await self.transport.start(self)
         self._arm_beat()
         self._on_watch()
@@ -156,9 +159,19 @@ class Runtime:
     def received(self, peer: str, data: bytes) -> None:
         """Pass on to the node; the next round may have waited for just this message.
 
-        If the message cannot be handled, the transport cuts the link; nothing else may suffer.
+        A bug costs the link that brought it up, since a neighbour could do that again and again; if
+        it may have left the agent's state half changed, it ends the agent.
         """
-        self.node.received(peer, data)
+        if self.failed.is_set():
+            return
+        try:
+            self.node.received(peer, data)
+        except HalfDoneError as error:
+            self.fail("a round of gossip", error)
+            return
+        except Exception as error:
+            self._vital("giving up a link", partial(self.node.give_up, peer, error))
+            return
         if self.node.next_tick < self._armed:
             self._vital("a round of gossip", self.node.tick, self._arm)
 
@@ -174,8 +187,13 @@ class Runtime:
     # Timers
 
     def _on_tick(self) -> None:
-        self._timer, self._armed = None, math.inf
-        self._vital("a round of gossip", self.node.tick, self._arm)
+        self._timer = None
+        self._vital("a round of gossip", self.transport.read, self._tick)
+
+    def _tick(self) -> None:
+        self._armed = math.inf
+        self.node.tick()
+        self._arm()
 
     def _arm(self) -> None:
         due = self.node.next_tick

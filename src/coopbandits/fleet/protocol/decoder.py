@@ -41,6 +41,9 @@ PREFIX = struct.Struct("<HB")
 
 KNOWN = (HELLO, DATA, BEAT, BYE)
 
+PLAIN = (MAGIC, VERSION, DATA, 0)
+"""How most frames begin: a whole vector without fields."""
+
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
 
@@ -68,6 +71,7 @@ class Decoder:
         self._parts_stamp: Stamp | None = None
         self._parts_flags = 0
         self._error: FrameError | None = None
+        self._most = HEADER.size + min(MAX_BODY, max_message_bytes)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes and return the frames that they complete.
@@ -80,6 +84,16 @@ class Decoder:
         """
         if self._error:
             raise self._error
+        if len(data) >= HEADER.size and not self._rest and not self._parts:
+            header = HEADER.unpack_from(data)
+            length = header[5]
+            if (
+                header[:4] == PLAIN
+                and HEADER.size + length == len(data) <= self._most
+                and length % VALUE_BYTES == 0
+            ):
+                values = np.frombuffer(data, LITTLE, -1, HEADER.size).copy()
+                return [DataFrame(_stamp(header), values)]
         try:
             return self._feed(data)
         except FrameError as error:

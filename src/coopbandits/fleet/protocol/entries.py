@@ -131,6 +131,7 @@ class EntryExchange:
         self.began = replica.rounds
         self._first = self._own()  # what the journal held
         self._told = self._first[HEADER:]  # what others may know under this number
+        self._told_of = -1  # how many rewards were counted then
         self._met_at = np.inf
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes] = {}
@@ -207,10 +208,9 @@ class EntryExchange:
             It has no such form.
         """
         rows = self.machine.rows(values)
-        if not len(rows):
-            return Sifted(values, later=False, refused="")
-        if rows[:, 1].min() < 0.0:  # nobody honest says or passes on such a thing
-            raise InputError(f"a message with {rows[:, 1].min():g} rounds")
+        least = min(rows[:, 1].tolist(), default=0.0)
+        if least < 0.0:  # nobody honest says or passes on such a thing
+            raise InputError(f"a message with {least:g} rounds")
         if self.book is None:
             verdicts = self._check_words(peer, rows)
         else:
@@ -230,10 +230,12 @@ class EntryExchange:
         return Sifted(values, None in verdicts, refused)
 
     def _check_words(self, peer: Peer, rows: Rows) -> list[bool | None]:
-        touchy = self._touchy()
+        touchy, numbers = self._touchy(), rows[:, 0].tolist()
+        if touchy.isdisjoint(numbers):
+            return [True] * len(numbers)
         return [
-            number not in touchy or self._check_word(peer, rows[at])
-            for at, number in enumerate(rows[:, 0].tolist())
+            number not in touchy or self._check_word(peer, row, version)
+            for row, number, version in zip(rows, numbers, self.machine.versions(rows), strict=True)
         ]
 
     def _touchy(self) -> set[float]:
@@ -267,10 +269,9 @@ class EntryExchange:
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
 
-    def _check_word(self, peer: Peer, row: Vector) -> bool | None:
+    def _check_word(self, peer: Peer, row: Vector, version: float) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
         number = float(row[0])
-        (version,) = self.machine.versions(row[None])
         if number == peer.entry and version > self.claims.known(number):
             return True
         held = self.machine.entry(number)
@@ -345,6 +346,8 @@ class EntryExchange:
 
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
+        if self.book is None and not self.orders:
+            return False
         again = self._is_renumbering
         for row in (row for rows in self.orders.values() for row in rows):
             if row[1] == FORGET and self.machine.entry(row[0]) is None:
@@ -354,7 +357,8 @@ class EntryExchange:
             self.book.settle()
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
-            self._told, self.published, self._is_sure = self._first[HEADER:], None, True
+            self._told, self._told_of = self._first[HEADER:], -1
+            self.published, self._is_sure = None, True
         return again
 
     @property
@@ -365,11 +369,12 @@ class EntryExchange:
 
     def publish(self, now: float) -> None:
         """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
-        own = self._own() if self._may_tell(now) else self._first
+        may_tell = self._may_tell(now)
         if self.notary is None:
-            self._told = own[HEADER:]
+            if may_tell and self._told_of != self.replica.observed:
+                self._told, self._told_of = self._own()[HEADER:], self.replica.observed
         elif now >= self.signed_at + 0.99 * self.interval:
-            self._sign(self.notary, own, now)
+            self._sign(self.notary, self._own() if may_tell else self._first, now)
 
     def _sign(self, notary: Notary, own: Vector, now: float) -> None:
         entry = own.tobytes()
@@ -388,8 +393,10 @@ class EntryExchange:
         Neighbours may know of a later memory of this agent than its journal has. Then these pulls
         belong under another number, and should not be told under this one before that is known.
         """
+        if self._is_sure:
+            return True
         met = [peer for peer in self.peers.values() if peer.met]
-        if not self._is_sure and met:
+        if met:
             self._met_at = min(self._met_at, now)
             late = now >= self._met_at + PATIENCE
             self._is_sure = late or all(peer.has_told for peer in met)
@@ -403,8 +410,7 @@ class EntryExchange:
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.book is None:
             return (values if self._is_sure and not missing else self._plain(values)), None
-        rows = self.machine.rows(values)
-        told = self.book.of(rows[rows[:, 0] != self.machine.number])
+        told = self.book.of(self.machine.rows(values), self.machine.number)
         if missing and self.published is not None:
             told.append(self.published)
         if not told:

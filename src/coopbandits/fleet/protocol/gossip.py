@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
-from coopbandits.core.aggregate.entries import Attributed
+from coopbandits.core.aggregate.entries import HEADER, Attributed
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.entries import EntryExchange, Signing
 from coopbandits.fleet.protocol.frames import DataFrame, Fields, Hello
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
 Say = Callable[[Peer, int, Vector | None, str, Fields | None], None]
@@ -32,6 +33,13 @@ Say = Callable[[Peer, int, Vector | None, str, Fields | None], None]
 
 Refuse = Callable[[Peer, str, str], None]
 """Counts a refused frame of a neighbour; takes the reason as a keyword and as a sentence."""
+
+
+NOTHING: dict[int, Vector | None] = {}
+
+
+class HalfDoneError(Exception):
+    """A bug came up while the agent's state was changing, which may be half changed now."""
 
 
 class Wire(NamedTuple):
@@ -121,6 +129,10 @@ class Gossip(ABC):
                 del inbox[j]
                 self.refuse(self.peers[j], "impossible", str(error))
             return False
+        except DiskError:
+            raise
+        except Exception as error:
+            raise HalfDoneError("a round could not be ended") from error
         return True
 
 
@@ -156,6 +168,9 @@ class RobustGossip(Gossip):
         """Return what is believed of a message."""
         if self.entries is None:
             return self._possible(peer, values, now)[0]
+        if values.size == HEADER:  # no entries, of which most would have to be said
+            peer.acked = int(max(0.0, values.item(1)))
+            return values
         try:
             sifted = self.entries.sift(peer, values, frame.fields, now)
         except ForgedError as error:
@@ -186,13 +201,14 @@ class RobustGossip(Gossip):
         else:
             book = self.entries.book
             proofs = book.fresh(self.replica) if book is not None else ()
-            self._end(self.entries.with_orders(inbox), *proofs)
+            self._end(self.entries.with_orders(inbox) if self.entries.orders else inbox, *proofs)
             if self.entries.settle():
                 self.greet_again("it counts under another number now")
             self.entries.publish(now)
+        outgoing = self.replica.agent.outgoing
         for j, peer in self.peers.items():
             if peer.met:
-                self._tell(peer, self.replica.agent.outgoing(j))
+                self._tell(peer, outgoing(j))
 
     def _end(self, inbox: dict[int, Vector], *proofs: Any) -> None:
         if not self._end_round(inbox, *proofs):
@@ -238,11 +254,19 @@ class SynchronousGossip(Gossip):
             )
         self.degrees[peer.number] = degree
         if not self.replica.degrees and len(self.degrees) == len(self.peers):
-            self.replica.meet(self.degrees)
-            self.next_tick = -math.inf
+            self._begin()
         for round_ in sorted(self.replica.sent):
             if round_ > rounds:
                 self.say(peer, round_, self.replica.sent[round_][peer.number], "resent", None)
+
+    def _begin(self) -> None:
+        try:
+            self.replica.meet(self.degrees)
+        except DiskError:
+            raise
+        except Exception as error:
+            raise HalfDoneError("the first round could not be begun") from error
+        self.next_tick = -math.inf
 
     def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
         """Keep a message of this round or the next; the last missing one ends the round."""
@@ -252,7 +276,7 @@ class SynchronousGossip(Gossip):
             peer.frames["stale"] += 1
         elif round_ > this + 1:
             self.refuse(peer, "replayed", f"a message of round {round_} came in round {this}")
-        elif peer.number in self.inboxes.get(round_, {}):
+        elif peer.number in self.inboxes.get(round_, NOTHING):
             peer.frames["duplicate"] += 1
         elif values is None or self._possible(peer, values, now)[0] is not None:
             peer.heard_round = round_
@@ -270,7 +294,7 @@ class SynchronousGossip(Gossip):
         self._end_if_complete(now)
 
     def _end_if_complete(self, now: float) -> None:
-        inbox = self.inboxes.get(self.replica.rounds + 1, {})
+        inbox = self.inboxes.get(self.replica.rounds + 1, NOTHING)
         if not self.replica.spoken or len(inbox) < len(self.peers):
             return
         said = {j: values for j, values in inbox.items() if values is not None}

@@ -51,6 +51,9 @@ from coopbandits.fleet.transport import Transport
 BEAT_SECONDS = 1.0
 """A keepalive is sent after this long without any other frame."""
 
+SOON = 0.1
+"""Where ticks are at most so many seconds apart, links are read at ticks."""
+
 BANDIT = 0
 """The number of the one bandit that a cluster has so far."""
 
@@ -135,7 +138,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = replica.agent.view.num_arms
+        self.num_arms, self._robust = replica.agent.view.num_arms, settings.robust
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self._told_trouble = ""
@@ -162,6 +165,11 @@ class Node:
     def next_tick(self) -> float:
         """The time of the next `tick` that has something to do."""
         return self.gossip.next_tick
+
+    @property
+    def reads_at_ticks(self) -> bool:
+        """Whether nothing that arrives is used before the next tick, and that is soon."""
+        return self.settings.robust and self.settings.period <= SOON
 
     def tick(self) -> None:
         """Gossip, if it is due."""
@@ -251,6 +259,19 @@ class Node:
         else:  # of these there can be any number
             self._strangers_log.warning(self.clock(), "refused %s: %s", who, reason)
 
+    def give_up(self, peer: str, error: Exception) -> None:
+        """Close a link because of a bug in `received`, which others could bring up at will.
+
+        What is said takes effect when a round ends, so nothing has: what the bug left behind is
+        about this link, and ends with it. The neighbour says it again over the next one.
+        """
+        here = self.peers[peer]
+        sentence = f"what it sent could not be handled ({type(error).__name__})"
+        if self._is_time_to_log(peer, "failed"):
+            log.error("refused %s: %s", peer, sentence, exc_info=error)
+        self._refuse(here, "failed", sentence)
+        self._close(here, sentence)
+
     def received(self, peer: str, data: bytes) -> None:
         """Handle bytes from a neighbour."""
         here = self.peers[peer]
@@ -264,8 +285,9 @@ class Node:
             self._refuse(here, error.kind, str(error))
             self._close(here, str(error))
             return
-        here.frames["skipped"] += here.decoder.skipped
-        here.decoder.skipped = 0
+        if here.decoder.skipped:
+            here.frames["skipped"] += here.decoder.skipped
+            here.decoder.skipped = 0
         for frame in frames:
             if not here.closing and here.decoder is not None:
                 self._read(here, frame)
@@ -273,8 +295,12 @@ class Node:
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if self._is_of_link(peer, frame.stamp) and self._is_sound(peer, frame.values):
-                self.gossip.heard(peer, frame, peer.last_heard)
+            if not self._is_of_link(peer, frame.stamp):
+                return
+            if self._robust and frame.values is not None and not all_finite(frame.values):
+                self._refuse(peer, "not finite", "a message with values that are not finite")
+                return  # values of a synchronous round are checked when it ends: it needs them
+            self.gossip.heard(peer, frame, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -324,17 +350,6 @@ class Node:
         self._refuse(peer, reason, sentence)
         return False
 
-    def _is_sound(self, peer: Peer, values: Vector | None) -> bool:
-        """Refuse infinite values.
-
-        Values of a synchronous round are checked when it ends: it cannot end without them, so a
-        bad one has to be sent again.
-        """
-        if not self.settings.robust or values is None or all_finite(values):
-            return True
-        self._refuse(peer, "not finite", "a message with values that are not finite")
-        return False
-
     # Calling the transport
 
     def _stamp(self, round_: int) -> Stamp:
@@ -360,12 +375,17 @@ class Node:
             self.transport.drop(peer.name, sentence)
 
     def _log_refusal(self, who: str, reason: str, sentence: str) -> None:
-        now = self.clock()
-        if now - self._logged.get((who, reason), -QUIET_SECONDS) >= QUIET_SECONDS:
-            if len(self._logged) > 1000:
-                self._logged.clear()
-            self._logged[who, reason] = now
+        if self._is_time_to_log(who, reason):
             log.warning("refused %s: %s", who, sentence)
+
+    def _is_time_to_log(self, who: str, reason: str) -> bool:
+        now = self.clock()
+        if now - self._logged.get((who, reason), -QUIET_SECONDS) < QUIET_SECONDS:
+            return False
+        if len(self._logged) > 1000:
+            self._logged.clear()
+        self._logged[who, reason] = now
+        return True
 
 
 def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:

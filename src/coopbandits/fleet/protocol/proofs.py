@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from coopbandits.core.aggregate import Claims
-from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, author_of
+from coopbandits.core.aggregate.claims import MAX_NUMBERS
+from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, Rows, author_of
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
@@ -60,8 +61,10 @@ class ProofBook:
         for certificate in replica.certificates:
             with suppress(InputError):  # of an authority of before
                 self.notary.learn(certificate)
-        for number, proof in replica.proofs.items():
+        for number, proof in list(replica.proofs.items()):
             held, author = machine.entry(number), self.author(proof)
+            if held is None:
+                del replica.proofs[number]  # of what was never believed
             if held is None or author is None or not self.notary.holds(held.tobytes(), proof):
                 continue
             (version,) = machine.versions(held[None])
@@ -112,12 +115,23 @@ class ProofBook:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
         if self.claims.owners.get(number, author) != author:
             return False
+        if number not in self.known and not self._has_room(author, number):
+            return False
         left, since = self._budgets.get(author, (BURST, now))
         left = min(BURST, left + 2.0 * (now - since) / self.interval)
         self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
         if left >= 1.0 and not self.notary.holds(entry, proof):
             raise ForgedError(f"an entry of agent {number:.0f} that it has not signed")
         return True if left >= 1.0 else None
+
+    def _has_room(self, author: int, number: float) -> bool:
+        """Return whether an author may have another number.
+
+        Of those of version 0.1 it has one: who counts agents cannot see whose they are.
+        """
+        have = [other for other in self.known if self.author_of(other) == author]
+        is_first = number >= AUTHORED or all(other >= AUTHORED for other in have)
+        return is_first and len(have) < MAX_NUMBERS
 
     def add(self, row: Vector, version: float, proof: bytes) -> None:
         """Keep an entry that was checked."""
@@ -132,10 +146,14 @@ class ProofBook:
             self.claims.forget(number)
             self.claims.owners[number] = float(author)
 
-    def of(self, rows: Vector) -> list[Proven]:
-        """Return those of some entries that can be proven."""
-        found = [(self.known.get(float(row[0])), row) for row in rows]
-        return [known for known, row in found if known and known.entry == row.tobytes()]
+    def of(self, rows: Rows, own: float) -> list[Proven]:
+        """Return those of some entries that can be proven, but for the own one."""
+        found = []
+        for row, number in zip(rows, rows[:, 0].tolist(), strict=True):
+            known = self.known.get(number) if number != own else None
+            if known is not None and known.entry == row.tobytes():
+                found.append(known)
+        return found
 
     def new_to(self, peer: Peer, told: list[Proven]) -> bytes:
         """Return the certificates behind some entries that a neighbour has not been sent yet."""

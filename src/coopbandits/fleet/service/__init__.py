@@ -1,6 +1,7 @@
 """What an application may ask of its agent: the contract here, its implementation beside it."""
 
 from coopbandits.fleet.service.contract import (
+    DEFAULT,
     ArmEstimate,
     Choice,
     ExpiredTicketError,
@@ -8,12 +9,17 @@ from coopbandits.fleet.service.contract import (
     OtherRewardError,
     Receipt,
     Service,
+    Stored,
     TooManyTicketsError,
     UnavailableError,
     UnknownTicketError,
+    require_allowed,
+    require_reward,
+    require_ticket,
 )
 
 __all__ = [
+    "DEFAULT",
     "ArmEstimate",
     "Choice",
     "ExpiredTicketError",
@@ -21,7 +27,11 @@ __all__ = [
     "OtherRewardError",
     "Receipt",
     "Service",
+    "Stored",
     "TooManyTicketsError",
     "UnavailableError",
     "UnknownTicketError",
+    "require_allowed",
+    "require_reward",
+    "require_ticket",
 ]

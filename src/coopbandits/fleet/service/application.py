@@ -11,7 +11,17 @@ from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
+from coopbandits.fleet.service import (
+    ArmEstimate,
+    Choice,
+    Metric,
+    Receipt,
+    Stored,
+    UnavailableError,
+    require_allowed,
+    require_reward,
+    require_ticket,
+)
 from coopbandits.fleet.service.catalogue import measured
 from coopbandits.fleet.service.pace import Pace
 from coopbandits.fleet.storage.disk import DiskError
@@ -23,8 +33,8 @@ QUANTILE = 1.959964
 class Waiting(Protocol):
     """What stores events while others are gathered."""
 
-    async def wait(self) -> None:
-        """Return once all events so far are on disk; DiskError if they may not be."""
+    def wait(self, then: Stored) -> None:
+        """Call `then` once all events so far are on disk, or with the reason why not."""
 
 
 class ApplicationService:
@@ -59,7 +69,8 @@ class ApplicationService:
 
         An agent that was started on a full disk answers by what it knows, without a ticket.
         """
-        numbers = None if allowed is None else [self._number(name) for name in allowed]
+        names = None if allowed is None else require_allowed(allowed)
+        numbers = None if names is None else [self._number(name) for name in names]
         if self.replica.journal.read_only and not self.failure:
             return Choice("", self.names[self.replica.advise(self.words(), numbers)])
         now = self._ready_for(self.choosing)
@@ -85,26 +96,24 @@ class ApplicationService:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        number = self.replica.tickets.number(ticket)
+        number, reward = self.replica.tickets.number(require_ticket(ticket)), require_reward(reward)
         self._ready_for(self.observing)
         try:
             if self.replica.journal.trouble:
                 raise DiskError(self.replica.journal.trouble)
-            arm, duplicate = self.replica.observe(number, float(reward))
+            arm, duplicate = self.replica.observe(number, reward)
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         if not duplicate:
             self.observing.spend()
-        return Receipt(ticket, self.names[arm], float(reward), duplicate)
+        return Receipt(ticket, self.names[arm], reward, duplicate)
 
-    async def stored(self) -> None:
-        """Return once all that was chosen and observed so far is on disk."""
+    def stored(self, then: Stored) -> None:
+        """Call `then` once all that was chosen and observed so far is on disk."""
         if self.committer is None:
-            return
-        try:
-            await self.committer.wait()
-        except DiskError as error:
-            raise UnavailableError(f"{error}; ask again, a reward counts once") from error
+            then(None)
+        else:
+            self.committer.wait(then)
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""

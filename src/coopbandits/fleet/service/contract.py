@@ -7,10 +7,14 @@ one sentence, and nothing has changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
+
+DEFAULT = "default:"
+"""How the ticket begins where a client chose its default, since the agent was away."""
 
 
 class Choice(NamedTuple):
@@ -22,6 +26,11 @@ class Choice(NamedTuple):
 
     ticket: str
     arm: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the agent was away, and the client's default stands in; nobody counts it."""
+        return self.ticket.startswith(DEFAULT)
 
 
 class Receipt(NamedTuple):
@@ -41,6 +50,11 @@ class Receipt(NamedTuple):
     arm: str
     reward: float
     duplicate: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the choice was a client's default, so that nothing was counted."""
+        return self.ticket.startswith(DEFAULT)
 
 
 class ArmEstimate(NamedTuple):
@@ -124,10 +138,14 @@ class UnavailableError(Exception):
     """The agent cannot store anything, so it accepts nothing; one sentence says why."""
 
 
+Stored = Callable[[UnavailableError | None], None]
+"""Called when something is on disk, or with the reason why it may not be."""
+
+
 class Service(Protocol):
     """An agent as its application sees it.
 
-    What `choose` and `observe` return is told to nobody before `stored` has returned.
+    What `choose` and `observe` return is told to nobody before `stored` has said so.
     """
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
@@ -136,8 +154,11 @@ class Service(Protocol):
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
 
-    async def stored(self) -> None:
-        """Return once all that was chosen and observed so far is on disk; or UnavailableError."""
+    def stored(self, then: Stored) -> None:
+        """Call `then` once all that was chosen and observed so far is on disk, perhaps at once.
+
+        With None; or with the error, if it may not be there.
+        """
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
@@ -150,3 +171,53 @@ class Service(Protocol):
 
     def metrics(self) -> list[Metric]:
         """Return the metrics listed in `service/catalogue.py`."""
+
+
+def require_allowed(allowed: Iterable[str]) -> list[str]:
+    """Return the options that are allowed; refuse all but a list of different names."""
+    if isinstance(allowed, str):
+        raise InputError(f"allowed is a list of options, got {_shown(allowed)}; put it in brackets")
+    try:
+        names = list(allowed)
+    except TypeError:
+        raise InputError(
+            f"allowed is a list of options, got {_shown(allowed)}; name some, or leave it out"
+        ) from None
+    if not names:
+        raise InputError("allowed is an empty list; name at least one option, or leave it out")
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"allowed lists options by name, got {_shown(name)}; use strings")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"allowed lists {_shown(twice)} more than once; name each option once")
+    return names
+
+
+def require_ticket(ticket: str) -> str:
+    """Return a ticket; refuse what is no string."""
+    if not isinstance(ticket, str):
+        raise InputError(
+            f"a ticket is a string, got {_shown(ticket)}; hand in the one that came with the choice"
+        )
+    return ticket
+
+
+def require_reward(reward: Any) -> float:
+    """Return a reward as a float; refuse what is no finite number."""
+    try:
+        value = math.nan if isinstance(reward, str | bytes) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"a reward is a finite number, got {_shown(reward)}; hand in a float")
+    return value
+
+
+def _shown(value: object) -> str:
+    """Return a value as it is written, or how it begins."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "one that is too long to show"
+    return text if len(text) <= 100 else f"{text[:100]}…"

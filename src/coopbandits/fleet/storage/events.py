@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.storage.records import Record
+from coopbandits.fleet.storage.records import UNREADABLE, Record, unreadable
 
 
 class Chose(msgspec.Struct, frozen=True):
@@ -72,9 +72,6 @@ def decode(record: Record) -> Event:
         )
     try:
         event: Event = _decoders[record.kind](record.body)
-    except msgspec.DecodeError as error:
-        raise InputError(
-            f"the journal has a record at byte {record.at} that cannot be read: {error}; install "
-            "the version that wrote it, or a later one"
-        ) from error
+    except UNREADABLE as error:
+        raise unreadable(record.at, error) from error
     return event

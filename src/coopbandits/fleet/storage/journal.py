@@ -16,7 +16,7 @@ gathered, so nobody may be told of it before its batch is stored.
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,8 @@ COMPACT_BYTES = 1 << 21
 """A journal is compacted once its events take more bytes than this,"""
 COMPACT_GROWTH = 8
 """and more than this many times the snapshot."""
+
+T = TypeVar("T")
 
 
 class Batch(NamedTuple):
@@ -100,22 +102,22 @@ class Journal:
         if data is not None:
             self.size = len(data)
             self._read(data, identity)
-        self._head = msgspec.msgpack.encode({"identity": identity, "origin": self.origin})
+        self._head = msgspec.msgpack.encode(records.Head(identity, self.origin))
 
     def _read(self, data: bytes, identity: dict[str, Any]) -> None:
         if data.startswith(version1.MAGIC):
             old = version1.read_version1(data)
-            check_identity(old.identity, identity)
-            self.origin, self.snapshot, self.events = old.origin, old.snapshot, old.events
+            check_identity(old.head.identity, identity)
+            self.origin, self.snapshot, self.events = old.head.origin, old.snapshot, old.events
             self._keep["v1"], self.torn, self.converts = data, len(data) - old.end, True
             return
         found = records.read_records(data)
         if [record.kind for record in found.records[:2]] != [records.HEAD, records.SNAPSHOT]:
             raise records.damaged(found.end, len(data))  # they are written at once
         head, snapshot, *rest = found.records
-        whose = decode_map(head)
-        check_identity(whose["identity"], identity)
-        self.origin, self.snapshot = whose["origin"], decode_map(snapshot)
+        whose = decode_record(head, records.Head)
+        check_identity(whose.identity, identity)
+        self.origin, self.snapshot = whose.origin, decode_record(snapshot, dict[str, Any])
         self.events = [events.decode(record) for record in rest if record.kind != records.MARK]
         self._sequence = found.sequence
         self.torn = len(data) - found.end
@@ -251,15 +253,12 @@ class Journal:
             self._grow(batch.data)
 
 
-def decode_map(record: records.Record) -> dict[str, Any]:
+def decode_record(record: records.Record, kind: type[T]) -> T:
     """Return a body whose checksum was right."""
-    found = msgspec.msgpack.decode(record.body, strict=False)
-    if not isinstance(found, dict):
-        raise InputError(
-            f"the journal has a record at byte {record.at} that is no map; install the version "
-            "that wrote it, or a later one"
-        )
-    return found
+    try:
+        return msgspec.msgpack.decode(record.body, type=kind, strict=False)
+    except records.UNREADABLE as error:
+        raise records.unreadable(record.at, error) from error
 
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from coopbandits.core.errors import InputError
 
@@ -51,6 +53,17 @@ class Record(NamedTuple):
     at: int
     kind: int
     body: bytes
+
+
+class Head(msgspec.Struct):
+    """The body of the first record: whose journal it is, and what it was created with."""
+
+    identity: dict[str, Any]
+    origin: dict[str, int]
+
+    def __post_init__(self) -> None:
+        if "word" not in self.origin:
+            raise ValueError("Object missing required field `word`")
 
 
 class Contents(NamedTuple):
@@ -178,6 +191,18 @@ def _was_mark(data: bytes, at: int, before: int | None) -> bool:
     found = data[at : at + len(mark)]
     wrong = int.from_bytes(found, "little") ^ int.from_bytes(mark, "little")
     return len(found) == len(mark) and wrong.bit_count() == 1
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, ValueError)
+"""What msgspec raises on a body that is not what was expected."""
+
+
+def unreadable(at: int, error: Exception) -> InputError:
+    """Return the error for a record whose checksums are right and whose body is not."""
+    return InputError(
+        f"the journal has a record at byte {at} that cannot be read: {error}; install the version "
+        "that wrote it, or a later one"
+    )
 
 
 def damaged(at: int, size: int) -> InputError:

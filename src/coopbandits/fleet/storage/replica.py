@@ -74,6 +74,8 @@ class Replica:
         Rounds completed.
     spoken : bool
         Whether the messages of the next round have been made.
+    observed : int
+        Rewards counted since the start.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
     proofs, certificates : dict of int to bytes, and list of bytes
@@ -98,7 +100,7 @@ class Replica:
         arms = self.agent.view.num_arms
         self.own_counts = np.zeros(arms, dtype=np.int64)
         self.own_sums = np.zeros(arms)
-        self.rounds, self.spoken = 0, False
+        self.rounds, self.spoken, self.observed = 0, False, 0
         self.sent: dict[int, dict[int, Vector | None]] = {}
         self.proofs: dict[int, bytes] = {}
         self.certificates: list[bytes] = []
@@ -108,10 +110,18 @@ class Replica:
         self._open(now, nonce)
 
     def _open(self, now: float, nonce: int) -> None:
-        if self.journal.snapshot:
-            self._restore(self.journal.snapshot)
-        for event in self.journal.events:
-            self._apply(event, replaying=True)
+        try:
+            if self.journal.snapshot:
+                self._restore(self.journal.snapshot)
+            for event in self.journal.events:
+                self._apply(event, replaying=True)
+        except InputError:
+            raise
+        except (AttributeError, *OWN_ERRORS) as error:
+            raise InputError(
+                f"the journal cannot be replayed: {told(error)}; install the version that wrote "
+                "it, or a later one"
+            ) from error
         if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
             self._relink()
         self.tickets.cap_lifetimes(now)
@@ -180,14 +190,16 @@ class Replica:
         neighbours send their messages of that round again.
         """
         said = {j: message.tobytes() for j, message in messages.items()}
-        ended = Ended(said, dict(proofs), list(certificates))
+        proven = proofs or certificates
+        ended = Ended(said, dict(proofs), list(certificates)) if proven else Ended(said)
         if self.spoken:
             self._end_round(messages)
             self.journal.hold(ended)
         else:
             self.journal.append(ended)
             self._end_round(messages)
-        self._keep(proofs, certificates)
+        if proven:
+            self._keep(proofs, certificates)
 
     def _keep(self, proofs: Mapping[int, bytes], certificates: Sequence[bytes]) -> None:
         self.proofs |= proofs
@@ -260,6 +272,7 @@ class Replica:
         self.agent, self.degrees = fresh, degrees
 
     def _observe(self, arm: int, reward: float) -> None:
+        self.observed += 1
         self.own_counts[arm] += 1
         self.own_sums[arm] += reward
         seen = self.scale.unit(reward)
@@ -281,7 +294,7 @@ class Replica:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._shares |= self._present_share()
+            self._shares.update(self._present_share())
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
     def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import deque
 from typing import Any, NamedTuple
 
 from coopbandits.fleet.service import (
@@ -67,6 +68,7 @@ class Tickets:
         self.starts = [Start(1, nonce)]
         self.open: dict[int, OpenTicket] = {}
         self.settled: dict[int, Settled] = {}
+        self._order: deque[int] = deque()  # of the settled; a dict finds its first in linear time
 
     def begin(self, nonce: int) -> None:
         """Hand out tickets under another nonce from now on."""
@@ -142,8 +144,9 @@ class Tickets:
         """Close an open ticket with its reward; return the arm."""
         arm = self.open.pop(number).arm
         self.settled[number] = Settled(arm, reward)
+        self._order.append(number)
         if len(self.settled) > self.limit:
-            del self.settled[next(iter(self.settled))]
+            del self.settled[self._order.popleft()]
         return arm
 
     def due(self, now: float) -> list[int]:
@@ -162,12 +165,12 @@ class Tickets:
             self.open[number] = ticket._replace(expires=min(ticket.expires, latest))
 
     def export_state(self) -> dict[str, Any]:
-        """Return the state as plain data."""
+        """Return the state as plain data; the tables are not copied, so encode it at once."""
         return {
             "next_number": self.next_number,
             "starts": [list(start) for start in self.starts],
-            "open": [[number, *ticket] for number, ticket in self.open.items()],
-            "settled": [[number, *settled] for number, settled in self.settled.items()],
+            "open": self.open,
+            "settled": self.settled,
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
@@ -175,5 +178,6 @@ class Tickets:
         self.next_number = state["next_number"]
         if "starts" in state:  # format 1 had none: the first nonce is that of all its tickets
             self.starts = [Start(*start) for start in state["starts"]]
-        self.open = {number: OpenTicket(arm, end) for number, arm, end in state["open"]}
-        self.settled = {number: Settled(arm, reward) for number, arm, reward in state["settled"]}
+        self.open = {number: OpenTicket(*ticket) for number, ticket in state["open"].items()}
+        self.settled = {number: Settled(*reward) for number, reward in state["settled"].items()}
+        self._order = deque(self.settled)

@@ -14,7 +14,7 @@ import msgspec
 
 from coopbandits.fleet.storage import events
 from coopbandits.fleet.storage.events import Event
-from coopbandits.fleet.storage.records import damaged
+from coopbandits.fleet.storage.records import UNREADABLE, Head, damaged, unreadable
 
 MAGIC = b"CBJRNL01"
 PREFIX = struct.Struct("<II")
@@ -51,13 +51,14 @@ class _Ended(_Old, tag="r"):
 
 
 _decode = msgspec.msgpack.Decoder(_Chose | _Observed | _Expired | _Met | _Spoke | _Ended).decode
+_read_head = msgspec.msgpack.Decoder(tuple[dict[str, Any], dict[str, int]]).decode
+_read_snapshot = msgspec.msgpack.Decoder(dict[str, Any] | None, strict=False).decode
 
 
 class OldContents(NamedTuple):
     """What a journal of format 1 holds, and where its last whole record ends."""
 
-    identity: dict[str, Any]
-    origin: dict[str, Any]
+    head: Head
     snapshot: dict[str, Any]
     events: list[Event]
     end: int
@@ -68,9 +69,21 @@ def read_version1(data: bytes) -> OldContents:
     payloads, end = _split(data)
     if len(payloads) < 2:
         raise damaged(len(data), len(data))  # both were written at once, so one was lost
-    identity, origin = msgspec.msgpack.decode(payloads[0])
-    snapshot = msgspec.msgpack.decode(payloads[1], strict=False) or {}
-    return OldContents(identity, origin, snapshot, [_event(one) for one in payloads[2:]], end)
+    try:
+        head = Head(*_read_head(payloads[0]))
+        snapshot = _read_snapshot(payloads[1]) or {}
+        if snapshot:
+            _map_tickets(snapshot["tickets"])
+        found = [_event(one) for one in payloads[2:]]
+    except (KeyError, *UNREADABLE) as error:
+        raise unreadable(len(MAGIC), error) from error
+    return OldContents(head, snapshot, found, end)
+
+
+def _map_tickets(tickets: dict[str, Any]) -> None:
+    """Turn lists of tickets, each with its number first, into maps by number."""
+    for table in ("open", "settled"):
+        tickets[table] = {number: rest for number, *rest in tickets[table]}
 
 
 def _event(payload: bytes) -> Event:

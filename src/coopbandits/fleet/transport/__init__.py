@@ -36,6 +36,15 @@ class LinkEvents(Protocol):
 class Transport(ABC):
     """Links to the neighbours of one agent."""
 
+    def hold(self) -> None:  # noqa: B027  who always tells at once need not know of it
+        """From now on, tell what arrives over links when `read` is called, and not before.
+
+        Call it before `start`, and then `read` many times a second.
+        """
+
+    def read(self) -> None:  # noqa: B027
+        """Tell what has arrived on links that are up, and which of them are down."""
+
     @abstractmethod
     async def start(self, events: LinkEvents) -> None:
         """Listen, and dial until stopped; returns once others can connect."""

@@ -2,7 +2,7 @@
 
 An `ssl.SSLSocket` is read and written by the same calls as any other socket, so one class serves
 both. A callback handles at most one TLS record; if more has arrived, the loop calls again after all
-others had their turn.
+others had their turn. A stream that is held is read when somebody asks: see `held.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import socket
 import ssl
 from collections import deque
 from typing import Protocol
+
+from coopbandits.fleet.transport.held import Held
 
 RECORD = 1 << 14
 """The largest TLS record: reading this much leaves nothing buffered in OpenSSL."""
@@ -57,7 +59,8 @@ class Stream:
         self._open = True
         self._deadline: asyncio.TimerHandle | None = None  # set while closing
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(sock, self._read)
+        self._held: Held | None = None
+        self._loop.add_reader(sock, self.read)
         self._next_poll: asyncio.Handle = self._loop.call_later(POLL_SECONDS, self._poll)
 
     def write(self, data: bytes) -> None:
@@ -72,9 +75,24 @@ class Stream:
         if not self._blocked:
             self._flush()
 
+    def hold(self, held: Held) -> None:
+        """Read when `held` is read, instead of when something arrives."""
+        if self._open and self._deadline is None:
+            self._loop.remove_reader(self.sock)
+            self._held = held
+            held.add(self)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.remove(self)
+            self._held = None
+
     def close(self, patience: float) -> None:
         """Send what is queued, then close in order; abort after `patience` seconds."""
         if self._open and self._deadline is None:
+            if self._held is not None:
+                self._let_go()
+                self._loop.add_reader(self.sock, self.read)
             self._deadline = self._loop.call_later(patience, self.abort)
             if not self._queue:
                 self._shut_down()
@@ -85,8 +103,8 @@ class Stream:
             self._release()
             self._loop.call_soon(self.user.connection_lost, None)
 
-    def _read(self) -> bool:
-        """Return whether bytes were read, so that there may be more."""
+    def read(self) -> bool:
+        """Take one record, and return whether there was one, so that there may be more."""
         try:
             data = self.sock.recv(RECORD)
         except (BlockingIOError, ssl.SSLWantReadError):  # a partial record, or one internal to TLS
@@ -101,7 +119,7 @@ class Stream:
         return bool(data)
 
     def _poll(self) -> None:
-        more = self._open and self._read()
+        more = self._open and self.read()
         if self._open:
             self._next_poll = self._loop.call_later(0.0 if more else POLL_SECONDS, self._poll)
 
@@ -154,6 +172,7 @@ class Stream:
 
     def _fail(self, error: OSError) -> None:
         """End soon with this error, not with one that a later read would raise."""
+        self._let_go()
         self._loop.remove_reader(self.sock)
         self._loop.call_soon(self._lose, error)
 
@@ -164,6 +183,7 @@ class Stream:
 
     def _release(self) -> None:
         self._open = False
+        self._let_go()
         self._loop.remove_reader(self.sock)
         self._loop.remove_writer(self.sock)
         self._next_poll.cancel()

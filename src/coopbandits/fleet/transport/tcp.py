@@ -15,6 +15,7 @@ from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.handshake import establish
+from coopbandits.fleet.transport.held import Held
 from coopbandits.fleet.transport.listener import Listener
 from coopbandits.fleet.transport.sockets import connect, require_loopback
 from coopbandits.fleet.transport.timing import Timing, chance
@@ -86,6 +87,16 @@ class TcpTransport(Transport):
         self._listener = Listener(self._take)
         self._tasks: set[asyncio.Task[None]] = set()
         self._callers: dict[Connection, asyncio.Task[None]] = {}
+        self._held: Held | None = None
+
+    def hold(self) -> None:
+        """Read links when `read` is called, so that what arrives wakes nobody."""
+        self._held = Held()
+
+    def read(self) -> None:
+        """Read what has arrived on links that are up."""
+        if self._held is not None:
+            self._held.read()
 
     async def start(self, events: LinkEvents) -> None:
         """Listen, and dial until stopped.
@@ -158,6 +169,8 @@ class TcpTransport(Transport):
             old.finish(REPLACED)
             old.abort(REPLACED)
         self._links[connection.peer] = connection
+        if self._held is not None and connection.stream is not None:
+            connection.stream.hold(self._held)
         self.events.link_up(connection.peer)
 
     def end(self, connection: Connection, reason: str) -> None:

@@ -22,16 +22,15 @@ from coopbandits.core.aggregate import (
     TreeSums,
 )
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import UCB
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu import flood, leaves, stale_cache
 from coopbandits.sim.cpu.central import play_central
-from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
+from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice, declares_bonus
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.running_sums import play_running_sums
-from coopbandits.sim.cpu.staged import play_local_ucb, play_staged, play_staged_ucb
+from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
@@ -55,11 +54,8 @@ KERNELS: dict[type, Kernel] = {
 }
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
-SHORTCUTS: dict[tuple[type, type], Kernel] = {
-    (StagedMixing, UCB): play_staged_ucb,
-    (LocalSums, UCB): play_local_ucb,
-}
-"""Faster kernels for single pairs, on networks without faults."""
+SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
+"""Faster kernels for indices that declare a bonus, on networks without faults."""
 
 NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
 """Aggregations whose kernel assumes that all messages arrive."""
@@ -68,10 +64,10 @@ NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
 def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
-    pair = type(parts.aggregation), type(parts.index)
-    if not task.faults and pair in SHORTCUTS:
-        return SHORTCUTS[pair]
-    return KERNELS[pair[0]]
+    kind = type(parts.aggregation)
+    if not task.faults and declares_bonus(parts.index) and kind in SHORTCUTS:
+        return SHORTCUTS[kind]
+    return KERNELS[kind]
 
 
 def parts_of(task: Task) -> Parts:
@@ -141,7 +137,7 @@ class CompilationNote(event.Listener):
         del event
         if not CompilationNote.told:
             CompilationNote.told = True
-            note("compiling the CPU engine, which takes about half a minute and is then cached")
+            note("compiling the CPU engine for this policy, which takes 10 to 20 s once")
 
     def on_end(self, event: Any) -> None:
         """Stay silent."""

@@ -1,9 +1,9 @@
 """The three forms of a compiled choice, as sources: `choices` puts an index's functions into them.
 
-Each is a C function over a block of agents. `prepare`, `value`, `bound`, `bonus`, `pick` and the
-names in capitals that start with READS_ or IS_ are placeholders here. Every array is a pointer, and
-its places are counted by hand: rows of registers, contexts and numbers either belong to one agent
-each, or, with a stride of 0, to all.
+Each is a C function over a block of agents; a fourth tells how far an index explores. `prepare`,
+`value`, `bound`, `bonus`, `pick` and the names in capitals that start with READS_ or IS_ are
+placeholders here. Every array is a pointer, and its places are counted by hand: rows of registers,
+contexts and numbers either belong to one agent each, or, with a stride of 0, to all.
 
 The digest has no effect. But numba files what it compiles under the values that a function closes
 over, and so under the digest of the index.
@@ -205,6 +205,31 @@ def bonus_index(total: float, count: float, radicand: float, least: float) -> fl
     return (total + math.sqrt(radicand)) / count if count > least else math.inf
 
 
+@inner
+def closer_look(
+    rows: Any, row: int, growth: float, offset: float, least: float, values: Any
+) -> tuple[int, float, float]:
+    """Return the arm to play, its index and the second best, with `values` as room for all."""
+    width = np.uintp(values.size)
+    arm: Any = np.uintp(0)
+    best, second = -1e300, -1e300
+    for k in range(width):
+        total, count = rows[row + k], rows[row + width + k]
+        lack, radicand = second * count - total, growth * count + offset
+        if count <= least or radicand >= lack * abs(lack):
+            found = bonus_index(total, count, radicand, least)
+            if found > best:
+                best, second, arm = found, best, k
+            else:
+                second = max(second, found)
+    if best == math.inf or best - second <= ROUNDING * max(1.0, abs(best)):
+        for k in range(width):
+            total, count = rows[row + k], rows[row + width + k]
+            values[k] = bonus_index(total, count, growth * count + offset, least)
+        arm = np.uintp(best_arm(values))
+    return arm, best, second
+
+
 def by_bonus(digest: str) -> Any:
     """Return the form for an index (s + √(a n + c))/n: choosing without roots and divisions.
 
@@ -252,25 +277,32 @@ def by_bonus(digest: str) -> Any:
             arms[agent] = np.int64(last)
             if is_clear and reaching(rows, row, width, growth, offset, threshold, least) == 1:
                 continue
-            arm: Any = last
-            best, second = -1e300, -1e300
-            for k in range(width):
-                total, count = rows[row + k], rows[row + width + k]
-                lack, radicand = second * count - total, growth * count + offset
-                if count <= least or radicand >= lack * abs(lack):
-                    found = bonus_index(total, count, radicand, least)
-                    if found > best:
-                        best, second, arm = found, best, k
-                    else:
-                        second = max(second, found)
-            if best == math.inf or best - second <= ROUNDING * max(1.0, abs(best)):
-                for k in range(width):
-                    total, count = rows[row + k], rows[row + width + k]
-                    values[k] = bonus_index(total, count, growth * count + offset, least)
-                arm = np.uintp(best_arm(values))
+            arm, best, second = closer_look(rows, row, growth, offset, least, values)
             arms[agent] = np.int64(arm)
             memory[note] = float(arm)
             memory[note + _LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
         return 1
 
     return choose
+
+
+def explorations(digest: str) -> Any:
+    """Return the form that tells a of an index (s + √(a n + c))/n at many times."""
+
+    def explore(
+        times_at: Any, rounds: int, agents: float, numbers_at: Any, scratch_at: Any, found_at: Any
+    ) -> int:
+        """Return whether c is 0 at all of them."""
+        times, found = carray(times_at, 1), carray(found_at, 1)
+        numbers, scratch = carray(numbers_at, 1 << 40), carray(scratch_at, 1 << 40)
+        nothing, word = carray(scratch_at, 0), np.uint64(0)
+        is_plain = len(digest) > 0
+        for r in range(rounds):
+            estimate = Estimate(nothing, nothing, times[r], agents, 1.0, 0.0, ())
+            prepare(estimate, word, numbers, scratch)
+            growth, offset = bonus(estimate, numbers, scratch)
+            found[r] = growth
+            is_plain &= offset == 0.0
+        return int(is_plain)
+
+    return explore

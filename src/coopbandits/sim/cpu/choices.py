@@ -12,6 +12,7 @@ an index that was edited is another index, in the same process and in the next o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import sys
@@ -29,6 +30,7 @@ from numba.extending import intrinsic, overload
 
 from coopbandits import core
 from coopbandits.core import choice, draws
+from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
 from coopbandits.sim.cpu import choice_forms, leaves
 from coopbandits.sim.cpu.choice_forms import (
@@ -45,6 +47,8 @@ _SIGNATURE = _WHOLE(
     _FLOATS, _WHOLE, _FLOATS, _WHOLE, types.CPointer(types.uint64), _WHOLE, _FLOATS, _WHOLE,
     _FLOATS, _FLOATS, types.CPointer(types.int64), _WHOLE, _WHOLE, _WHOLE, _WHOLE,
 )  # fmt: skip
+_EXPLORATIONS = _WHOLE(_FLOATS, _WHOLE, types.float64, _FLOATS, _FLOATS, _FLOATS)
+_POINTER = ctypes.POINTER(ctypes.c_double)
 
 _LEAVES: dict[Any, Any] = {
     draws.word_at: leaves.word_at,
@@ -73,13 +77,13 @@ class CannotCompileError(Exception):
     """numba cannot compile an index; the message is its first sentence."""
 
 
-class Choice:
-    """The compiled choice of an index.
+class Compiled:
+    """A compiled C function.
 
     Attributes
     ----------
     address : int
-        Where the C function stands; valid as long as this object lives.
+        Where it stands; valid as long as this object lives.
     """
 
     def __init__(self, function: Any) -> None:
@@ -87,12 +91,45 @@ class Choice:
         self.address: int = function.address
 
 
-_made: dict[str, Choice] = {}
+_made: dict[str, Compiled] = {}
 
 
-def compiled_choice(index: Index) -> Choice:
+def compiled_choice(index: Index) -> Compiled:
     """Return the compiled choice of an index, from memory, from disk, or made now."""
-    form, functions, constants = _ingredients(index)
+    form, functions = _ingredients(index)
+    return _filed(index, form, functions, _SIGNATURE)
+
+
+def explorations(index: Index, times: Vector, num_agents: float, numbers: Vector) -> Vector | None:
+    """Return a of an index s/n + √(a/n) at many times; None if it turns out to be another one.
+
+    Parameters
+    ----------
+    index : Index
+        One that declares a bonus.
+    numbers : array
+        The index's numbers.
+    """
+    functions = {"prepare": index.prepare, "bonus": index.bonus}
+    made = _filed(index, choice_forms.explorations, functions, _EXPLORATIONS)
+    found, scratch = np.empty(len(times)), np.empty(1 + index.scratch_size(1))
+    given = [array.ctypes.data_as(_POINTER) for array in (times, numbers, scratch, found)]
+    is_plain = made.function.ctypes(given[0], len(times), num_agents, *given[1:])
+    return found if is_plain else None
+
+
+def declares_bonus(index: Index) -> bool:
+    """Tell whether an index is the mean and a root, alike for all agents at the same time."""
+    return index.pick is None and index.bonus is not None and index.prepare_reads == "time"
+
+
+def _filed(index: Index, form: Any, functions: dict[str, Any], signature: Any) -> Compiled:
+    constants = {
+        "READS_WORD": index.prepare_reads == "word",
+        "READS_ARMS": index.prepare_reads == "arms",
+        "IS_RANDOM": index.random,
+        "LEAST": choice.NO_INFORMATION,
+    }
     digest = _digest((form, functions, constants))
     if digest not in _made:
         memo: dict[FunctionType, Any] = {}
@@ -101,13 +138,13 @@ def compiled_choice(index: Index) -> Choice:
         made = FunctionType(
             source.__code__,
             {**source.__globals__, **constants, **scope},
-            f"choose_{type(index).__name__}",
+            f"{source.__name__}_{type(index).__name__}",
             None,
             source.__closure__,
         )
         try:
             with _lock():
-                _made[digest] = Choice(cfunc(_SIGNATURE, cache=True, error_model="numpy")(made))
+                _made[digest] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
         except NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
@@ -120,23 +157,16 @@ def _sentence(lines: list[str]) -> str:
     return (telling or lines or ["no reason given"])[0]
 
 
-def _ingredients(index: Index) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return the form of an index's choice, its functions, and what they read."""
+def _ingredients(index: Index) -> tuple[Any, dict[str, Any]]:
+    """Return the form of an index's choice, and its functions."""
     functions: dict[str, Any] = {"prepare": index.prepare, "value": index.value}
-    reads = index.prepare_reads
-    constants = {
-        "READS_WORD": reads == "word",
-        "READS_ARMS": reads == "arms",
-        "IS_RANDOM": index.random,
-        "LEAST": choice.NO_INFORMATION,
-    }
-    if index.pick is None and index.bonus is not None and reads == "time":
-        return choice_forms.by_bonus, {**functions, "bonus": index.bonus}, constants
+    if declares_bonus(index):
+        return choice_forms.by_bonus, {**functions, "bonus": index.bonus}
     if index.pick is None and index.bound is not None:
-        return choice_forms.by_bound, {**functions, "bound": index.bound}, constants
+        return choice_forms.by_bound, {**functions, "bound": index.bound}
     is_ours = type(index).__module__.startswith(core.__name__)  # tests hold ours to be numbers
     largest = _largest if is_ours else _checked_largest
-    return choice_forms.by_value, {**functions, "pick": index.pick or largest}, constants
+    return choice_forms.by_value, {**functions, "pick": index.pick or largest}
 
 
 def _largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:

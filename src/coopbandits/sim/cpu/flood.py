@@ -10,6 +10,7 @@ entry to another may mean subtracting some pulls first.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,10 +105,12 @@ def excess(task: Task) -> str | None:
     needed, agents = bytes_of_a_run(task), task.network.num_agents
     if needed <= MOST_BYTES:
         return None
+    half = task.horizon / 4  # of 32 agents² + 16 agents × horizon = MOST_BYTES
+    fits = int(math.sqrt(half**2 + MOST_BYTES / 32) - half)
     return (
         f" for {agents} agents and {task.horizon} rounds, since it would take {needed / 1e9:.3g} "
         f"GB for the entries of all agents on all agents and for all pulls, more than "
-        f"{MOST_BYTES / 1e9:.3g} GB"
+        f"{MOST_BYTES / 1e9:.3g} GB (up to {fits} agents fit at this horizon)"
     )
 
 

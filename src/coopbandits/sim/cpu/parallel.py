@@ -69,6 +69,9 @@ def _launch(context: Any, builder: Any, signature: Any, args: Any) -> None:
 
 @njit(cache=True, parallel=True)
 def _each(task: int, given: int, tasks: int) -> None:
+    if tasks == 1:  # waking threads takes milliseconds where others use the cores
+        _call(task, given, 0)
+        return
     for number in prange(tasks):
         _call(task, given, number)
 

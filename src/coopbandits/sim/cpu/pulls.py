@@ -1,7 +1,7 @@
 """Kernels that play: agents that choose on their own for a span of rounds.
 
-`play_alone` takes any index. `play_ucb` is the declared shortcut for UCB, whose indices need not be
-computed in every round; tests hold it to the former.
+`play_alone` takes any index. `play_bonus` is for indices s/n + √(a/n), UCB above all, which need
+not be computed in every round; tests hold it to the former.
 """
 
 from __future__ import annotations
@@ -139,11 +139,11 @@ def _play_block(
 
 
 @njit(cache=True)
-def play_ucb(
+def play_bonus(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
-    """As `play_alone`, for UCB.
+    """As `play_alone`, for an index s/n + √(a/n).
 
     Parameters
     ----------
@@ -152,27 +152,27 @@ def play_ucb(
     fresh : (run, agent, 2K)
         Own pulls; the new ones are added, after clearing the old ones if `clear`.
     explorations : (rounds,)
-        B σ² ln s in every round.
+        a in every round; it must not fall.
     rule : Reading
         How own pulls count.
     """
     given = (world, span, tally, read, fresh, factor, clear, explorations, rule)
-    in_threads(_play_ucb, num_tasks(world), given)
+    in_threads(_play_bonus, num_tasks(world), given)
 
 
 @inner
-def _play_ucb(
+def _play_bonus(
     task: int, world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
     run, block = task // world.num_blocks, task % world.num_blocks
-    play_ucb_block(
+    play_bonus_block(
         world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
     )
 
 
 @inner
-def play_ucb_block(
+def play_bonus_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
@@ -214,10 +214,10 @@ def _play_own_pulls(
 ) -> None:  # fmt: skip
     """Choose every round; look at all arms only when the arm in play may have lost its lead.
 
-    Only the played arm's totals change, and the others' indices grow with ln s alone. So an upper
+    Only the played arm's totals change, and the others' indices grow with a alone. So an upper
     bound on them holds for a stretch of rounds, and as long as the played arm is surely above it
-    the choice is known. With totals S, n and E = B σ² ln s (taken at the start of the stretch,
-    where it is smallest) the test S/n + √(E/n) > bound needs neither division nor root.
+    the choice is known. With totals s, n and a (taken at the start of the stretch, where it is
+    smallest) the test s/n + √(a/n) > bound needs neither division nor root.
     """
     num_arms = means.size
     affine, scale_column = kind == LOCATION_SCALE, min(1, table.shape[1] - 1)
@@ -307,7 +307,7 @@ def _fill(is_normal: bool, cubics: Any, key: Any, first: int, size: int, variate
 
 @inner(forceinline=True)
 def _refresh(arm: int, total: float, count: float, least: float, means: Any, widths: Any) -> None:
-    """Keep an arm's index as mean + width·√E."""
+    """Keep an arm's index as mean + width·√a."""
     if count <= least:
         means[arm], widths[arm] = math.inf, 0.0
     else:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import FIXED, MEMORY, NO_ARM, NO_NUMBER, RAISED, TROUBLE
-from coopbandits.sim.cpu.choices import compiled_choice
+from coopbandits.sim.cpu.choices import compiled_choice, declares_bonus, explorations
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
@@ -90,6 +91,22 @@ class Runs:
             self.choice.address, stride, num_arms, self.layout.squares, scratch, index.random
         )
         return rule, numbers
+
+    def explorations(self, times: Vector, num_agents: float, stage: int) -> Vector | None:
+        """Return a of an index s/n + √(a/n) in every round, by the times of all rounds.
+
+        None where agents differ in it, where it falls within a stage of so many rounds, or for an
+        index of another form.
+        """
+        index, numbers = self.parts.index, index_numbers(self.parts, self.task)
+        if len(numbers) > 1 or self.layout.squares >= 0 or not declares_bonus(index):
+            return None
+        found = explorations(index, times, num_agents, numbers)
+        if found is None or not (found >= 0.0).all():
+            return None
+        falls = np.diff(found) < 0.0
+        falls[self.task.problem.num_arms - 1 :: stage] = False  # where stages begin
+        return None if falls.any() else found
 
     def played(self, rounds: int) -> None:
         """Advance by some rounds; raise if a choice failed in them."""

@@ -6,19 +6,19 @@ from functools import cached_property
 
 import numpy as np
 from numba import get_num_threads
-from numpy.typing import NDArray
 
 from coopbandits.core.aggregate import StagedMixing
 from coopbandits.core.choice import NO_INFORMATION
-from coopbandits.core.index import UCB
+from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
+from coopbandits.sim.cpu.consensus import play_local
 from coopbandits.sim.cpu.pulls import (
     Reading,
     play_alone,
+    play_bonus,
     play_initial,
     play_round,
-    play_ucb,
     settle_pulls,
 )
 from coopbandits.sim.cpu.runs import Rows, Rule, Runs
@@ -40,40 +40,42 @@ def play_staged(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return stages.play()
 
 
-def play_staged_ucb(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of UCB on staged mixing; bounds spare most looks at all arms."""
-    stages = UcbStages(Runs(parts, task, runs, tick))
-    return stages.play()
+def play_staged_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of an index s/n + √(a/n) on staged mixing; bounds spare most looks."""
+    stages = Stages(Runs(parts, task, runs, tick))
+    explorations = stages.state.explorations(
+        stages.times, stages.reading.num_agents, stages.stage_rounds
+    )
+    if explorations is None:
+        return stages.play()
+    return BonusStages(stages.state, explorations).play()
 
 
-def play_local_ucb(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of UCB on own sums: one stage that never ends."""
+def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of an index s/n + √(a/n) on own sums: one stage that never ends."""
     state = Runs(parts, task, runs, tick)
+    times = np.maximum(2.0, np.arange(float(task.horizon)))
+    explorations = state.explorations(times, 1.0, task.horizon)
+    if explorations is None:
+        return play_local(parts, task, runs, tick)
     play_each_arm(state)
     reading = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
-    scale, most = ucb_scale(state), max(1, SPAN_PULLS // task.network.num_agents)
+    most = max(1, SPAN_PULLS // task.network.num_agents)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        times = np.maximum(2.0, done + np.arange(rounds))
-        play_ucb(
+        play_bonus(
             state.world, span(task, done, rounds), state.tally, state.fresh, state.fresh,
-            1.0, False, scale * np.log(times), reading,
+            1.0, False, explorations[done : done + rounds], reading,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
 
 
 def play_each_arm(state: Runs) -> None:
-    """Pull every arm once, or as many as the horizon allows, as UCB does."""
+    """Pull every arm once, or as many as the horizon allows, as an index does that starts at +∞."""
     rounds = min(state.task.problem.num_arms, state.task.horizon)
     play_initial(state.world, span(state.task, 0, rounds), state.tally, state.fresh)
     state.played(rounds)
-
-
-def ucb_scale(state: Runs) -> float:
-    """Return B σ²."""
-    assert isinstance(state.parts.index, UCB)  # noqa: S101  the table of kernels says so
-    return state.parts.index.constant * state.task.problem.sigma**2
 
 
 class Stages:
@@ -115,9 +117,19 @@ class Stages:
         self.first = True
 
     @cached_property
-    def choosing(self) -> tuple[Rule, NDArray[np.float64]]:
+    def choosing(self) -> tuple[Rule, Vector]:
         """The compiled choice, made on first use."""
         return self.state.rule()
+
+    @cached_property
+    def times(self) -> Vector:
+        """The time s of every round: at first of the agent alone, then of what has settled."""
+        rounds = np.arange(self.state.task.horizon)
+        stage, in_stage = np.divmod(rounds - self.num_arms, self.stage_rounds)
+        settled = (self.num_arms + (stage - 1) * self.stage_rounds) * self.shared.most_agents
+        start = np.where(stage > 0, settled, self.num_arms)
+        times = start + in_stage * float(self.reading.own_pulls)
+        return np.maximum(2.0, np.where(stage < 0, rounds, times))
 
     def play(self) -> Record:
         """Play all rounds."""
@@ -133,9 +145,8 @@ class Stages:
     def play_initial(self) -> None:
         """Play the initial stage, in which agents see their own pulls immediately."""
         rounds = min(self.num_arms, self.state.task.horizon)
-        times = np.maximum(2.0, np.arange(float(rounds)))
         reading = self.reading._replace(own_pulls=True)
-        self._play_span(self._span(rounds), self.in_flight, 0.0, times, reading)
+        self._play_span(self._span(rounds), self.in_flight, 0.0, reading)
         self.state.played(rounds)
 
     def play_next(self) -> None:
@@ -146,8 +157,7 @@ class Stages:
             self._play_rounds(rounds)
         else:
             read, factor = self._read()
-            times = np.maximum(2.0, self._times(rounds))
-            self._play_span(self._span(rounds), read, factor, times, self.reading)
+            self._play_span(self._span(rounds), read, factor, self.reading)
             state.played(rounds)
         if rounds == self.stage_rounds and state.done < state.task.horizon:
             self._end_stage()
@@ -155,10 +165,8 @@ class Stages:
     def _span(self, rounds: int) -> Span:
         return span(self.state.task, self.state.done, rounds)
 
-    def _play_span(
-        self, now: Span, read: Rows, factor: float, times: NDArray[np.float64], reading: Reading
-    ) -> None:
-        state = self.state
+    def _play_span(self, now: Span, read: Rows, factor: float, reading: Reading) -> None:
+        state, times = self.state, self.times[now.first : now.first + now.rounds]
         play_alone(
             state.world, now, state.tally, read, state.fresh, factor, times, reading,
             *self.choosing, state.memory,
@@ -186,10 +194,6 @@ class Stages:
             return self.num_arms
         start = self.state.done - self._round_of_stage()
         return (start - self.stage_rounds) * self.shared.most_agents
-
-    def _times(self, rounds: int) -> NDArray[np.float64]:
-        """Return s of the next rounds."""
-        return np.asarray(self._start_time() + np.arange(rounds) * float(self.reading.own_pulls))
 
     def _play_rounds(self, rounds: int) -> None:
         """Play a stage of a variant in which agents read each other's values every round."""
@@ -239,12 +243,12 @@ class Stages:
         record.messages[:] = links * mixing
 
 
-class UcbStages(Stages):
-    """Stages played by UCB: indices are computed only when the current arm may lose its lead."""
+class BonusStages(Stages):
+    """Stages of an index s/n + √(a/n): computed only when the current arm may lose its lead."""
 
-    def __init__(self, state: Runs) -> None:
+    def __init__(self, state: Runs, explorations: Vector) -> None:
         super().__init__(state)
-        self.scale = ucb_scale(state)
+        self.explorations = explorations
         self.plays_whole_runs = self.can_play_whole_runs()
 
     def can_play_whole_runs(self) -> bool:
@@ -274,13 +278,12 @@ class UcbStages(Stages):
             stage_rounds=self.stage_rounds,
             horizon=state.task.horizon,
             fewest_agents=shared.fewest_agents,
-            most_agents=shared.most_agents,
             num_arms=self.num_arms,
-            scale=self.scale,
         )
         play_stages(
             state.world, plan, state.tally, state.task.rounds, self.in_flight, state.fresh,
-            self.accumulated, self.operator.dense, self.reading, state.done, stages,
+            self.accumulated, self.operator.dense, self.explorations, self.reading, state.done,
+            stages,
         )  # fmt: skip
         rounds = min(stages * self.stage_rounds, state.task.horizon - state.done)
         mixed = stages if state.done + rounds < state.task.horizon else stages - 1
@@ -288,10 +291,8 @@ class UcbStages(Stages):
             self.in_flight, state.fresh = state.fresh, self.in_flight
         state.played(rounds)
 
-    def _play_span(
-        self, now: Span, read: Rows, factor: float, times: NDArray[np.float64], reading: Reading
-    ) -> None:
-        state, explorations = self.state, self.scale * np.log(times)
-        play_ucb(
+    def _play_span(self, now: Span, read: Rows, factor: float, reading: Reading) -> None:
+        state, explorations = self.state, self.explorations[now.first : now.first + now.rounds]
+        play_bonus(
             state.world, now, state.tally, read, state.fresh, factor, True, explorations, reading
         )

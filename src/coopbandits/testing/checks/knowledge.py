@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coopbandits.testing.checks.finding import finding
+from coopbandits.sim.knowledge import LOCAL, SOURCES
+from coopbandits.testing.checks.finding import PolicyCheckError, finding
 from coopbandits.testing.world import Round, same_messages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coopbandits.core import Agent, LocalView
     from coopbandits.testing.world import Trial
+
+NAMEABLE = LOCAL | SOURCES.keys()
+"""All that `needs` can name."""
 
 EXPECTED = "equal ones, so that nothing random, global or shared between agents plays a part"
 
@@ -44,6 +50,51 @@ def local_knowledge(trial: Trial) -> None:
             expect_equal(_part_of(me, played), _replay(agent, view, played), who)
         if agent.export_state() != home.agents[me].export_state():
             raise finding(f"{who} got into different states", EXPECTED)
+
+
+def needs(trial: Trial) -> None:
+    """What agents go by stands in `needs`: nobody tells them anything else."""
+    missing = sorted(NAMEABLE - trial.policy.needs)
+    try:
+        _expect_indifference(trial, missing)
+    except PolicyCheckError:
+        for need in missing:
+            _expect_indifference(trial, [need])
+        raise
+
+
+def _expect_indifference(trial: Trial, names: list[str]) -> None:
+    """Expect that agents do the same whether they are told some things or not."""
+    who = f"agents that are told {', '.join(names)}, which needs does not name, and others"
+    expected = "needs that name what agents go by, or agents that leave it alone"
+    told = replace(trial, told=frozenset(names))
+    for left, right in zip(told.worlds(), trial.worlds(), strict=True):
+        for _ in range(trial.rounds):
+            expect_equal(left.play(), right.play(), f"{who} ({left.where()})", expected)
+
+
+def forgotten(check: Callable[[Trial], None], trial: Trial) -> str:
+    """Return a phrase on what must be told for a check to run through, "" if that is not why."""
+
+    def runs(told: frozenset[str]) -> bool:
+        try:
+            check(replace(trial, told=told))
+        except PolicyCheckError:
+            return True  # it gets on, to find something else
+        except Exception:  # of any kind: the policy is somebody else's
+            return False
+        return True
+
+    if not isinstance(trial.policy.needs, frozenset) or not runs(NAMEABLE):
+        return ""
+    missing = NAMEABLE - trial.policy.needs
+    for need in sorted(missing):
+        missing -= {need} if runs(missing - {need}) else set()
+    names = ", ".join(f'"{need}"' for need in sorted(missing))
+    return (
+        f"where agents are not told {names}; expected is that `needs` of the policy, or of the "
+        f"part that asks for it, returns frozenset({{{names}}})"
+    )
 
 
 def _part_of(me: int, played: Round) -> Round:

@@ -13,6 +13,7 @@ from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.service import ExpiredTicketError, UnavailableError, UnknownTicketError
 from coopbandits.testing.torture.schedule import ARMS, SECOND
+from coopbandits.testing.torture.words import words_of
 
 if TYPE_CHECKING:
     from coopbandits.testing.torture.process import Process
@@ -105,7 +106,7 @@ class Application:
     """
 
     def __init__(self, key: int) -> None:
-        self.key, self.draws = key, 0
+        self.key, self._words = key, words_of(key)
         self.account = Account()
         self.given: set[str] = set()
         self.given_up: set[str] = set()
@@ -113,19 +114,18 @@ class Application:
 
     def word(self) -> int:
         """Return its next word."""
-        self.draws += 1
-        return word_at(self.key, self.draws)
+        return next(self._words)
 
     def give_up(self) -> None:
         """Never ask for the tickets of now again: nobody knows what became of them."""
         self.given_up |= self.given
 
-    def took(self, ticket: str, arm: str, now: float) -> None:
+    def took(self, ticket: str, arm: int, now: float) -> None:
         """Note a ticket; one that was given before is a violation."""
         if ticket in self.given:
             raise ViolationError(f"the ticket {ticket} was given twice")
         self.given.add(ticket)
-        self.account.tickets[ticket] = Answer(ARMS.index(arm), now)
+        self.account.tickets[ticket] = Answer(arm, now)
 
     def hand_in(self, process: Process, reward: Reward, beaten: float) -> bool | None:
         """Hand in a reward; return True if it must be asked again, None if an answer will come.

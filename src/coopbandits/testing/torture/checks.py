@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
-from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
-from coopbandits.testing.torture.application import MOST_TICKETS, Account, ViolationError
+from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
 from coopbandits.testing.torture.schedule import (
     ARMS,
     EPOCH,
@@ -21,8 +21,9 @@ from coopbandits.testing.torture.schedule import (
 )
 
 if TYPE_CHECKING:
+    from coopbandits.testing.torture.actor import Actor
     from coopbandits.testing.torture.process import Process
-    from coopbandits.testing.torture.stage import Actor, Stage
+    from coopbandits.testing.torture.stage import Stage
 
 EXACT = 1e-9
 AGREE = 1e-3
@@ -42,6 +43,9 @@ class Checks:
         self.exact = traits.exact and traits.shares == OWN
         self.mixed = traits.shares == MIXED
         self.grows = traits.grows
+        # A liar is one agent, and one more if it takes a number of version 0.1.
+        there = len(stage.actors) + 2 * (stage.liar is not None)
+        self.most_agents = there if self.grows else MAX_AGENTS
         self.lost_most = 0.0
         self.told: dict[tuple[int, float], float] = {}
         self.unwell = "nothing was looked at yet"
@@ -53,10 +57,9 @@ class Checks:
         """Look at an agent that has just done something."""
         process = actor.process
         assert process is not None  # noqa: S101
-        replica = process.replica
         self.own(actor, process)
         if not self.stage.robust:
-            self._rounds(actor, replica.rounds)
+            self._rounds(actor, process.replica.rounds)
 
     def own(self, actor: Actor, process: Process) -> None:
         """Compare own totals with what was acknowledged."""
@@ -120,7 +123,7 @@ class Checks:
         for other in self.stage.actors:
             if other is not actor and other.process is not None:
                 for number, version in other.process.held().items():
-                    if author_of(number) == actor.index:
+                    if other.process.author_of(number) == actor.index:
                         self.told[other.index, number] = version
 
     def rolled_back(self, actor: Actor) -> None:
@@ -151,6 +154,7 @@ class Checks:
 
     def _sizes(self, actor: Actor, process: Process) -> None:
         tickets, replica, node = process.replica.tickets, process.replica, process.node
+        proofs = Counter(map(process.author_of, replica.proofs))
         sizes = {
             "open tickets": (len(tickets.open), MOST_TICKETS),
             "rewards remembered": (len(tickets.settled), MOST_TICKETS),
@@ -160,8 +164,11 @@ class Checks:
             "open files": (len(actor.files.handles), 4),
             "neighbours": (len(node.peers), len(actor.neighbors) + 1),
             "entries": (len(process.held()), MAX_AGENTS + MAX_NUMBERS),
+            "proofs of one author": (max(proofs.values(), default=0), MAX_NUMBERS),
             "reasons for refusals": (len(node.refusals), 20),
         }
+        oldest = max((ticket.expires for ticket in tickets.open.values()), default=0.0)
+        sizes["seconds left for a ticket"] = (int(oldest - process.clock()), int(LIFETIME))
         for what, (size, most) in sizes.items():
             if size > most:
                 raise ViolationError(f"{actor.name} has {size} {what}; there may be {most}")
@@ -171,7 +178,7 @@ class Checks:
         seconds = process.clock() - EPOCH
         most = found.num_agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
         counts, sums = found.counts.tolist(), found.sums.tolist()
-        if not 1.0 <= found.num_agents <= MAX_AGENTS:
+        if not 1.0 <= found.num_agents <= self.most_agents:
             raise ViolationError(f"{actor.name} believes in {found.num_agents:g} agents")
         for arm, (count, total) in enumerate(zip(counts, sums, strict=True)):
             if not (-EXACT <= count <= most and -EXACT <= total <= count + EXACT * (1 + count)):
@@ -180,7 +187,8 @@ class Checks:
                 )
 
     def _boasts(self, actor: Actor, process: Process, liar: int) -> None:
-        pulls = sum(told for number, told in process.held().items() if author_of(number) == liar)
+        held = process.held().items()
+        pulls = sum(told for number, told in held if process.author_of(number) == liar)
         most = MAX_PULLS_PER_SECOND * (process.clock() - EPOCH + 120.0)
         if pulls > most:
             raise ViolationError(
@@ -240,6 +248,10 @@ class Checks:
         for actor, found in zip(self.stage.actors, known, strict=True):
             if not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
                 return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
+        for actor, process in zip(self.stage.actors, processes, strict=True):
+            counted = process.replica.agent.estimate().num_agents
+            if counted != len(processes):
+                return f"{actor.name} counts {counted:g} agents, and there are {len(processes)}"
         for (holder, number), version in self.told.items():
             if processes[0].held().get(number, 0.0) < version:
                 return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from coopbandits.core.draws import word_at
 from coopbandits.fleet.storage.filesystem import Place
+from coopbandits.testing.torture.words import words_of
 
 SECTOR = 512
 
@@ -25,10 +25,11 @@ class Killed(BaseException):
 
 
 class Inode:
-    """A file without its name: its bytes, and how many of them were synced."""
+    """A file without its name: its bytes, how many were synced, and where each write began."""
 
     def __init__(self, number: int, data: bytes = b"", synced: int = 0) -> None:
         self.number, self.data, self.synced = number, bytearray(data), synced
+        self.writes: list[int] = []
 
 
 class VirtualFiles:
@@ -56,7 +57,7 @@ class VirtualFiles:
     """
 
     def __init__(self, key: int) -> None:
-        self.key, self.draws = key, 0
+        self._words = words_of(key)
         self.names: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
         self.handles: dict[int, Inode] = {}
@@ -68,8 +69,7 @@ class VirtualFiles:
         self.delay = self.cost = 0.0
 
     def _word(self) -> int:
-        self.draws += 1
-        return word_at(self.key, self.draws)
+        return next(self._words)
 
     def _call(self, kind: str) -> None:
         """Die or fail, if that is due."""
@@ -113,6 +113,7 @@ class VirtualFiles:
     def write(self, file: int, data: bytes) -> int:
         """Append, or a part of it where the process dies, the disk fails or is full."""
         inode = self.handles[file]
+        inode.writes.append(len(inode.data))
         try:
             self._call("write")
         except (Killed, OSError):
@@ -220,6 +221,18 @@ class VirtualFiles:
             return False
         at = word % (8 * len(inode.data))
         inode.data[at // 8] ^= 1 << at % 8
+        return True
+
+    def drop_write(self, name: str, word: int) -> bool:
+        """Take one write out of the middle of a file; return whether there was one.
+
+        The last two stay: a file that ends earlier looks like one to which less was written.
+        """
+        inode = self.names.get(name)
+        if inode is None or len(inode.writes) < 3:
+            return False
+        at = word % (len(inode.writes) - 2)
+        del inode.data[inode.writes[at] : inode.writes[at + 1]]
         return True
 
     def copy(self) -> dict[str, bytes]:

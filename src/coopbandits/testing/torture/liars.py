@@ -8,7 +8,6 @@ import numpy as np
 
 from coopbandits.core.aggregate.entries import HEADER, entry_number
 from coopbandits.core.contract import Vector
-from coopbandits.core.draws import word_at
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
@@ -33,8 +32,10 @@ from coopbandits.testing.torture.schedule import (
     START,
     Trouble,
 )
+from coopbandits.testing.torture.words import words_of
 
 if TYPE_CHECKING:
+    from coopbandits.testing.torture.actor import Actor
     from coopbandits.testing.torture.stage import Stage
 
 EXTREMES = (
@@ -53,7 +54,7 @@ class Liar:
     """
 
     def __init__(self, stage: Stage, index: int, key: int) -> None:
-        self.stage, self.index, self.key, self.draws = stage, index, key, 0
+        self.stage, self.index, self._words = stage, index, words_of(key)
         self.present, self.visit = False, 0
         self.way = 0
         self.round = self.incarnation = 0
@@ -65,31 +66,43 @@ class Liar:
 
     def word(self) -> int:
         """Return its next word."""
-        self.draws += 1
-        return word_at(self.key, self.draws)
+        return next(self._words)
 
     def come(self, trouble: Trouble) -> None:
         """Appear, and lie for a while."""
         self.present, self.way = True, trouble.word
         self.incarnation = START + self.stage.time // SECOND
         self.visit += 1
-        for edge, link in self.stage.links.items():
-            if self.index in edge:
-                self.stage.plan(link.dial_pause(), self.stage.dial, link)
+        wiring = self.stage.wiring
+        for link in wiring.of(self.index):
+            self.stage.plan(link.dial_pause(), wiring.dial, link)
         self.stage.plan(0, self._tick, self.visit)
         if trouble.word >> 56 & 1:  # otherwise it stays until everything heals
             self.stage.plan(trouble.length, self._leave, self.visit)
+        if trouble.word >> 57 & 1:
+            self.stage.plan(trouble.length, self._found_out, trouble)
 
     def _leave(self, visit: int) -> None:
         if visit == self.visit:
             self.leave()
 
+    def _found_out(self, trouble: Trouble) -> None:
+        """Be revoked, by one operator after the other; its victims may be down meanwhile."""
+        for actor in self.stage.actors:
+            if self.index in actor.neighbors and trouble.word >> 58 & 1:
+                actor.down_for = trouble.length
+                self.stage.lives.die(actor, power=False)
+            self.stage.plan((trouble.word >> actor.index) % SECOND, self.revoke, actor)
+
+    def revoke(self, actor: Actor) -> None:
+        """Put its name on an agent's list."""
+        actor.revoked = frozenset([name(self.index)])
+
     def leave(self) -> None:
         """Go; its links break."""
         self.present = False
-        for edge, link in list(self.stage.links.items()):
-            if self.index in edge:
-                self.stage.close(link, "the liar has gone")
+        for link in self.stage.wiring.of(self.index):
+            self.stage.wiring.close(link, "the liar has gone")
 
     # Events of the network
 
@@ -97,11 +110,11 @@ class Liar:
         """Greet as an honest agent would."""
         self.decoders[peer] = Decoder(1 << 24)
         cluster = self.stage.cluster
-        degree = sum(self.index in edge for edge in self.stage.links)
+        degree = len(list(self.stage.wiring.of(self.index)))
         hello = Hello(
             name(self.index), cluster.name, cluster.hash, degree, memory=1, entry=self.number
         )
-        self.stage.post(self.index, number(peer), encode_hello(self._stamp(), hello))
+        self.stage.wiring.post(self.index, number(peer), encode_hello(self._stamp(), hello))
 
     def link_down(self, peer: str, reason: str) -> None:
         """Forget the link."""
@@ -141,7 +154,7 @@ class Liar:
         self.round += 1
         for peer in sorted(self.decoders):
             for data in self._lies():
-                self.stage.post(self.index, number(peer), data)
+                self.stage.wiring.post(self.index, number(peer), data)
         self.stage.plan(int(SECOND / ROUNDS_PER_SECOND), self._tick, visit)
 
     def _lies(self) -> list[bytes]:
@@ -165,7 +178,12 @@ class Liar:
         """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
         width = HEADER + 2 * len(ARMS)
         row = values[HEADER : HEADER + width]
-        row[0], row[1] = entry_number(self.index, word >> 24), self.round
+        # A number of version 0.1 has no author: it is that of whoever signs it first.
+        old = word >> 22 & 3 == 0
+        row[0], row[1] = (
+            word >> 24 if old else entry_number(self.index, word >> 24),
+            self.round,
+        )
         most = MAX_PULLS_PER_SECOND * (START + self.stage.time / SECOND - EPOCH)
         pulls = most // len(ARMS) if word >> 16 & 1 else float((word >> 17) % 40)
         row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :] = 0.0, pulls

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from coopbandits.core.draws import stream_key, word_at
+from coopbandits.core.draws import stream_key
 from coopbandits.testing.torture.schedule import MESSAGES, SECOND, Weather
+from coopbandits.testing.torture.words import words_of
 
 MOST_WAITING = 500
 """So many messages wait on a link before it breaks, as when a socket's buffer is full."""
@@ -15,7 +16,7 @@ class Direction:
     """One direction of a link: what is under way, in order, and how it is treated."""
 
     def __init__(self, key: int) -> None:
-        self.key, self.draws = key, 0
+        self._words = words_of(key)
         self.waiting: deque[bytes] = deque()
         self.sent = self.taken = 0
         self.held_until = 0
@@ -23,8 +24,7 @@ class Direction:
 
     def word(self) -> int:
         """Return the next word of this direction."""
-        self.draws += 1
-        return word_at(self.key, self.draws)
+        return next(self._words)
 
 
 class Link:

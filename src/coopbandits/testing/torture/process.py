@@ -10,10 +10,11 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopbandits.core.aggregate.entries import Attributed
+from coopbandits.core.aggregate.entries import Attributed, author_of
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
@@ -37,11 +38,13 @@ Send = Callable[[str, bytes], bool]
 Drop = Callable[[str, str], None]
 
 
+@cache
 def name(agent: int) -> str:
     """Return an agent's id."""
     return f"n{agent}"
 
 
+@cache
 def number(node: str) -> int:
     """Return the agent of an id."""
     return int(node[1:])
@@ -53,7 +56,7 @@ class VirtualClock:
     def __init__(self, now: Callable[[], int], speed: int) -> None:
         self.now, self.speed = now, speed  # millionths of a second per second
         self.set_by = 0
-        self._followed = 0
+        self._followed = self._latest = 0
 
     def __call__(self) -> float:
         """Return what the process takes for the time."""
@@ -63,6 +66,11 @@ class VirtualClock:
     def restart(self) -> None:
         """Begin with the machine's time, as a new process does."""
         self._followed = self.set_by
+        self._latest = max(self._latest, self.set_by)
+
+    def correct(self) -> None:
+        """Be set right: no earlier than at any start before."""
+        self.set_by = max(self.set_by, self._latest)
 
     def follow(self) -> None:
         """Follow a clock that was set forward, as the fleet's own clock does."""
@@ -125,7 +133,8 @@ class VirtualCommit(GroupCommit):
         if batch is None:
             self.stored()
             return
-        self._flying, error = True, None
+        self._flying = True
+        error: DiskError | None = None
         self.files.cost = 0.0
         try:
             self.journal.write(batch)
@@ -133,16 +142,13 @@ class VirtualCommit(GroupCommit):
             error = failure
         taken, self.files.cost = self.files.cost, 0.0
         if taken:
-            self.later(int(taken * SECOND), lambda: self._finish(batch, error))
+            self.later(int(taken * SECOND), lambda: self._done(batch, error))
         else:
-            self._finish(batch, error)
+            self._done(batch, error)
 
-    def _finish(self, batch: Batch, error: DiskError | None) -> None:
+    def _done(self, batch: Batch, error: DiskError | None) -> None:
         self._flying = False
-        self.journal.finish(batch, error)
-        if not self.is_stored:
-            self.gathered()
-        self.stored()
+        self.landed(batch, error)
 
     def stored(self) -> None:
         """Answer those whose events are on disk, or all if the journal is in trouble."""
@@ -191,6 +197,10 @@ class Process:
         """Return the versions of the entries that the agent knows, by number; {} if it has none."""
         machine = getattr(self.replica.agent, "machine", None)
         return machine.held() if isinstance(machine, Attributed) else {}
+
+    def author_of(self, number: float) -> float:
+        """Return whose entry a number is, as far as this agent knows."""
+        return self.node.settings.claims.owners.get(number, author_of(number))
 
     def beat(self) -> None:
         """Do what the runtime does once a second."""

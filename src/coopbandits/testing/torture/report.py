@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 
 from coopbandits.results.statistics import columns
 from coopbandits.testing.torture.run import Outcome
@@ -27,6 +28,12 @@ def table(setting: Setting, outcomes: Sequence[Outcome], elapsed: float) -> str:
         ),
     ]
     return "\n".join(line.rstrip() for line in columns(rows, left=(0,)))
+
+
+def digest(outcomes: Sequence[Outcome]) -> str:
+    """Return one hash of all traces; it is the same wherever the same seeds are played."""
+    whole = "".join(outcome.digest for outcome in outcomes)
+    return blake2b(whole.encode(), digest_size=16).hexdigest()
 
 
 def told(outcome: Outcome, shortest: Outcome) -> str:

@@ -9,12 +9,13 @@ from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.testing.torture.schedule import SECOND, Trouble
 
 if TYPE_CHECKING:
+    from coopbandits.testing.torture.actor import Actor
     from coopbandits.testing.torture.network import Link
-    from coopbandits.testing.torture.stage import Actor, Stage
+    from coopbandits.testing.torture.stage import Stage
 
 Strike = Callable[["Stage", "Actor", Trouble], None]
 
-OPERATIONS = ("write", "sync", "rename", "sync_folder", "create", "remove")
+OPERATIONS = ("write", "sync", "rename", "sync_folder", "create", "remove", "sync", "sync")
 
 
 def strike(stage: Stage, trouble: Trouble) -> None:
@@ -26,7 +27,7 @@ def strike(stage: Stage, trouble: Trouble) -> None:
 
 def _kill(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     actor.down_for = trouble.length
-    stage.die(actor, power=trouble.kind == "power")
+    stage.lives.die(actor, power=trouble.kind == "power")
 
 
 def _kill_all(stage: Stage, actor: Actor, trouble: Trouble) -> None:
@@ -34,27 +35,27 @@ def _kill_all(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     power = stage.schedule.durability == "power" and trouble.word % 2 == 0
     for other in stage.actors:
         other.down_for = 1 + (trouble.word >> other.index) % trouble.length
-        stage.die(other, power=power)
+        stage.lives.die(other, power=power)
 
 
 def _kill_at_operation(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Let a process die between two calls, of what it does next or of its next start."""
     actor.down_for = trouble.length
     if trouble.word >> 32 & 1:
-        stage.die(actor, power=False)
+        stage.lives.die(actor, power=False)
     actor.files.kill_in = trouble.word % 16
     actor.files.kill_by_power = trouble.kind == "power-op"
 
 
 def _one_link(stage: Stage, actor: Actor, trouble: Trouble) -> Link:
-    found = [link for edge, link in stage.links.items() if actor.index in edge]
+    found = list(stage.wiring.of(actor.index))
     return found[trouble.word % len(found)]
 
 
 def _cut(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Let nothing through, on one link or on all of an agent; both ends find out by silence."""
-    for edge, link in stage.links.items():
-        if actor.index in edge and (trouble.word % 2 or link is _one_link(stage, actor, trouble)):
+    for link in stage.wiring.of(actor.index):
+        if trouble.word % 2 or link is _one_link(stage, actor, trouble):
             link.cut_until = stage.time + trouble.length
             for way in link.directions.values():
                 way.held_until = link.cut_until
@@ -68,7 +69,7 @@ def _hush(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _break(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    stage.close(_one_link(stage, actor, trouble), "it broke")
+    stage.wiring.close(_one_link(stage, actor, trouble), "it broke")
 
 
 def _pause(stage: Stage, actor: Actor, trouble: Trouble) -> None:
@@ -76,11 +77,13 @@ def _pause(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _flip(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Damage a journal: flip a bit, or take one write out of its middle."""
     actor.down_for = trouble.length
-    stage.die(actor, power=False)
+    stage.lives.die(actor, power=False)
     if not actor.damaged:
+        damage = actor.files.drop_write if trouble.word >> 62 == 0 else actor.files.flip
         actor.sound = actor.files.copy()
-        actor.damaged = actor.files.flip("journal", trouble.word)
+        actor.damaged = damage("journal", trouble.word)
 
 
 def _full(stage: Stage, actor: Actor, trouble: Trouble) -> None:
@@ -92,6 +95,14 @@ def _fail(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     kind = OPERATIONS[trouble.word % len(OPERATIONS)]
     actor.files.failing[kind] = 1 + (trouble.word >> 8) % 3
     _heal_later(stage, actor, trouble)
+    if trouble.word >> 33 & 1:  # then the next start shows what has become of the file
+        stage.plan(trouble.length, _die_of_it, stage, actor, trouble)
+
+
+def _die_of_it(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    actor.down_for = SECOND
+    power = stage.schedule.durability == "power" and trouble.word >> 34 & 1
+    stage.lives.die(actor, power=bool(power))
 
 
 def _slow(stage: Stage, actor: Actor, trouble: Trouble) -> None:
@@ -105,36 +116,41 @@ def _heal_later(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _jump(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    """Set a clock by up to 40 s, forward or back; the highest bit decides."""
-    del stage
+    """Set a clock by up to 40 s, forward or back; the next start begins with that time."""
     seconds = 1 + trouble.word % 40
     actor.clock.set_by += (-seconds if trouble.word >> 63 else seconds) * SECOND
+    if trouble.word >> 62 & 1:
+        _kill(stage, actor, trouble)
 
 
 def _burst(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Choose many times at once, and never tell what became of it: all tickets expire together."""
     for _ in range(20 + trouble.word % 60):
-        stage.choose(actor, 0)
+        stage.visits.choose(actor, 0)
 
 
 def _lose(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     # An agent without a journal is known by its clock, which must have gone on since its last start
     actor.down_for = 3 * SECOND + trouble.length
-    stage.die(actor, power=False)
-    stage.forget(actor)
+    stage.lives.die(actor, power=False)
+    stage.lives.forget(actor)
 
 
 def _rollback(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    if not actor.copies:
+    """Put an older copy of a journal back, and some time later perhaps another one."""
+    if not actor.copies or stage.healed:
         return
     actor.down_for = 3 * SECOND + trouble.length
-    stage.die(actor, power=False)
+    stage.lives.die(actor, power=False)
     files, account = actor.copies[trouble.word % len(actor.copies)]
     stage.checks.rolled_back(actor)
+    actor.clock.correct()  # an older journal knows nothing of the starts since
     actor.files.put_back(files)
     actor.damaged = actor.uncertain = False
     actor.app.account = account.copy()
-    actor.rollbacks += 1
+    if trouble.word >> 32 & 1:
+        again = trouble._replace(word=trouble.word >> 33)
+        stage.plan(actor.down_for + 3 * SECOND, _rollback, stage, actor, again)
 
 
 def _rewire(stage: Stage, actor: Actor, trouble: Trouble) -> None:
@@ -145,13 +161,13 @@ def _rewire(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         return
     for one in (actor, other):
         one.down_for = trouble.length
-        stage.die(one, power=False)
+        stage.lives.die(one, power=False)
     edge = min(actor.index, other.index), max(actor.index, other.index)
     if other.index in actor.neighbors:
         actor.neighbors.discard(other.index)
         other.neighbors.discard(actor.index)
     else:
-        stage.lay(*edge)
+        stage.wiring.lay(*edge)
 
 
 def _liar(stage: Stage, actor: Actor, trouble: Trouble) -> None:

@@ -1,0 +1,336 @@
+"""One HTTP connection, with bounds on what it sends and on how long it takes.
+
+httptools parses. Requests are answered in the order in which they came, one at a time: at once, in
+the call that brought the last byte of it, or when its event is on disk. What is sent ahead of the
+answers waits, and nothing more is read meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol, cast
+from urllib.parse import unquote
+
+import httptools
+
+from coopbandits.fleet.api.answers import Answer, encode, refused
+from coopbandits.fleet.api.app import Api, Request
+from coopbandits.fleet.config import ApiLimits
+
+MAX_HEADERS = 100
+MAX_AHEAD = 16
+"""Requests that a client may send before the first of them is answered."""
+
+ANSWER_SECONDS = 30.0
+"""For the answer and for the client to read it; a slow disk takes a second."""
+
+LINGER_SECONDS = 1.0
+"""For a refused client to read why, while what it still sends is thrown away."""
+
+HEAD, BODY, ANSWER, IDLE, LINGER = "headers", "body", "answer", "idle", "refused"
+
+
+class RefusedError(Exception):
+    """Ends parsing with an answer."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.answer = refused(status, sentence)
+
+
+class Owner(Protocol):
+    """Keeps all connections.
+
+    Attributes
+    ----------
+    api : Api
+        Answers requests.
+    limits : ApiLimits
+        What is taken of clients.
+    date : bytes
+        The time, for the header Date.
+    """
+
+    api: Api
+    limits: ApiLimits
+    date: bytes
+
+    def forget(self, made: Connection) -> None:
+        """A connection has ended."""
+
+    def note_refusal(self, answer: Answer) -> None:
+        """Something was refused that is no request within the limits."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection within its limits.
+
+    Parameters
+    ----------
+    owner : Owner
+        Whose connection it is.
+    loop : AbstractEventLoop
+        The running event loop.
+
+    Attributes
+    ----------
+    phase : str
+        What the connection waits for.
+    since : float
+        When that began, by the event loop's clock.
+    served : int
+        Requests answered.
+    transport : Transport or None
+        None until hands are shaken, where there is TLS.
+    """
+
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self.owner, self.loop, self.api = owner, loop, owner.api
+        self.parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self.transport: asyncio.Transport | None = None
+        self.served = 0
+        self.phase, self.since = HEAD, loop.time()
+        self._now = self.since
+        self._url, self._headers = b"", list[tuple[bytes, bytes]]()
+        self._incoming: Request | None = None  # its headers are there, its body may not be
+        self._reading = False  # a request has begun, and has not ended
+        self._earlier = self._chunk = self._messages = 0
+        self._current: Request | None = None  # is being answered
+        self._queue: deque[Request] = deque()
+        self._had_turn = self._clogged = self._deaf = self._leaving = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a whole request waits for its answer, and not the answer for its client."""
+        return not self._clogged and (self._current is not None or bool(self._queue))
+
+    def is_late(self, now: float) -> bool:
+        """Return whether what the connection waits for takes too long."""
+        limits = self.owner.limits
+        patience = {
+            HEAD: limits.header_timeout,
+            BODY: limits.body_timeout,
+            ANSWER: ANSWER_SECONDS,
+            IDLE: limits.idle_timeout,
+            LINGER: LINGER_SECONDS,
+        }
+        return now - self.since > patience[ANSWER if self.busy else self.phase]
+
+    # Events of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request."""
+        self.transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        del exc
+        self.parser = None  # which refers to the connection
+        self._queue.clear()
+        self.owner.forget(self)
+
+    def pause_writing(self) -> None:
+        """Answer nothing more until the client has read."""
+        self._clogged = True
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._clogged = False
+        self._settle(self.loop.time())
+        self._take_turn()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes; refuse and close if they are not requests within the limits."""
+        if self._deaf or self.parser is None:
+            return
+        messages, self._chunk, self._now = self._messages, len(data), self.loop.time()
+        self._had_turn = False
+        try:
+            self.parser.feed_data(data)
+            if messages == self._messages and self.phase in (HEAD, BODY):
+                self._earlier += self._chunk
+                self._bound(self._earlier)  # of a header without end nothing else is told
+        except httptools.HttpParserUpgrade:  # not done; what follows may be in any protocol
+            self._deaf = True
+        except RefusedError as error:
+            self._turn_down(error.answer)
+        except httptools.HttpParserError as error:
+            inner = error.__context__
+            known = inner if isinstance(inner, RefusedError) else _malformed(error)
+            self._turn_down(known.answer)
+
+    # Events of the parser
+
+    def on_message_begin(self) -> None:
+        """Start to count."""
+        self._url, self._headers = b"", []
+        self._messages += 1
+        self._earlier, self._reading = 0, True
+        self.phase, self.since = HEAD, self._now
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, if there are not too many."""
+        if len(self._headers) >= MAX_HEADERS:
+            raise RefusedError(431, f"the request has more than {MAX_HEADERS} headers; send fewer")
+        self._headers.append((name.lower(), value))
+
+    def _bound(self, size: int) -> None:
+        most = self.owner.limits.max_header_bytes
+        if size > most:
+            raise RefusedError(431, f"the headers are too large; up to {most} bytes are taken")
+
+    def on_headers_complete(self) -> None:
+        """Answer at once if the headers are enough to refuse the request."""
+        if len(self._queue) >= MAX_AHEAD:
+            raise RefusedError(429, f"more than {MAX_AHEAD} requests wait; read the answers first")
+        headers = self._headers
+        if self._earlier + self._chunk > self.owner.limits.max_header_bytes:  # perhaps
+            self._bound(len(self._url) + sum(len(name) + len(value) for name, value in headers))
+        self._earlier = self._chunk = 0
+        self.phase, self.since = BODY, self._now
+        self._incoming = request = self._read_head(headers)
+        self._headers = []  # what comes after the body is none of the request's
+        request.answer = self.api.refuse(request)
+        if request.answer is not None:
+            self._enqueue(request)
+        elif b"expect" in request.fields:
+            self._invite()
+
+    def _read_head(self, headers: list[tuple[bytes, bytes]]) -> Request:
+        assert self.parser is not None  # noqa: S101  it calls
+        parser, path = self.parser, self.api.paths.get(self._url)
+        if path is None:
+            path = self._read_target(headers)
+        version = parser.get_http_version()
+        lasting = parser.should_keep_alive() and version != "1.0" and not parser.should_upgrade()
+        return Request(parser.get_method(), path, headers, version, lasting)
+
+    def _read_target(self, headers: list[tuple[bytes, bytes]]) -> str:
+        """Return the path; a host before it, as in `GET http://host/`, overrules the header."""
+        parsed = httptools.parse_url(self._url)
+        host = None if self._url.startswith(b"/") else parsed.host
+        if host:
+            literal = b"[%s]" % host if b":" in host else host
+            headers[:] = [header for header in headers if header[0] != b"host"]
+            headers.append((b"host", literal))
+        return unquote((parsed.path or b"/").decode("ascii"))
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body, if it is not too large."""
+        self._earlier = self._chunk = 0
+        request = self._incoming
+        if request is None or request.answer is not None:
+            return
+        request.add(body)
+        if len(request.body) > self.owner.limits.max_body_bytes:
+            request.answer = self.api.refuse_body(request)
+            self._enqueue(request)
+
+    def on_message_complete(self) -> None:
+        """Answer, or wait for the turn."""
+        request, self._incoming, self._reading = self._incoming, None, False
+        if request is None:
+            return
+        self._deaf = self._deaf or not request.lasting
+        if request.answer is None:
+            self._enqueue(request)
+        if self.phase == BODY:  # it waits, or was answered before
+            self._settle(self._now)
+
+    # Answering
+
+    def _enqueue(self, request: Request) -> None:
+        """Answer a request, if none is before it; a client gets one turn per call."""
+        if self._current or self._queue or self._clogged or self._had_turn:
+            self._queue.append(request)
+            if self.transport is not None:
+                self.transport.pause_reading()
+            if self._had_turn and len(self._queue) == 1:
+                self.loop.call_soon(self._take_turn)
+        else:
+            self._had_turn = True
+            self._serve(request)
+
+    def _take_turn(self) -> None:
+        if self._current or self._clogged or not self._queue:
+            return
+        if self.transport is None or self.transport.is_closing():
+            return
+        self._serve(self._queue.popleft())
+        if not self._queue:
+            self.transport.resume_reading()
+
+    def _serve(self, request: Request) -> None:
+        self._current = request
+        if request.answer is not None:
+            self._reply(request.answer)
+        else:
+            self.api.serve(request, self._reply)
+
+    def _reply(self, answer: Answer) -> None:
+        request, transport = self._current, self.transport
+        self._current = None
+        if request is None or transport is None or transport.is_closing():
+            return
+        self.served += 1
+        lasting = request.lasting and not self._leaving
+        transport.write(encode(answer, self.owner.date, lasting, request.method != b"HEAD"))
+        if not lasting:
+            self._deaf = True
+            transport.close()
+        elif self._queue:
+            self.loop.call_soon(self._take_turn)
+        elif self._incoming is not None:
+            self._invite()
+        self._settle(self.loop.time())
+
+    def _settle(self, now: float) -> None:
+        """Note what the connection waits for, unless it is the rest of a request."""
+        if not self._reading and self.phase != LINGER:
+            waits = self._current or self._queue or self._clogged
+            self.phase, self.since = ANSWER if waits else IDLE, now
+
+    def _invite(self) -> None:
+        """Ask for the body of a request whose client waits to be asked."""
+        request = self._incoming
+        if request is None or request.answer is not None or self._current or self._queue:
+            return
+        if self.transport is not None and request.fields.get(b"expect", b"").lower() == CONTINUE:
+            request.fields.pop(b"expect")
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    # Ending
+
+    def leave(self) -> None:
+        """Close once the request that has begun is answered."""
+        self._leaving = True
+        if self.transport is not None and not (self.busy or self.phase == BODY):
+            self.transport.close()
+
+    def _turn_down(self, answer: Answer) -> None:
+        if self._deaf or self.transport is None:
+            return  # it came after the last request
+        self._deaf = True
+        self.owner.note_refusal(answer)
+        begun = self._incoming is not None and self._incoming.answer is not None
+        if self._current or self._queue or begun:
+            self.transport.abort()  # it would be taken for the answer to an earlier request
+            return
+        self.phase, self.since = LINGER, self._now
+        self.transport.write(encode(answer, self.owner.date, lasting=False))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()  # closing now could take the answer from the client
+        else:
+            self.transport.close()
+
+
+CONTINUE = b"100-continue"
+
+
+def _malformed(error: Exception) -> RefusedError:
+    return RefusedError(400, f"this is no HTTP request: {error}; send HTTP/1.1")

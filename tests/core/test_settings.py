@@ -1,0 +1,81 @@
+"""Settings that do not fit are one sentence in Python, too."""
+
+from __future__ import annotations
+
+import copy
+import pickle  # noqa: TID251  what worker processes are sent by
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, ClassVar
+
+import pytest
+
+import coopbandits as typed
+from coopbandits.core import DDUCB, CoopUCB2, InputError, Policy
+
+cb: Any = typed  # a type checker would refuse these calls, too
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: cb.CoopUCB2(), "CoopUCB2 has no gamma; write CoopUCB2(gamma=…)"),
+        (lambda: cb.MPUCB(), "MPUCB has no hop_limit; write MPUCB(hop_limit=…)"),
+        (
+            lambda: cb.CoopUCB2(gama=2.0),
+            "unknown setting of CoopUCB2 'gama'; known are gamma; did you mean 'gamma'?",
+        ),
+        (
+            lambda: cb.UCB(c=2),
+            "unknown setting of UCB 'c'; known are constant; choose one of these.",
+        ),
+        (lambda: cb.CoopUCB2(2.0, 3.0), "CoopUCB2 got 2 settings; give each of gamma at most once"),
+        (
+            lambda: cb.CoopUCB2(2.0, gamma=2.0),
+            "CoopUCB2 got 2 settings; give each of gamma at most",
+        ),
+        (
+            lambda: cb.IndependentUCB(1, 2, 3),
+            "IndependentUCB got 3 settings; give each of constant",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make()
+    assert str(caught.value).startswith(sentence)
+    assert caught.value.__suppress_context__  # Python's own words are not shown beside ours
+
+
+def test_a_mistake_inside_a_policy_is_not_taken_for_bad_settings() -> None:
+    @dataclass(frozen=True)
+    class Faulty(Policy):
+        name: ClassVar[str] = "faulty"
+        step: int
+
+        def __post_init__(self) -> None:
+            len(self.step)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="has no len"):
+        Faulty(3)
+
+    class Own(Policy):
+        name = "own"
+
+        def __init__(self, factory: Any) -> None:
+            self.factory = factory
+
+    with pytest.raises(TypeError, match="factory"):
+        Own()  # type: ignore[call-arg]
+
+
+def test_policies_are_copied_and_sent_to_other_processes() -> None:
+    policy = CoopUCB2(2.0)
+    assert copy.copy(policy) == copy.deepcopy(policy) == policy
+    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301
+
+
+def test_notebooks_show_the_settings() -> None:
+    assert str(signature(CoopUCB2)) == "(gamma: 'float')"
+    assert "eta: 'float' = 2.0" in str(signature(DDUCB))
+    assert str(signature(Policy)) == "()"

@@ -1,0 +1,99 @@
+"""Users' own faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+
+from .playing import Mine, play
+
+
+def test_faults(mine: Mine) -> None:
+    faults = cb.parse_faults("my_module:MyLoss=0.3,sleep=0.1 , my_module:Nap=1/4,loss=0.2")
+    assert faults == cb.Faults(mine.MyLoss(0.3), cb.Sleep(0.1), mine.Nap(0.25), cb.Loss(0.2))
+    assert faults.spelling.startswith("loss=0.2,sleep=0.1,my_module:")
+    assert cb.parse_faults(faults.spelling) == faults
+    spelled = "my_module:MyLoss=0.3@5,my_module:MyLoss=0.3"
+    assert cb.parse_faults(spelled).spelling == spelled
+
+
+def test_our_chance_is_not_changed_by_own_faults(mine: Mine) -> None:
+    network = cb.Network.from_spec("cycle:9")
+
+    def fates(text: str) -> Any:
+        return cb.parse_faults(text).schedule(network, seed=3, run=1).read(50).fate
+
+    ours, own = fates("loss=0.3"), fates("my_module:MyLoss=0.3")
+    assert ours.sum() == -277  # known before there were own kinds
+    assert (ours != own).any()
+    assert (fates("loss=0.3,my_module:MyLoss=0.3") == np.minimum(ours, own)).all()
+    assert (own == fates("my_module:MyLoss=0.3@1")).all()
+    twice = fates("my_module:MyLoss=0.3,my_module:MyLoss=0.3")
+    assert (twice < 0).mean() == pytest.approx(0.51, abs=0.05)
+    assert (own < 0).mean() == pytest.approx(0.3, abs=0.05)
+
+
+@pytest.mark.parametrize("text", ["my_module:MyLoss=0.4", "my_module:Nap=0.3,loss=0.1"])
+def test_engines_agree_on_own_faults(mine: Mine, text: str) -> None:
+    faults, policy = cb.parse_faults(text), cb.parse_policy("gossip-ts")
+    results = [
+        play(policy=policy, faults=faults, keep="arms", engine=engine)
+        for engine in ("cpu", "reference")
+    ]
+    assert results[0].dataset["arms"].equals(results[1].dataset["arms"])
+    assert results[0].meta["settings"]["faults"] == faults.spelling
+
+
+def test_own_delays_are_for_the_reference_engine(mine: Mine) -> None:
+    faults, policy = cb.parse_faults("my_module:Late=2"), cb.parse_policy("gossip-ts")
+    result = play(policy=policy, faults=faults)
+    assert result.meta["engines"] == ["reference"]
+    assert result.dataset["messages_late"].sum() > 0
+
+
+def test_own_faults_and_clocks(mine: Mine) -> None:
+    policy = cb.parse_policy("gossip-ts")
+    play(policy=policy, faults="my_module:AnyTimeLoss=0.5", clocks="poisson")
+    lost = play(policy=policy, faults="my_module:AnyTimeLoss=1", clocks="poisson").dataset
+    assert lost["messages_lost"].equals(lost["messages_sent"].rename("messages_lost"))
+    with pytest.raises(
+        cb.InputError, match="fault my_module:MyLoss is defined in rounds, and with"
+    ):
+        play(policy=policy, faults="my_module:MyLoss=0.5", clocks="poisson")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("my_module:MyLoss", "fault 'my_module:MyLoss' has no value; write name=value"),
+        ("my_module:MyLoss=x@", r"'my_module:MyLoss=x@' is malformed; .*:MyLoss=SHARE\[@EVERY\]"),
+        ("loss:x=0.3", "fault 'loss:x=0.3' is malformed; write loss=PROBABILITY"),
+        ("my_module:MyLos=0.3", "unknown fault in my_module 'MyLos'; .* did you mean 'MyLoss'"),
+        ("my_module:wheel=0.3", "my_module:wheel is <function .*; it must be a frozen dataclass"),
+        ("my_module:Formless=1", "my_module:Formless is .* that sets name, form and touches"),
+        ("my_module:Lost=1", "unknown touches of fault my_module:Lost 'mesages'; .* 'messages'"),
+        ("my_module:Late=1:-1", "longest_delay of fault my_module:Late is -1; it must be a whole"),
+    ],
+)
+def test_faults_refused(mine: Mine, text: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        cb.parse_faults(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "my_module:Misshapen=1",
+            r"Misshapen=1 returns messages of shape \(3,\); .* 10 columns here",
+        ),
+        ("my_module:Late=3", "Late=3 makes messages late by 3 to 3 rounds; .* longest_delay, 2"),
+    ],
+)
+def test_effects_refused(mine: Mine, text: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        play(policy=cb.parse_policy("gossip-ts"), faults=text)

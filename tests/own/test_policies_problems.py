@@ -1,0 +1,142 @@
+"""Users' own policies and problems, by name, wherever ours are named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.problems import make_problem
+
+from .playing import SOURCE, Mine, play
+
+# Policies
+
+
+def test_policies(mine: Mine) -> None:
+    for policy, spelling in [
+        (mine.MyPolicy(), "my_module:MyPolicy"),
+        (mine.MyPolicy(2.0), "my_module:MyPolicy:constant=2"),
+        (mine.Needy(2.5, 3), "my_module:Needy:constant=2.5,step=3"),
+    ]:
+        assert policy.spelling == spelling
+        assert cb.parse_policy(spelling) == policy
+    assert type(cb.parse_policy("my_module:Plain")) is mine.Plain
+    result = play(policy=[cb.parse_policy("my_module:MyPolicy:constant=2"), cb.IndependentUCB(2.0)])
+    assert result.policies == ["my_module:MyPolicy:constant=2", "independent-ucb:constant=2"]
+    assert np.array_equal(*result.regret.values)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("my_module:MyPolcy", "unknown policy in my_module 'MyPolcy'; .* did you mean 'MyPolicy'"),
+        (
+            "my_module:MyPolicy:contsant=2",
+            "setting of policy my_module:MyPolicy 'contsant'; .*'con",
+        ),
+        ("my_module:Plain:constant=2", "policy my_module:Plain has no settings; leave out 'const"),
+        ("my_module:MyLoss", "my_module:MyLoss is <class .*; it must be a class derived from coop"),
+        ("my_module:Thawed", "my_module:Thawed is .*; it must be .* fields of a frozen dataclass"),
+        (
+            "my_module:Needy:step=-1",
+            "^policy my_module:Needy cannot be made of these settings: ValueError: step must not "
+            "be negative$",
+        ),
+    ],
+)
+def test_policies_refused(mine: Mine, text: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        cb.parse_policy(text)
+
+
+def test_a_class_of_the_script_keeps_its_name() -> None:
+    source = f"{SOURCE}\nprint(MyPolicy(2.0).spelling, Needy().spelling)"
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("mine:constant=2 Needy\n", "")
+
+
+# Problems
+
+
+def test_problems(mine: Mine) -> None:
+    expected = mine.MyProblem(0.5, arms=2)
+    table = {"kind": "my_module:MyProblem", "gap": 0.5, "arms": 2}
+    assert make_problem("mine", table) == expected
+    assert cb.parse_problem("my_module:MyProblem:gap=0.5,arms=2") == expected
+    assert cb.parse_problem("my_module:MyProblem: means = 1, 0x2 ,gap=0") == mine.MyProblem(
+        0, means=[1.0, 0.0, 0.0]
+    )
+    assert cb.parse_problem("my_module:two_arms:gap=0.5") == cb.GaussianBandit([0.5, 0.0])
+    same = [play(problem) for problem in (expected, cb.GaussianBandit([0.5, 0.0]))]
+    assert same[0].regret.equals(same[1].regret)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("gaussian:means=1,0.8x2", cb.GaussianBandit([1.0, 0.8, 0.8])),
+        ("gaussian:means=1, 0.8x2, sigma=2", cb.GaussianBandit([1.0, 0.8, 0.8], 2.0)),
+        ("gaussian:sigma=1/2,means=-1,1e-1", cb.GaussianBandit([-1.0, 0.1], 0.5)),
+        ("bernoulli:means=0.5x1", cb.BernoulliBandit([0.5])),
+        ("beta:a=2,1,b=1,3", cb.BetaBandit([2, 1], [1, 3])),
+    ],
+)
+def test_spelled_problems(text: str, problem: cb.Problem) -> None:
+    assert cb.parse_problem(text) == problem
+
+
+def test_a_spelled_log(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("left,right\n1,0\n3,4\n")
+    problem = cb.parse_problem(f"logged:file={tmp_path}/log.csv,sigma=0.5")
+    assert (problem.means.tolist(), problem.sigma) == ([2.0, 2.0], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("gausian:means=1", "unknown problem 'gausian'; known are .*; did you mean 'gaussian'"),
+        ("gaussian", "^problem gaussian has no means; give it$"),
+        ("gaussian:means", "setting 'means' of problem gaussian has no value; write name=value"),
+        ("gaussian:means=1,means=2", "setting means of problem gaussian is given twice"),
+        ("gaussian:means=1,0,sigme=2", "unknown key of problem gaussian 'sigme'; .* 'sigma'"),
+        ("gaussian:means=1,x", "part 'x' is no number"),
+        ("bernoulli:means=0.5", "means has shape"),
+        ("my_module:MyProblem", "^problem my_module:MyProblem has no gap; give it$"),
+        ("my_module:MyProblem:gpa=1", "unknown key of problem my_module:MyProblem 'gpa'; .* 'gap'"),
+        ("my_module:two_arms:gap=wide", "means .* cannot be read as numbers"),
+        (
+            "my_module:MyProblem:gap=1,arms=0.5",
+            "^problem my_module:MyProblem cannot be made of .*: ",
+        ),
+        ("my_module:no_problem", "problem my_module:no_problem is 3; it must be a class derived"),
+        ("my_module:no_problem:k=1", "problem my_module:no_problem takes no keys; leave out 'k'"),
+        ("my_module:MyPolicy", "my_module:MyPolicy is .*; it must be a class derived from coopb"),
+        ("my_module:MyProblme", "unknown problem in my_module 'MyProblme'; .* 'MyProblem'"),
+    ],
+)
+def test_problems_refused(mine: Mine, text: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        cb.parse_problem(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"kind": "my_module:MyProblem"}, "'own' of kind my_module:MyProblem has no gap; give it"),
+        ({"kind": "my_module:MyProblem", "gpa": 1}, "unknown key of problem 'own' 'gpa'; .*'gap'"),
+        (
+            {"kind": "gaussian:means=1"},
+            "kind of problem 'own' is 'gaussian:means=1'; give 'means=1",
+        ),
+        ({"kind": "no_module:X"}, "there is no module no_module for problem no_module:X; its file"),
+    ],
+)
+def test_tables_refused(mine: Mine, table: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        make_problem("own", table)

@@ -1,0 +1,49 @@
+"""Results drawn onto given axes, and agents as curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from coopbandits import Result
+
+from .conftest import made
+
+
+def result_of_agents(amount: int) -> Result:
+    result = made(policies=("dducb",))
+    ends = np.arange(amount)[None, None, :, None] * np.array([1.0, 2.0, 3.0, 4.0])
+    shape = (1, 4, amount, 4)
+    regret = (("policy", "run", "agent", "round"), np.broadcast_to(ends, shape))
+    names = [f"agent {i}" for i in range(amount)]
+    dataset = result.dataset.assign(agent_regret=regret).assign_coords(agent=names)
+    return Result(dataset, result.meta)
+
+
+def test_results_onto_given_axes(tmp_path: Path) -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    result = result_of_agents(3)
+    assert result.plot(ax=left) is left
+    assert result.plot_agents(ax=right, path=tmp_path / "both.png") is right
+    assert len(left.get_lines()) == 1
+    assert [line.get_label() for line in right.get_lines()] == ["agent 0", "agent 1", "agent 2"]
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_many_agents_are_a_crowd_with_its_extremes() -> None:
+    (axes,) = result_of_agents(30).plot_agents("dducb").axes
+    legend = axes.get_legend()
+    assert legend is not None
+    named = [text.get_text() for text in legend.get_texts()]
+    assert named == ["highest: agent 29", "mean of 30 agents", "lowest: agent 0"]
+    assert len(axes.get_lines()) == 33
+    assert axes.get_ylabel() == "cumulative regret of one agent (reward)"
+
+
+def test_agents_of_several_policies_must_be_named() -> None:
+    with pytest.raises(ValueError, match="agents of several policies; name one of dducb, indep"):
+        made().plot_agents()
