@@ -67,7 +67,8 @@ def test_every_name_has_one_line_that_says_what_it_is(call: Call, kind: str) -> 
 
 
 def test_what_must_be_given_is_shown(call: Call) -> None:
-    assert {line.split()[0] for line in call("policies").out.splitlines()} == set(EXAMPLES)
+    listed = {line.split()[0] for line in call("policies").out.splitlines()}
+    assert listed >= set(EXAMPLES)  # other tests may have registered more
     assert "\nbernoulli:means=…  " in call("problems").out
     assert "\ncrash=SHARE@START[..STOP][:STATE]  " in call("faults").out
     assert "\nsmall-world:N,DEGREE,PROBABILITY[,seed=S]  " in call("graphs").out
