@@ -84,8 +84,8 @@ MUTANTS = (
     Mutant(
         "a batch is not synced",
         "fleet/storage/journal.py",
-        "            self.disk.append(batch.data)\n            self.disk.sync()\n",
-        "            self.disk.append(batch.data)\n",
+        "        self.disk.append(batch.data)\n        self.disk.sync()\n",
+        "        self.disk.append(batch.data)\n",
         ROBUST,
     ),
     Mutant(
@@ -93,6 +93,20 @@ MUTANTS = (
         "fleet/storage/disk.py",
         "            self._write(file, data)\n            self.files.sync(file)\n",
         "            self._write(file, data)\n",
+        ROBUST,
+    ),
+    Mutant(
+        "events that came while a new journal was written are not in it",
+        "fleet/storage/journal.py",
+        "        self.disk.switch(bytes(rewrite.tail))",
+        '        self.disk.switch(b"")',
+        ROBUST,
+    ),
+    Mutant(
+        "events that gathered are written again after the snapshot that holds them",
+        "fleet/storage/journal.py",
+        "        gathered, self._gathered = self._gathered, []",
+        "        gathered = self._gathered",
         ROBUST,
     ),
     Mutant(
@@ -113,9 +127,9 @@ MUTANTS = (
     ),
     Mutant(
         "applications are told before it is on disk",
-        "testing/torture/process.py",
-        "        if self.is_stored or self.journal.trouble:\n            told(self.is_stored)",
-        "        if True:\n            told(True)",
+        "fleet/process/commit.py",
+        "        if self.is_stored:\n            then(None)",
+        "        if True:\n            then(None)",
         ROBUST,
     ),
     Mutant(

@@ -235,6 +235,71 @@ def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("slow", ["sync", "sync_folder"])
+def test_a_snapshot_that_takes_the_disk_seconds_keeps_nobody_waiting(
+    tmp_path: Path, slow: str
+) -> None:
+    files = Watched()
+    folders = threading.Event()
+    folders.set()
+
+    def sync_folder(path: Path) -> None:
+        folders.wait(30)
+        OperatingSystem.sync_folder(files, path)
+
+    files.sync_folder = sync_folder  # type: ignore[method-assign]
+    gate = files.gate if slow == "sync" else folders
+
+    async def play() -> None:
+        async with running(tmp_path, "process", files) as runtime:
+            journal = runtime.node.replica.journal
+            journal.long_bytes, journal.long_growth = 1000, 1
+            gate.clear()
+            while not journal.is_long:
+                await pull(runtime)
+            await until(lambda: (tmp_path / "journal.new").exists() or not journal.is_long)
+            for _ in range(50):
+                begun = time.monotonic()
+                await pull(runtime)
+                assert time.monotonic() - begun < 1.0
+            gate.set()
+            await until(lambda: not (tmp_path / "journal.new").exists())
+            await pull(runtime)
+            pulled = rewards(runtime)
+        async with running(tmp_path) as runtime:
+            assert rewards(runtime) == pulled
+
+    asyncio.run(play())
+
+
+def test_a_folder_that_cannot_be_synced_after_a_snapshot_is_told_and_mended(tmp_path: Path) -> None:
+    class Unsynced(OperatingSystem):
+        failing = False
+
+        def sync_folder(self, path: Path) -> None:
+            if self.failing:
+                raise OSError(5, "Input/output error")
+            super().sync_folder(path)
+
+    async def play() -> None:
+        files = Unsynced()
+        async with running(tmp_path, "process", files) as runtime:
+            journal = runtime.node.replica.journal
+            await pull(runtime)
+            files.failing = True
+            runtime.node.replica.compact()
+            await until(lambda: "Input/output error" in journal.trouble)
+            with pytest.raises(UnavailableError, match="Input/output error"):
+                runtime.service.choose()
+            files.failing = False
+            await until(lambda: not journal.trouble)
+            await pull(runtime)
+        async with running(tmp_path) as runtime:
+            assert rewards(runtime) == 2
+
+    asyncio.run(play())
+
+
 def removed(folder: Path) -> None:
     shutil.rmtree(folder)
 

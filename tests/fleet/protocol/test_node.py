@@ -374,7 +374,7 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
 
     with monkeypatch.context() as patch:
         patch.setattr(node.replica.journal.disk, "append", full)
-        patch.setattr(node.replica.journal.disk, "replace", full)
+        patch.setattr(node.replica.journal.disk, "prepare", full)
         node.replica.tickets.add(0, -1e10)
         world.now += 1.0
         world.queue.clear()

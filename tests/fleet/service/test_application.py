@@ -152,7 +152,7 @@ def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patch:
         patch.setattr(world.disks[0], "append", full)
-        patch.setattr(world.disks[0], "replace", full)
+        patch.setattr(world.disks[0], "prepare", full)
         with pytest.raises(UnavailableError, match="no space; nothing was chosen"):
             service.choose()
         with pytest.raises(UnavailableError, match="no space; the reward is not counted"):

@@ -37,17 +37,25 @@ while True:
 def test_what_was_written_is_read(tmp_path: Path, durability: str) -> None:
     disk = FileDisk(tmp_path / "new" / "folder", durability)
     assert disk.read() is None
-    disk.replace(b"one")
+    disk.prepare(b"one")
+    disk.switch(b"")
+    disk.settle()
     disk.append(b"two")
     disk.sync()
     assert disk.read() == b"onetwo"
-    disk.replace(b"three")
+    disk.prepare(b"thr")
+    disk.append(b"more")
+    assert disk.read() == b"onetwomore"
+    disk.switch(b"ee")
     disk.append(b"four")
+    disk.check()
     assert disk.read() == b"threefour"
+    disk.prepare(b"never used")
     disk.close()
     again = FileDisk(tmp_path / "new" / "folder")
     assert again.read() == b"threefour"
     again.close()
+    assert {found.name for found in (tmp_path / "new" / "folder").iterdir()} == {"journal", "lock"}
 
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:

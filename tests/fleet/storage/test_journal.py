@@ -122,10 +122,10 @@ class Failing(MemoryDisk):
             raise DoubtError("no append")
         super().append(data)
 
-    def replace(self, data: bytes) -> None:
-        if self.failing in ("append", "replace"):
-            raise DiskError("no replace")
-        super().replace(data)
+    def prepare(self, data: bytes) -> None:
+        if self.failing in ("append", "prepare"):
+            raise DiskError("no prepare")
+        super().prepare(data)
 
 
 def test_after_a_failed_write_nothing_is_taken_until_the_file_is_written_anew() -> None:
@@ -137,10 +137,10 @@ def test_after_a_failed_write_nothing_is_taken_until_the_file_is_written_anew() 
         with pytest.raises(DiskError, match="no append"):
             journal.append(event(1))
     assert len(disk.data) == journal.size + 5, "the second was not even tried"
-    with pytest.raises(DiskError, match="no replace"):
+    with pytest.raises(DiskError, match="no prepare"):
         journal.compact(STATE)
     disk.failing = ""
-    with pytest.raises(DiskError, match="no replace"):
+    with pytest.raises(DiskError, match="no prepare"):
         journal.append(event(2))
     journal.compact(STATE)
     journal.append(event(3))
@@ -151,7 +151,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_journal_as_it_was() -> Non
     disk = Failing()
     journal = opened(disk)
     journal.compact(STATE)
-    disk.failing = "replace"
+    disk.failing = "prepare"
     with pytest.raises(DiskError):
         journal.compact(STATE)
     assert not journal.trouble
@@ -163,14 +163,11 @@ class Gathering:
     """A committer that is told, and does nothing by itself."""
 
     def __init__(self, journal: Journal) -> None:
-        self.waiting = self.done = 0
+        self.waiting = 0
         journal.committer = self
 
     def gathered(self) -> None:
         self.waiting += 1
-
-    def stored(self) -> None:
-        self.done += 1
 
 
 def test_a_batch_is_one_write_with_one_mark_and_the_next_gathers_meanwhile() -> None:
@@ -194,22 +191,98 @@ def test_a_batch_is_one_write_with_one_mark_and_the_next_gathers_meanwhile() -> 
     assert disk.data.count(b"\x01\0\0\0\0\0\0\0\x03\0\0\0") == 2, "one mark more"
 
 
-def test_a_snapshot_takes_the_place_of_a_batch_under_way() -> None:
+def test_a_snapshot_takes_the_place_of_what_gathered_and_the_next_gathers_meanwhile() -> None:
     disk = filled(0, "power")
     journal = opened(disk)
     journal.compact(STATE)
     Gathering(journal)
-    journal.append(event(0))
-    batch = journal.take()
+    journal.hold(event(0))
     journal.append(event(1))
-    assert batch is not None
-    journal.compact({"rounds": 5})
-    assert journal.stored == journal.appended == 2
-    journal.write(batch)
-    journal.finish(batch, DiskError("too late to matter"))
-    journal.append(event(2))
+    journal.hold(event(2))
+    rewrite = journal.begin_rewrite({"rounds": 5})
+    journal.append(event(3))
+    journal.write_anew(rewrite)
+    assert (journal.stored, journal.appended) == (0, 3)
+    journal.finish_rewrite(rewrite, None)
+    assert (journal.stored, journal.appended) == (2, 3)
     batch = journal.take()
     assert batch is not None
     journal.write(batch)
     again = opened(disk)
-    assert (again.snapshot, again.events) == ({"rounds": 5}, [event(2)])
+    assert (again.snapshot, again.events) == ({"rounds": 5}, [event(3)])
+
+
+def test_what_gathered_is_written_as_a_batch_where_the_snapshot_fails() -> None:
+    disk = Failing(durability="power")
+    journal = opened(disk)
+    journal.compact(STATE)
+    Gathering(journal)
+    journal.append(event(1))
+    rewrite = journal.begin_rewrite({"rounds": 5})
+    journal.append(event(2))
+    disk.failing = "prepare"
+    with pytest.raises(DiskError, match="no prepare") as raised:
+        journal.write_anew(rewrite)
+    journal.finish_rewrite(rewrite, raised.value)
+    assert journal.setback is raised.value
+    batch = journal.take()
+    assert batch is not None
+    journal.write(batch)
+    again = opened(disk)
+    assert (again.snapshot, again.events) == (STATE, [event(1), event(2)])
+
+
+def test_what_is_written_while_a_file_is_prepared_is_in_both() -> None:
+    disk = filled(0)
+    journal = opened(disk)
+    journal.compact(STATE)
+    journal.append(event(0))
+    journal.hold(event(1))
+    rewrite = journal.begin_rewrite({"rounds": 5})
+    journal.prepare(rewrite)
+    journal.append(event(2))
+    journal.hold(event(3))
+    journal.append(event(4))
+    old = opened(MemoryDisk(bytes(disk.data)))
+    assert (old.snapshot, old.events) == (STATE, [event(number) for number in range(5)])
+    journal.switch(rewrite)
+    journal.finish_rewrite(rewrite, None)
+    journal.append(event(5))
+    new = opened(disk)
+    assert (new.snapshot, new.events) == ({"rounds": 5}, [event(2), event(3), event(4), event(5)])
+    assert journal.size == len(disk.data)
+
+
+def test_a_file_is_not_used_if_the_old_one_failed_while_it_was_prepared() -> None:
+    disk = Failing()
+    journal = opened(disk)
+    journal.compact(STATE)
+    rewrite = journal.begin_rewrite({"rounds": 5})
+    journal.prepare(rewrite)
+    disk.failing = "append"
+    with pytest.raises(DiskError, match="no append"):
+        journal.append(event(1))
+    with pytest.raises(DiskError, match="no append") as raised:
+        journal.switch(rewrite)
+    journal.finish_rewrite(rewrite, raised.value)
+    assert journal.trouble == "no append"
+    disk.failing = ""
+    journal.compact({"rounds": 6})
+    assert opened(disk).snapshot == {"rounds": 6}
+
+
+def test_a_disk_that_hangs_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coopbandits.fleet.storage.journal.MOST_TAIL", 100)
+    disk = filled(0)
+    journal = opened(disk)
+    journal.compact(STATE)
+    rewrite = journal.begin_rewrite(STATE)
+    journal.prepare(rewrite)
+    for number in range(10):
+        journal.append(event(number))
+    assert len(rewrite.tail) <= 100
+    with pytest.raises(DiskError, match="a snapshot took the disk longer than 100 bytes") as raised:
+        journal.switch(rewrite)
+    journal.finish_rewrite(rewrite, raised.value)
+    assert not journal.trouble
+    assert opened(disk).events == [event(number) for number in range(10)]

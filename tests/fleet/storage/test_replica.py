@@ -45,10 +45,10 @@ class Full(MemoryDisk):
             raise DoubtError("no space")
         super().append(data)
 
-    def replace(self, data: bytes) -> None:
+    def prepare(self, data: bytes) -> None:
         if self.full:
             raise DiskError("no space")
-        super().replace(data)
+        super().prepare(data)
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts:family=bernoulli", "gossip-ts"])

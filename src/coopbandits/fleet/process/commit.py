@@ -6,13 +6,15 @@ is in, and so does every message to a neighbour: nobody is told of what a loss o
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+from coopbandits.fleet.process.worker import Worker
 from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.journal import Batch, Journal
+from coopbandits.fleet.storage.journal import Batch, Journal, Rewrite
 from coopbandits.fleet.transport import LinkEvents, Transport
 
 MOST_UNSENT = 1000
@@ -20,16 +22,14 @@ MOST_UNSENT = 1000
 
 
 class GroupCommit:
-    """Writes a journal's events in batches; make it in a running event loop."""
+    """Writes a journal's events in batches, and between two of them a new snapshot where asked."""
 
-    def __init__(self, journal: Journal, outbox: Outbox) -> None:
-        self.journal, self.outbox = journal, outbox
-        self._loop = asyncio.get_running_loop()
-        self._worker = ThreadPoolExecutor(1, "journal")
+    def __init__(self, journal: Journal, outbox: Outbox, worker: Worker) -> None:
+        self.journal, self.outbox, self.worker = journal, outbox, worker
         self._waiting: deque[tuple[int, Stored]] = deque()
-        self._launching = False
-        self._flight: asyncio.Future[None] | None = None
-        journal.committer = outbox.committer = self
+        self._launching = self._flying = False
+        self._export: Callable[[], dict[str, Any]] | None = None
+        journal.committer = journal.rewriter = outbox.committer = self
 
     def wait(self, then: Stored) -> None:
         """Call `then` once all events so far are on disk, or with the reason why not."""
@@ -47,47 +47,63 @@ class GroupCommit:
 
     def gathered(self) -> None:
         """Launch a batch, once everything that is ready to run has added to it."""
-        if not self._launching and self._flight is None:
+        if not self._launching and not self._flying:
             self._launching = True
-            self._loop.call_soon(self._launch)
+            self.worker.soon(self._launch)
+
+    def request(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Write the journal anew, once the batch that is on its way has landed."""
+        self._export = export
+        self.gathered()
 
     def _launch(self) -> None:
         self._launching = False
-        batch = self.journal.take()
-        if batch is None:
-            self.stored()
-            return
-        self._flight = self._loop.run_in_executor(self._worker, self.journal.write, batch)
-        self._flight.add_done_callback(lambda done: self._land(batch, done))
+        export, self._export = self._export, None
+        if export is not None:
+            rewrite = self.journal.begin_rewrite(export())
+            self._flying = True
+            self.worker.run(
+                lambda: self.journal.write_anew(rewrite),
+                lambda error: self._rewritten(rewrite, error),
+            )
+        elif (batch := self.journal.take()) is not None:
+            self._flying = True
+            self.worker.run(
+                lambda: self.journal.write(batch), lambda error: self._landed(batch, error)
+            )
+        else:
+            self._tell()
 
-    def _land(self, batch: Batch, done: asyncio.Future[None]) -> None:
-        self._flight = None
-        self.landed(batch, done.exception())
-
-    def landed(self, batch: Batch, error: BaseException | None) -> None:
-        """Note what became of a batch, write what gathered meanwhile, and tell those who wait."""
-        if error is not None and not isinstance(error, DiskError):
-            error = DiskError(f"the journal cannot be written: {error}")
+    def _landed(self, batch: Batch, error: DiskError | None) -> None:
         self.journal.finish(batch, error)
-        if not self.is_stored:
-            self.gathered()
-        self.stored()
+        self._go_on()
 
-    def stored(self) -> None:
+    def _rewritten(self, rewrite: Rewrite, error: DiskError | None) -> None:
+        self.journal.finish_rewrite(rewrite, error)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Write what gathered meanwhile, and tell those who wait."""
+        self._flying = False
+        if not self.is_stored or self._export is not None:
+            self.gathered()
+        self._tell()
+
+    def _tell(self) -> None:
         """Tell those whose events are on disk, or all if the journal is in trouble."""
         stored, trouble = self.journal.stored, self.journal.trouble
         while self._waiting and (trouble or self._waiting[0][0] <= stored):
             number, then = self._waiting.popleft()
+            error = None if number <= stored else _unavailable(trouble)
             # Each in a call of its own, so that none can keep another from being told.
-            self._loop.call_soon(then, None if number <= stored else _unavailable(trouble))
+            self.worker.soon(partial(then, error))
         self.outbox.flush()
 
     async def close(self) -> None:
         """Write what is left, and go back to writing every event by itself."""
-        while self._flight is not None or self._launching:
-            await asyncio.sleep(0) if self._flight is None else await asyncio.wait([self._flight])
-        self.journal.committer = None
-        self._worker.shutdown()
+        while self._flying or self._launching:
+            await self.worker.rest()
+        self.journal.committer = self.journal.rewriter = None
 
 
 def _unavailable(trouble: str) -> UnavailableError:

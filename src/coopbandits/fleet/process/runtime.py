@@ -14,6 +14,8 @@ from secrets import randbits
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.rewrite import BesideRewriter
+from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.application import ApplicationService
@@ -88,7 +90,8 @@ class Runtime:
         self.outbox = Outbox(transport)
         self.node = make_node(config, replica, self.outbox, self.clock)
         self.service = ApplicationService(config, self.node, words)
-        self._committer: GroupCommit | None = None
+        self._thread: Thread | None = None
+        self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
@@ -104,9 +107,13 @@ class Runtime:
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
+        self._thread = Thread()
+        journal = self.node.replica.journal
         if self.disk.durability == "power":
-            journal = self.node.replica.journal
-            self.service.committer = self._committer = GroupCommit(journal, self.outbox)
+            self._writer = GroupCommit(journal, self.outbox, self._thread)
+            self.service.committer = self._writer
+        else:
+            self._writer = BesideRewriter(journal, self._thread)
         if self.node.reads_at_ticks:
             self.transport.hold()
         await self.transport.start(self)
@@ -117,8 +124,10 @@ class Runtime:
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
-        if self._committer:
-            await self._committer.close()
+        if self._writer:
+            await self._writer.close()
+        if self._thread:
+            self._thread.close()
         await (self._ending or self.transport.stop())
         self.disk.close()
 

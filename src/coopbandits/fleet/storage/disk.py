@@ -8,6 +8,7 @@ only a new one, written whole from memory, ends that.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from pathlib import Path
 from typing import Protocol
@@ -28,7 +29,7 @@ class DoubtError(DiskError):
 
 
 class Disk(Protocol):
-    """Where a journal is stored. `sync` and `append` may run in another thread than the rest.
+    """Where a journal is stored. All but `check` and `close` may run in another thread than these.
 
     Attributes
     ----------
@@ -50,12 +51,21 @@ class Disk(Protocol):
     def sync(self) -> None:
         """Return once all that was appended would survive a loss of power; or DoubtError."""
 
-    def replace(self, data: bytes) -> None:
-        """Replace everything, and sync.
+    def prepare(self, data: bytes) -> None:
+        """Write and sync a file that is to take the place of this one; or DiskError."""
+
+    def switch(self, tail: bytes) -> None:
+        """Add to the prepared file, and use it instead of the old one from now on.
 
         On failure a DiskError leaves the file as it was. A DoubtError leaves the old or the new one
         in its place, whole.
         """
+
+    def settle(self) -> None:
+        """Return once the switch would survive a loss of power; or DoubtError."""
+
+    def discard(self) -> None:
+        """Drop the prepared file, if there is one."""
 
     def keep(self, name: str, data: bytes) -> None:
         """Put data beside the file, in one that ends in `name`, and sync; or DiskError."""
@@ -86,6 +96,8 @@ class FileDisk:
         self.path, self.durability, self.seconds = folder / "journal", durability, 0.0
         self.files: FileSystem = files or OperatingSystem()
         self._file: int | None = None
+        self._prepared: tuple[int, Place] | None = None
+        self._moving = threading.Lock()
         try:
             self.files.make_folder(folder)
             self._lock = self.files.lock(self._lock_path)
@@ -101,6 +113,10 @@ class FileDisk:
                 "written"
             ) from error
         self._size = self._most = self._place.size if self._place else 0
+
+    @property
+    def _fresh(self) -> Path:
+        return self.path.with_suffix(".new")
 
     @property
     def _lock_path(self) -> Path:
@@ -145,36 +161,62 @@ class FileDisk:
                 raise DoubtError(self._told(error)) from error
         self.seconds += time.perf_counter() - begun
 
-    def replace(self, data: bytes) -> None:
-        """Write a new file, and rename it over the old one once it is complete."""
+    def prepare(self, data: bytes) -> None:
+        """Write it to `journal.new`."""
+        self.discard()
         self._check_owned()
-        fresh = self.path.with_suffix(".new")
-        file, place = self._write_fresh(fresh, data)
-        try:
-            self.files.rename(fresh, self.path)
-            self._adopt(file, place)
-            self.files.sync_folder(self.path.parent)
-        except OSError as error:
-            if self._file != file:
-                self._settle_rename(file, place, fresh)
-            raise DoubtError(self._told(error)) from error
+        self._prepared = self._write_fresh(self._fresh, data)
 
-    def _settle_rename(self, file: int, place: Place, fresh: Path) -> None:
+    def switch(self, tail: bytes) -> None:
+        """Rename the prepared file over the old one, once it is complete."""
+        assert self._prepared is not None  # noqa: S101  it was prepared before
+        file, place = self._prepared
+        try:
+            if tail:
+                self._write(file, tail)
+            if tail and self.durability == "power":
+                self.files.sync(file)
+            self._check_owned()
+        except OSError as error:
+            self.discard()
+            raise error if isinstance(error, DiskError) else DiskError(self._told(error)) from error
+        place = place._replace(size=place.size + len(tail))
+        with self._moving:
+            try:
+                self.files.rename(self._fresh, self.path)
+            except OSError as error:
+                self._settle_rename(file, place)
+                raise DoubtError(self._told(error)) from error
+            self._adopt(file, place)
+
+    def _settle_rename(self, file: int, place: Place) -> None:
         """Find out what a rename did that is said to have failed."""
         with contextlib.suppress(OSError):
             if self.files.place(self.path) == place:
                 self._adopt(file, place)
-                return
-        self._discard(file, fresh)
+        self.discard()
 
     def _adopt(self, file: int, place: Place) -> None:
         """Use the new file from now on: the old one has no name any more."""
-        old, self._file = self._file, file
+        old, self._file, self._prepared = self._file, file, None
         self._place = place
         self._size = self._most = place.size
         if old is not None:
             with contextlib.suppress(OSError):  # what a file without a name holds does not matter
                 self.files.close(old)
+
+    def settle(self) -> None:
+        """Sync the folder."""
+        try:
+            self.files.sync_folder(self.path.parent)
+        except OSError as error:
+            raise DoubtError(self._told(error)) from error
+
+    def discard(self) -> None:
+        """Remove `journal.new`."""
+        if self._prepared is not None:
+            self._remove(self._prepared[0], self._fresh)
+            self._prepared = None
 
     def _write_fresh(self, path: Path, data: bytes) -> tuple[int, Place]:
         """Return a new file, open, with these data synced; leave nothing behind on failure."""
@@ -187,11 +229,11 @@ class FileDisk:
             if place is None or place.size != len(data):
                 raise OSError(f"{path.name} is not what was written")
         except OSError as error:
-            self._discard(file, path)
+            self._remove(file, path)
             raise DiskError(self._told(error)) from error
         return file, place
 
-    def _discard(self, file: int | None, path: Path) -> None:
+    def _remove(self, file: int | None, path: Path) -> None:
         with contextlib.suppress(OSError):
             if file is not None:
                 self.files.close(file)
@@ -206,10 +248,9 @@ class FileDisk:
             while (there := self.files.read(target)) is not None and there != data:
                 number += 1
                 target = self.path.with_suffix(f".{name}-{number}")
-            fresh = self.path.with_suffix(".new")
-            file, _ = self._write_fresh(fresh, data)
+            file, _ = self._write_fresh(self._fresh, data)
             self.files.close(file)
-            self.files.rename(fresh, target)
+            self.files.rename(self._fresh, target)
             self.files.sync_folder(self.path.parent)
         except DiskError:
             raise
@@ -218,10 +259,11 @@ class FileDisk:
 
     def check(self) -> None:
         """Compare device, inode and size."""
-        least = self._size  # another thread may be appending
-        here = self._look()
-        if here is None or not self._is_ours(here, least):
-            raise DoubtError(self._misplaced())
+        with self._moving:
+            least = self._size  # another thread may be appending
+            here = self._look()
+            if here is None or not self._is_ours(here, least):
+                raise DoubtError(self._misplaced())
 
     def _check_owned(self) -> None:
         """Refuse to write where somebody else's journal may be."""
@@ -253,6 +295,7 @@ class FileDisk:
 
     def close(self) -> None:
         """Close the file and release the folder."""
+        self.discard()
         if self._file is not None:
             self.files.close(self._file)
         self.files.close(self._lock)
@@ -264,6 +307,7 @@ class MemoryDisk:
     def __init__(self, data: bytes = b"", durability: str = "process") -> None:
         self.data, self.durability, self.seconds = bytearray(data), durability, 0.0
         self.kept: dict[str, bytes] = {}
+        self.prepared = b""
 
     def read(self) -> bytes | None:
         """Return everything written."""
@@ -276,9 +320,19 @@ class MemoryDisk:
     def sync(self) -> None:
         """Do nothing: memory does not outlive the process."""
 
-    def replace(self, data: bytes) -> None:
+    def prepare(self, data: bytes) -> None:
+        """Remember it."""
+        self.prepared = data
+
+    def switch(self, tail: bytes) -> None:
         """Replace everything."""
-        self.data = bytearray(data)
+        self.data = bytearray(self.prepared + tail)
+
+    def settle(self) -> None:
+        """Do nothing."""
+
+    def discard(self) -> None:
+        """Do nothing."""
 
     def keep(self, name: str, data: bytes) -> None:
         """Remember it under its name."""

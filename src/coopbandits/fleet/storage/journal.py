@@ -11,11 +11,16 @@ one is kept beside it: the bytes that a crash left at its end, or the whole of a
 With durability "power", events can share a sync. A committer then gathers them in batches: it takes
 one, writes it in another thread, and reports what became of it. An event takes effect when it is
 gathered, so nobody may be told of it before its batch is stored.
+
+A snapshot is written beside the event loop too, since a disk may take seconds to sync it. Events
+that come meanwhile gather, or, without a committer, go to the old file and at the end to the new
+one as well.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -29,6 +34,8 @@ COMPACT_BYTES = 1 << 21
 """A journal is compacted once its events take more bytes than this,"""
 COMPACT_GROWTH = 8
 """and more than this many times the snapshot."""
+MOST_TAIL = 1 << 26
+"""A snapshot is given up once so many bytes of events came while it was written."""
 
 T = TypeVar("T")
 
@@ -38,17 +45,55 @@ class Batch(NamedTuple):
 
     data: bytes
     last: int
-    generation: int
+
+
+@dataclass(eq=False)
+class Rewrite:
+    """A file that is to take the journal's place.
+
+    Attributes
+    ----------
+    data : bytes
+        What it begins with: a snapshot.
+    snapshot_size : int
+        How large that is by itself.
+    last : int
+        How many events that were gathered are in the snapshot.
+    gathered : list of bytes
+        Those of them that no batch has taken.
+    tail : bytearray
+        What was written to the old file since.
+    spoiled : str
+        Why the tail does not hold all that the agent remembers since then; empty if it does.
+    """
+
+    data: bytes
+    snapshot_size: int
+    last: int
+    gathered: list[bytes]
+    tail: bytearray = field(default_factory=bytearray)
+    spoiled: str = ""
+
+    def add(self, data: bytes) -> None:
+        """Remember what was written to the old file, as long as that is not too much."""
+        self.tail += data
+        if len(self.tail) > MOST_TAIL:
+            self.tail.clear()
+            self.spoiled = f"a snapshot took the disk longer than {MOST_TAIL} bytes of events"
 
 
 class Committer(Protocol):
-    """Writes batches; told of what happens in the event loop's thread."""
+    """Writes batches."""
 
     def gathered(self) -> None:
         """There is an event to write."""
 
-    def stored(self) -> None:
-        """All that was gathered so far is on disk, or it is certain that it is not."""
+
+class Rewriter(Protocol):
+    """Writes the journal anew, beside the event loop."""
+
+    def request(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Begin as soon as it can be done, with what `export` returns then."""
 
 
 class Journal:
@@ -80,6 +125,11 @@ class Journal:
         Whether the file is of an older format, which the first snapshot converts.
     appended, stored : int
         How many events were gathered for a committer, and how many of these are on disk.
+    setback : DiskError or None
+        Why the last snapshot could not be written.
+    long_bytes, long_growth : int
+        Events that take more bytes than this, and this many times more than the snapshot, are worth
+        a new one.
     """
 
     def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
@@ -89,13 +139,16 @@ class Journal:
         self.trouble, self.read_only = "", True
         self.appended = self.stored = 0
         self.committer: Committer | None = None
+        self.rewriter: Rewriter | None = None
+        self.setback: DiskError | None = None
+        self.long_bytes, self.long_growth = COMPACT_BYTES, COMPACT_GROWTH
+        self._rewrite: Rewrite | None = None
         self.torn, self.converts = 0, False
         self._keep: dict[str, bytes] = {}
         self._gathered: list[bytes] = []
         self._held: list[Event] = []
-        self._sequence = self._generation = self._flying = 0
+        self._sequence = self._flying = 0
         self._snapshot_size = self._events_size = self.size = 0
-        self._writing = threading.Lock()
         data = disk.read()
         self.is_new = data is None
         self.origin = origin
@@ -127,7 +180,7 @@ class Journal:
     @property
     def is_long(self) -> bool:
         """Whether it is time for a new snapshot."""
-        return self._events_size > max(COMPACT_BYTES, COMPACT_GROWTH * self._snapshot_size)
+        return self._events_size > max(self.long_bytes, self.long_growth * self._snapshot_size)
 
     # Writing
 
@@ -166,31 +219,55 @@ class Journal:
                 self.disk.sync()
         except DiskError as error:
             self.trouble = str(error)
+            if self._rewrite is not None:
+                self._rewrite.spoiled = self.trouble
             raise
         self._grow(data)
+        if self._rewrite is not None:
+            self._rewrite.add(data)
 
     def _grow(self, data: bytes) -> None:
         self._events_size += len(data)
         self.size += len(data)
 
+    # Writing anew
+
     def compact(self, snapshot: dict[str, Any]) -> None:
-        """Replace everything by a snapshot, which holds all that was appended."""
+        """Replace everything by a snapshot, at once."""
+        rewrite = self.begin_rewrite(snapshot)
+        try:
+            self.write_anew(rewrite)
+        except DiskError as error:
+            self.finish_rewrite(rewrite, error)
+            raise
+        self.finish_rewrite(rewrite, None)
+
+    def begin_rewrite(self, snapshot: dict[str, Any]) -> Rewrite:
+        """Return what to write, with a snapshot that holds all that was appended.
+
+        No batch may be on its way. What is held back is in the snapshot; it is written to the old
+        file too, so that the events after it follow each other in both.
+        """
+        if self._held and not self.trouble:
+            self._write_held()
+        self._held = []
         body = msgspec.msgpack.encode(snapshot)
-        data = self._encode_file(body)
-        with self._writing:
-            self._replace(data)
-            self._generation += 1  # a batch that is still to be written is in the snapshot
-        self._sequence += 3
-        self._snapshot_size, self._events_size, self.size = len(body), 0, len(data)
-        self._held, self._gathered, self._flying = [], [], 0
-        self.snapshot, self.events = {}, []
-        self.trouble, self.read_only = "", False
-        self.stored = self.appended
-        if self.committer is not None:
-            self.committer.stored()
+        gathered, self._gathered = self._gathered, []
+        self._rewrite = Rewrite(self._encode_file(body), len(body), self.appended, gathered)
+        return self._rewrite
+
+    def _write_held(self) -> None:
+        data = b"".join(map(self._encode, self._held))
+        if self.committer is None:
+            self._write(data + self._mark() if self._marked else data)
+        else:
+            self._gathered.append(data)
+            self.appended += 1
 
     def _encode_file(self, snapshot: bytes) -> bytes:
-        first = self._sequence + 1
+        """Return a file whose last sequence number is that of the last event, as in the old one."""
+        first = max(1, self._sequence - 2)
+        self._sequence = first + 2
         return b"".join(
             (
                 records.encode_file_header(marked=self._marked),
@@ -200,16 +277,45 @@ class Journal:
             )
         )
 
-    def _replace(self, data: bytes) -> None:
-        try:
-            for name in list(self._keep):
-                self.disk.keep(name, self._keep[name])
-                del self._keep[name]
-            self.disk.replace(data)
-        except DiskError as error:
+    def write_anew(self, rewrite: Rewrite) -> None:
+        """Do all that takes the disk's time; in any thread, where a committer gathers events."""
+        self.prepare(rewrite)
+        self.switch(rewrite)
+        self.disk.settle()
+
+    def prepare(self, rewrite: Rewrite) -> None:
+        """Write the new file beside the old one, in any thread."""
+        for name in list(self._keep):
+            self.disk.keep(name, self._keep[name])
+            del self._keep[name]
+        self.disk.prepare(rewrite.data)
+
+    def switch(self, rewrite: Rewrite) -> None:
+        """Go on in the new file, unless the old one failed meanwhile."""
+        if rewrite.spoiled:
+            self.disk.discard()
+            raise DiskError(rewrite.spoiled)
+        self.disk.switch(bytes(rewrite.tail))
+
+    def finish_rewrite(self, rewrite: Rewrite, error: DiskError | None) -> None:
+        """Note what became of it."""
+        self._rewrite, self.setback = None, error
+        if error is not None:
+            self._gathered = rewrite.gathered + self._gathered
             if self.trouble or self.read_only or isinstance(error, DoubtError):
                 self.trouble = str(error)
-            raise
+            return
+        self._events_size = len(rewrite.tail)
+        self._snapshot_size = rewrite.snapshot_size
+        self.size = len(rewrite.data) + self._events_size
+        self.snapshot, self.events = {}, []
+        self.trouble, self.read_only = "", False
+        self.stored = rewrite.last
+
+    def finish_settling(self, error: DiskError | None) -> None:
+        """Note whether the new file's name is certain."""
+        if error is not None:
+            self.trouble = str(error)
 
     def check(self) -> None:
         """Raise DiskError if the file is not where it was, or was in trouble before."""
@@ -229,22 +335,17 @@ class Journal:
             return None
         data, self._gathered = b"".join(self._gathered) + self._mark(), []
         self._flying = self.appended
-        return Batch(data, self.appended, self._generation)
+        return Batch(data, self.appended)
 
     def write(self, batch: Batch) -> None:
-        """Write and sync a batch; the one method that may run in any thread."""
-        with self._writing:
-            if batch.generation != self._generation:
-                return
-            if self.trouble:
-                raise DiskError(self.trouble)
-            self.disk.append(batch.data)
-            self.disk.sync()
+        """Write and sync a batch, in any thread."""
+        if self.trouble:
+            raise DiskError(self.trouble)
+        self.disk.append(batch.data)
+        self.disk.sync()
 
     def finish(self, batch: Batch, error: DiskError | None) -> None:
         """Note what became of a batch, in the event loop's thread again."""
-        if batch.generation != self._generation:
-            return
         self._flying = 0
         if error is not None:
             self.trouble = str(error)

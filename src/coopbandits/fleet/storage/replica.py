@@ -167,6 +167,8 @@ class Replica:
         self.expire(now)
         if self.journal.is_long:
             self.compact()
+            if self.journal.setback is not None:
+                raise self.journal.setback
 
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
@@ -235,8 +237,11 @@ class Replica:
         return bad or list(messages)
 
     def compact(self) -> None:
-        """Replace all events by a snapshot."""
-        self.journal.compact(self._export())
+        """Replace all events by a snapshot, beside the event loop where there is one."""
+        if self.journal.rewriter is None:
+            self.journal.compact(self._export())
+        else:
+            self.journal.rewriter.request(self._export)
 
     # Effects of events
 

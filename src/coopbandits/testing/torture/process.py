@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -18,11 +17,12 @@ from coopbandits.core.aggregate.entries import Attributed, author_of
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.protocol.node import BANDIT, Node
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
-from coopbandits.fleet.storage.journal import Batch
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 Later = Callable[[int, Callable[[], None]], None]
 """Calls a function of this process after some microseconds, if it lives then."""
+
+LONG_BYTES = 4000
+"""Journals are written anew far more often than in a fleet, and that takes at least"""
+REWRITE_SECONDS = 0.1
+"""so many seconds: enough for events, and for deaths, in between."""
 
 Send = Callable[[str, bytes], bool]
 Drop = Callable[[str, str], None]
@@ -104,59 +109,32 @@ class Wire(Transport):
         self._drop(peer, reason)
 
 
-class VirtualCommit(GroupCommit):
-    """Group commit without threads: a batch is on its way for as long as the disk takes."""
+class VirtualWorker:
+    """A worker without threads: what it does is done at once, and known when the disk says so."""
 
-    def __init__(self, process: Process, later: Later) -> None:
-        self.journal, self.outbox = process.replica.journal, process.outbox
-        self.later, self.files = later, process.files
-        self._answers: deque[tuple[int, Callable[[bool], None]]] = deque()
-        self._launching = self._flying = False
-        self.journal.committer = self.outbox.committer = self
+    def __init__(self, files: VirtualFiles, later: Later, least: float) -> None:
+        self.files, self.later, self.least = files, later, least
 
-    def answer(self, told: Callable[[bool], None]) -> None:
-        """Tell whether all events so far are on disk, once that is certain."""
-        if self.is_stored or self.journal.trouble:
-            told(self.is_stored)
-        else:
-            self._answers.append((self.journal.appended, told))
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call after everything that happens at this instant."""
+        self.later(0, call)
 
-    def gathered(self) -> None:
-        """Launch a batch after everything that happens at this instant."""
-        if not self._launching and not self._flying:
-            self._launching = True
-            self.later(0, self._launch)
-
-    def _launch(self) -> None:
-        self._launching = False
-        batch = self.journal.take()
-        if batch is None:
-            self.stored()
-            return
-        self._flying = True
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        """Do some work now, and tell later."""
         error: DiskError | None = None
         self.files.cost = 0.0
         try:
-            self.journal.write(batch)
+            work()
         except DiskError as failure:
             error = failure
-        taken, self.files.cost = self.files.cost, 0.0
+        taken, self.files.cost = max(self.files.cost, self.least), 0.0
         if taken:
-            self.later(int(taken * SECOND), lambda: self._done(batch, error))
+            self.later(int(taken * SECOND), lambda: done(error))
         else:
-            self._done(batch, error)
+            done(error)
 
-    def _done(self, batch: Batch, error: DiskError | None) -> None:
-        self._flying = False
-        self.landed(batch, error)
-
-    def stored(self) -> None:
-        """Answer those whose events are on disk, or all if the journal is in trouble."""
-        stored, trouble = self.journal.stored, self.journal.trouble
-        while self._answers and (trouble or self._answers[0][0] <= stored):
-            after, told = self._answers.popleft()
-            told(after <= stored)
-        self.outbox.flush()
+    async def rest(self) -> None:
+        """Do nothing: an agent that is tortured is never asked to end in peace."""
 
 
 class Process:
@@ -184,14 +162,21 @@ class Process:
             settings = replace(settings, signing=signing, claims=claims)
         self.node = Node(settings, self.replica, self.outbox, self.clock)
         self.service = ApplicationService(self.config, self.node, self.words)
-        self.commit = VirtualCommit(self, later) if self.config.durability == "power" else None
+        journal = self.replica.journal
+        journal.long_bytes, journal.long_growth = LONG_BYTES, 1
+        self.commit: GroupCommit | None = None
+        if self.config.durability == "power":
+            worker = VirtualWorker(self.files, later, 0.0)
+            self.commit = GroupCommit(journal, self.outbox, worker)
+        else:
+            BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""
         if self.commit is None:
             told(True)
         else:
-            self.commit.answer(told)
+            self.commit.wait(lambda error: told(error is None))
 
     def held(self) -> dict[float, float]:
         """Return the versions of the entries that the agent knows, by number; {} if it has none."""
