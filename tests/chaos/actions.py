@@ -254,6 +254,15 @@ def slow(latency: float, rate: float) -> Action:
     return slow_down
 
 
+async def lose_answers(chaos: Chaos) -> None:
+    """Applications do not hear that a reward was counted, and hand it in again."""
+    for counter in chaos.relays.counters:
+        counter.losing = True
+    await asyncio.sleep(1.0)
+    for counter in chaos.relays.counters:
+        counter.losing = False
+
+
 HOSTILE = (
     b"",
     b"POST /choose HTTP/1.1\r\nX-Endless: " + b"x" * 4096,
@@ -300,6 +309,7 @@ ACTIONS: dict[str, Action] = {
     "change a certificate": change_certificate,
     "revoke one": revoke_one,
     "hostile HTTP clients": hostile_clients,
+    "lose answers": lose_answers,
     "delay by 300 ms": slow(0.3, math.inf),
     "16 kB/s": slow(0.05, 16e3),
 }

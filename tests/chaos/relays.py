@@ -1,6 +1,7 @@
-"""Slow links: a relay on every host delays what neighbours send to it, or lets little through.
+"""Slow links and lost answers.
 
-Not every kernel can do that to a device, and a relay can do it anywhere.
+A relay on every host delays what neighbours send to it, or lets little through: not every kernel
+can do that to a device. A counter loses what an agent answers to its application.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.local.layout import Place
 
 from .hosts import Host
 
@@ -100,15 +102,62 @@ class Relay:
             await writer.drain()
 
 
-class Relays:
-    """One relay per host, as long as the block lasts."""
+class Counter:
+    """Stands between an application and its agent, and can lose the agent's answers.
 
-    def __init__(self, machines: list[Host]) -> None:
+    Attributes
+    ----------
+    losing : bool
+        Whether a connection is cut when the agent answers: what was asked for is done by then.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.agent, self.path = place.api.removeprefix("unix:"), place.folder / "counter.sock"
+        self.losing = False
+
+    async def open(self) -> None:
+        """Listen."""
+        self._server = await asyncio.start_unix_server(self._connected, self.path)
+
+    def close(self) -> None:
+        """Listen no more; applications have closed their connections."""
+        self._server.close()
+
+    async def _connected(self, asks: asyncio.StreamReader, hears: asyncio.StreamWriter) -> None:
+        ends = [hears]
+        try:
+            answers, agent = await asyncio.open_unix_connection(self.agent)
+            ends.append(agent)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pass_on(asks, agent, answers=False))
+                group.create_task(self._pass_on(answers, hears, answers=True))
+        except* OSError:
+            pass
+        finally:
+            for end in ends:
+                end.transport.abort()
+
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
+    ) -> None:
+        while (data := await reader.read(CHUNK)) and not (answers and self.losing):
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionAbortedError
+
+
+class Relays:
+    """One relay per host and one counter per application, as long as the block lasts."""
+
+    def __init__(self, machines: list[Host], places: list[Place]) -> None:
         self.all = [Relay(host) for host in machines]
+        self.counters = [Counter(place) for place in places]
 
     async def __aenter__(self) -> Self:
         for relay in self.all:
             await relay.open()
+        for counter in self.counters:
+            await counter.open()
         return self
 
     async def __aexit__(
@@ -118,3 +167,5 @@ class Relays:
         trace: TracebackType | None,
     ) -> None:
         await asyncio.gather(*(relay.close() for relay in self.all))
+        for counter in self.counters:
+            counter.close()

@@ -119,14 +119,17 @@ async def settle(settings: Settings, members: Members, rewards: list[Reward]) ->
 async def play(
     settings: Settings, places: list[Place], machines: list[Host], folder: Path
 ) -> Played:
-    async with Relays(machines) as relays:
+    async with Relays(machines, places) as relays:
         write_own_configs(places, settings, relays)
         async with Members(places) as members:
             chaos = Chaos(members, machines, relays, folder, Dice(settings.seed, 7), available())
             players = [
-                Player(place, Tape(settings.problem, settings.seed, at), settings.pulls_per_second)
+                Player(
+                    place._replace(api=f"unix:{relays.counters[at].path}"),
+                    Tape(settings.problem, settings.seed, at), settings.pulls_per_second,
+                )
                 for at, place in enumerate(places)
-            ]
+            ]  # fmt: skip
             ending = Ending()
             async with asyncio.TaskGroup() as group:
                 for player in players:
@@ -174,3 +177,5 @@ def test_nothing_acknowledged_is_lost(policy: str, folder: Path) -> None:
     assert not played.chaos.complaints
     assert played.verdict.holds, played.verdict.farthest
     assert played.verdict.best_found == len(places)
+    lost = any(reward.duplicate for reward in played.rewards)
+    assert lost == ("lose answers" in played.chaos.counts)

@@ -94,12 +94,15 @@ def test_targets_are_limits_from_above_or_below() -> None:
     assert not Row("", "", 0.99, "", 1.0, rising=True).met
 
 
-def test_table_and_json() -> None:
+@pytest.mark.parametrize("wrk", [None, "/usr/bin/wrk"])
+def test_table_and_json(monkeypatch: pytest.MonkeyPatch, wrk: str | None) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: wrk)
     rows = [
         Row("a thing", "uvloop", 123.4, "µs", 150.0, ratio=1.2),
         Row("more", "", 0.5, "", 0.9, True),
     ]
-    title, blank, header, first, second = table(rows).splitlines()
+    title, blank, header, first, second, *notes = table(rows).splitlines()
+    assert any("wrk is not installed" in note for note in notes) == (wrk is None)
     assert title.startswith("real agents: a ring of 8, 17 arms, mutual TLS")
     assert blank == ""
     assert header.split() == ["agents", "loop", "value", "unit", "target", "met", "×", "bare"]

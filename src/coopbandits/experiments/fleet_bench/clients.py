@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +16,9 @@ from coopbandits.fleet.local.layout import HOST
 
 LOOP = "none"
 THREADS = 8
-CPU, GAIN = 150.0, 3.0
-"""Targets: microseconds of CPU time per call, and the pace of eight threads over that of one."""
+CPU, GAIN, IMPORT = 150.0, 3.0, 60.0
+"""Targets: microseconds of CPU time per call, the pace of eight threads over that of one, and
+milliseconds of CPU time to import the client."""
 
 
 class Calls(NamedTuple):
@@ -72,3 +75,14 @@ def client_rows(what: str, server: Server, windows: int, seconds: float) -> Iter
     yield Row(f"{what}, {THREADS} threads: pace, over 1", LOOP, many / one, "", target, rising=True)
     cost = min(calls.cost for calls in alone)
     yield Row(f"{what}, 1 thread: CPU time per call", LOOP, cost, "µs", CPU)
+
+
+def import_row(windows: int) -> Row:
+    """Return what it takes a new process to import the client, at best."""
+    code = (
+        "import time; began = time.process_time(); import coopbandits.fleet.client; "
+        "print(1e3 * (time.process_time() - began))"
+    )
+    command = [sys.executable, "-c", code]
+    tries = [float(subprocess.check_output(command)) for _ in range(windows)]  # noqa: S603  own code
+    return Row("Python client: CPU time of its import", LOOP, min(tries), "ms", IMPORT)

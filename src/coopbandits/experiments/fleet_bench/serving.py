@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from coopbandits.experiments.fleet_bench.clients import client_rows
+from coopbandits.experiments.fleet_bench.clients import client_rows, import_row
 from coopbandits.experiments.fleet_bench.load import Load, arrive, saturate
 from coopbandits.experiments.fleet_bench.rows import Row
 from coopbandits.experiments.fleet_bench.servers import Server, Version, agent, hello, version_at
@@ -88,6 +88,8 @@ def time_agents(
         yield from paced_rows(plan, what, servers[""], pace)
         client = f"Python client, {durability}"
         yield from client_rows(client, servers[""], plan.windows, plan.seconds)
+        if durability == "process":
+            yield import_row(plan.windows)
 
 
 def load_rows(what: str, loads: list[Load]) -> Iterator[Row]:
