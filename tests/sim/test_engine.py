@@ -103,11 +103,7 @@ def test_one_line_in_the_table_is_another_engine(
     assert capsys.readouterr().err == ""  # only the slow engine is worth a note
     result = cb.simulate(PROBLEM, NETWORK, [Fixed(), Fixed(1)], 9, 5, engine="counting", threads=1)
     assert result.meta["engines"] == ["counting", "counting"]
-    runs = [
-        range(1),
-        range(1, 3),
-        range(3, 5),
-    ]  # one per thread, then what BATCH_BYTES has room for
+    runs = [range(2), range(2, 4), range(4, 5)]  # what BATCH_BYTES has room for
     assert counting.batches == [batch for batch in runs for _ in range(2)]
     assert counting.threads == [1]
     same = cb.simulate(PROBLEM, NETWORK, [Fixed(), Fixed(1)], 9, 5, engine="reference")

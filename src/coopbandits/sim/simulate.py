@@ -28,6 +28,8 @@ BATCH_BYTES = 500_000_000
 """Most work and memory of a batch of runs; Ctrl-C loses at most the current batch."""
 BATCH_SECONDS = 2.0
 """What a batch of all policies should take, unless it has only one run per thread."""
+FIRST_PULLS = 10_000_000
+"""Pulls in the first batch, which nobody has timed: about a second. Each batch costs some ms."""
 GROWTH = 8
 """How many times as many runs the next batch may have: the first one is slow, where it compiles."""
 
@@ -188,11 +190,13 @@ def _sessions(engines: list[Engine], threads: int | None) -> Iterator[None]:
 def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> Iterator[range]:
     """Split the runs into batches that are played together; results do not depend on how.
 
-    The first has one run per thread. Later ones are as long as the time of the last one suggests.
+    Later ones are as long as the time of the last one suggests.
     """
     most = _largest_batch(tasks, engines)
     least = min(most, threads or os.cpu_count() or 1)
-    start, size = 0, least
+    setup = tasks[0].setup
+    pulls = len(tasks) * setup.network.num_agents * setup.horizon
+    start, size = 0, min(most, max(least, FIRST_PULLS // pulls))
     while start < tasks[0].num_runs:
         began = time.perf_counter()
         yield range(start, min(start + size, tasks[0].num_runs))
