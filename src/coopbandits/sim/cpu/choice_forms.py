@@ -188,14 +188,18 @@ def by_bound(digest: str) -> Any:
 
 @inner(fastmath={"contract"})
 def reaching(
-    rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float, least: float
+    rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float
 ) -> int:
-    """Return the number of arms whose index is at least `threshold`, without a branch."""
+    """Return the number of arms whose index is at least `threshold`, without a branch.
+
+    All arms had information when the threshold was found; otherwise it is infinite, and nothing
+    reaches it. One that has lost all of it since reaches any threshold.
+    """
     found = 0
     for k in range(num_arms):
         count = rows[row + num_arms + k]
         lack = threshold * count - rows[row + k]
-        found += int((growth * count + offset >= lack * abs(lack)) | (count <= least))
+        found += int(growth * count + offset >= lack * abs(lack))
     return found
 
 
@@ -205,7 +209,7 @@ def bonus_index(total: float, count: float, radicand: float, least: float) -> fl
     return (total + math.sqrt(radicand)) / count if count > least else math.inf
 
 
-@inner
+@inner(forceinline=True)
 def closer_look(
     rows: Any, row: int, growth: float, offset: float, least: float, values: Any
 ) -> tuple[int, float, float]:
@@ -216,7 +220,7 @@ def closer_look(
     for k in range(width):
         total, count = rows[row + k], rows[row + width + k]
         lack, radicand = second * count - total, growth * count + offset
-        if count <= least or radicand >= lack * abs(lack):
+        if radicand >= lack * abs(lack) or count <= least:
             found = bonus_index(total, count, radicand, least)
             if found > best:
                 best, second, arm = found, best, k
@@ -275,7 +279,7 @@ def by_bonus(digest: str) -> Any:
             lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - rows[row + last]
             is_clear = growth * count + offset >= lack * abs(lack)
             arms[agent] = np.int64(last)
-            if is_clear and reaching(rows, row, width, growth, offset, threshold, least) == 1:
+            if is_clear and reaching(rows, row, width, growth, offset, threshold) == 1:
                 continue
             arm, best, second = closer_look(rows, row, growth, offset, least, values)
             arms[agent] = np.int64(arm)
