@@ -124,8 +124,10 @@ PROBLEMS: dict[str, Problem] = {
     "bernoulli": BernoulliBandit([0.3, 0.6, 0.55, 0.1]),
     "bernoulli-ties": BernoulliBandit([0.5, 0.5, 0.5]),
     "beta": BetaBandit([2.0, 0.7, 3.0], [2.0, 0.5, 1.0]),
-    "logged": LoggedBandit(LOG),
-    "constant": LoggedBandit([[0.1, 0.1, 0.1]], sigma=0.5),  # ties that only rounding breaks
+    "logged": LoggedBandit(LOG, reading="wide"),
+    "constant": LoggedBandit(
+        [[0.1]] * 3, sigma=0.5, reading="arms"
+    ),  # ties that only rounding breaks
     "one-arm": GaussianBandit([0.4]),
     "more-arms-than-agents": GaussianBandit(np.linspace(0.0, 1.0, 15)),
 }

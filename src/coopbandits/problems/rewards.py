@@ -1,4 +1,4 @@
-"""How a variate of the tape becomes a reward: the formulas of all problems.
+"""How a variate of the tape becomes a reward: the formulas that need only a table.
 
 Each formula is here twice, side by side: `reward_from_variate` for one pull, in plain Python that
 numba compiles from this very source, and `rewards_from_variates` for arrays. Both do the same
@@ -30,13 +30,17 @@ STEP = 3
 follows the n values is padding."""
 
 
+OWN = 4
+"""Row of numbers that only the problem's own function `reward` can read; see `Problem`."""
+
+
 class RewardForm(NamedTuple):
     """A problem's rewards as plain data, for compiled kernels.
 
     Attributes
     ----------
     kind : int
-        LOCATION_SCALE, THRESHOLD, LINEAR or STEP; all arms of a problem share it.
+        LOCATION_SCALE, THRESHOLD, LINEAR, STEP or OWN; all arms of a problem share it.
     table : array of shape (K, M)
         One row per arm, read as the kind says; C-contiguous float64, not writeable.
     """
