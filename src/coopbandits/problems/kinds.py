@@ -144,7 +144,9 @@ register_problem = PROBLEMS.register
 
 
 def make_problem(name: str, table: Any) -> Problem:
-    """Make a problem from a table: the key `kind`, and its settings."""
+    """Make a problem from a table, the key `kind` and its settings, or from a text."""
+    if isinstance(table, str):
+        return parse_problem(table)
     if not isinstance(table, dict) or "kind" not in table:
         known = ", ".join(PROBLEMS.names())
         raise InputError(f"problem {name!r} has no kind; choose one of {known}")
