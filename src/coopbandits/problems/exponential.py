@@ -38,7 +38,8 @@ class ExponentialBandit(Problem):
         scales = arm_values("means", means)
         above_zero("means", scales)
         proxy = unit_sigma() * float(scales.max())
-        super().__init__(scales, proxy if sigma is None else sigma)
+        sigma = proxy if sigma is None else sigma
+        super().__init__(scales, sigma, bounds=(0.0, math.inf))
 
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:

@@ -69,7 +69,8 @@ class ParetoBandit(Problem):
             sigma = max(s * _pareto_sigma(shape, self.cap / s) for shape, s in set(arms))
         numbers = np.column_stack([self.shapes, self.scales, np.full(len(arms), self.cap)])
         means = [s * _pareto_mean(shape, self.cap / s) for shape, s in arms]
-        super().__init__(means, sigma, numbers=numbers)
+        bounds = float(self.scales.min()), self.cap
+        super().__init__(means, sigma, numbers=numbers, bounds=bounds)
 
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:
@@ -135,7 +136,8 @@ class StudentTBandit(Problem):
             sigma = max(s * _student_sigma(degrees, self.cap / s) for degrees, s in set(arms))
         caps = np.full(len(arms), self.cap)
         numbers = np.column_stack([locations, self.degrees, self.scales, caps])
-        super().__init__(locations, sigma, numbers=numbers)
+        bounds = float(locations.min()) - self.cap, float(locations.max()) + self.cap
+        super().__init__(locations, sigma, numbers=numbers, bounds=bounds)
 
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:

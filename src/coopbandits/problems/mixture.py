@@ -52,6 +52,7 @@ class MixtureBandit(Problem):
             self.weights @ means,
             math.sqrt(within + between),
             numbers=_numbers(self.weights, self.problems),
+            bounds=_bounds(self.problems),
         )
 
     def reward_function(self) -> Reward:
@@ -89,6 +90,13 @@ def _check(weights: NDArray[np.float64], problems: tuple[Problem, ...]) -> None:
             f"weights of a mixture add up to {weights.sum():.12g}; they must add up to 1, so "
             "divide each by the sum"
         )
+
+
+def _bounds(problems: tuple[Problem, ...]) -> tuple[float, float] | None:
+    known = [problem.bounds for problem in problems if problem.bounds is not None]
+    if len(known) < len(problems):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
 
 
 def _numbers(weights: NDArray[np.float64], problems: tuple[Problem, ...]) -> NDArray[np.float64]:

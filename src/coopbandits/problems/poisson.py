@@ -52,7 +52,7 @@ class PoissonBandit(Problem):
         table = np.ones((rates.size, max(row.size for row in rows.values())))
         for place, rate in enumerate(rates.tolist()):
             table[place, : rows[rate].size] = rows[rate]
-        super().__init__(rates, sigma, numbers=table)
+        super().__init__(rates, sigma, numbers=table, bounds=(0.0, math.inf))
 
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:

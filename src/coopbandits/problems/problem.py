@@ -25,6 +25,7 @@ from coopbandits.problems.rewards import (
     LOCATION_SCALE,
     OWN,
     RewardForm,
+    reward_bounds,
     reward_from_variate,
     rewards_from_variates,
 )
@@ -55,6 +56,8 @@ class Problem(ABC):
         What `reward` is told of each arm; its mean if left out.
     variate : {"uniform", "normal"}
         What `reward` is handed: a uniform in (0, 1), or a standard normal.
+    bounds : pair of float, optional
+        The smallest and the largest reward of `reward`, if there are; ±∞ where there is no end.
 
     Attributes
     ----------
@@ -103,6 +106,7 @@ class Problem(ABC):
         *,
         numbers: ArrayLike | None = None,
         variate: Variate = "uniform",
+        bounds: tuple[float, float] | None = None,
     ) -> None:
         self.means = arm_values("means", means)
         self.sigma = positive_number("sigma", sigma)
@@ -118,6 +122,7 @@ class Problem(ABC):
             self._variate = "normal" if form.kind == LOCATION_SCALE else "uniform"
             kind = form.kind if self.reward_function() is None else OWN
             self._form = RewardForm(kind, frozen(form.table))
+        self._bounds = bounds
         self._check_reward()
 
     def _check_reward(self) -> None:
@@ -148,6 +153,11 @@ class Problem(ABC):
     def variate(self) -> Variate:
         """What the tape must hold: standard normals, or uniforms in (0, 1)."""
         return self._variate
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest reward, ±∞ where there is no end; None if nobody said."""
+        return self._bounds or reward_bounds(self._form)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

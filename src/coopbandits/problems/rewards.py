@@ -7,6 +7,7 @@ floating-point operations in the same order, so they agree bit for bit.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,21 @@ class RewardForm(NamedTuple):
 
     kind: int
     table: Floats
+
+
+def reward_bounds(form: RewardForm) -> tuple[float, float] | None:
+    """Return the smallest and the largest reward; None where only a function knows."""
+    if form.kind == OWN:
+        return None
+    if form.kind == LOCATION_SCALE:
+        return -math.inf, math.inf
+    if form.kind == THRESHOLD:
+        return 0.0, 1.0
+    rewards = form.table
+    if form.kind == STEP:
+        places = np.arange(1, rewards.shape[1])
+        rewards = rewards[:, 1:][places <= rewards[:, :1]]
+    return float(rewards.min()), float(rewards.max())
 
 
 def reward_from_variate(form_kind: int, table: Floats, arm: int, variate: float) -> float:
