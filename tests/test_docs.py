@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_pages_print_what_they_show(
     monkeypatch.chdir(tmp_path)
     shown, namespace = BLOCK.findall(page.read_text()), dict(SCRIPT)
     ran = 0
-    for (language, code), (after, output) in zip(shown, shown[1:], strict=False):
+    for (language, code), (after, output) in pairwise(shown):
         if language == "python":
             assert (after, output) == ("text", printed_by(code, namespace))
             ran += 1
@@ -121,11 +122,10 @@ def test_the_own_problem_is_named_as_its_page_says(
     (experiment,) = blocks(SHOWING[1], "toml")
     (tmp_path / "e.toml").write_text(f'policies = ["dducb"]\ngraphs = ["cycle:5"]\n{experiment}')
     short, long = cb.read_experiment(tmp_path / "e.toml")
-    words = [words for words in commands(SHOWING[1], "coopbandits") if words[0] == "simulate"][0]
-    told = cb.parse_problem(words[words.index("--problem") + 1])
+    simulate, leaderboard = commands(SHOWING[1], "coopbandits")
+    told = cb.parse_problem(simulate[simulate.index("--problem") + 1])
     assert short.problem == long.problem == told
-    words = [words for words in commands(SHOWING[1], "coopbandits") if words[0] == "leaderboard"][0]
-    (scenario,) = make_plan([words[words.index("--scenario") + 1]]).scenarios
+    (scenario,) = make_plan([leaderboard[leaderboard.index("--scenario") + 1]]).scenarios
     assert make_problem(scenario.name, scenario.problem) == told
     sys.modules.pop("shop")
 

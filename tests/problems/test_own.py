@@ -58,13 +58,27 @@ def test_an_overridden_array_form_is_refused() -> None:
 
 
 def test_a_method_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"^reward of Odd is a method; write @staticmethod above it"
-    ):
+    with pytest.raises(InputError, match=r"^reward of Odd is no static function; write @staticm"):
 
         class Odd(GaussianBandit):
             def reward(self, numbers: Any, variate: float) -> float:  # type: ignore[override]
                 return 0.0
+
+
+def test_a_family_is_not_inherited_with_another_function() -> None:
+    class Loud(BernoulliBandit):
+        @staticmethod
+        def reward(numbers: Any, variate: float) -> float:
+            return 2.0 if variate < numbers[0] / 2.0 else 0.0
+
+    assert (BernoulliBandit.family, Loud.family) == ("bernoulli", "gaussian")
+    assert Loud([0.5]).bounds is None
+
+
+def test_a_form_and_numbers_are_one_too_many() -> None:
+    form = BernoulliBandit([0.5]).kernel_form()
+    with pytest.raises(InputError, match="a reward form was given, and numbers besides"):
+        Mine([0.5], form=form, numbers=[0.5])
 
 
 @pytest.mark.plays

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
-from types import FunctionType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -92,11 +91,14 @@ class Problem(ABC):
                 f"{cls.__name__} overrides rewards(), which no engine calls; write a static "
                 "function reward(numbers, variate) instead, which all of them play"
             )
-        if isinstance(vars(cls).get("reward"), FunctionType):
+        own = vars(cls).get("reward")
+        if own is not None and not isinstance(own, staticmethod):
             raise InputError(
-                f"reward of {cls.__name__} is a method; write @staticmethod above it, and "
+                f"reward of {cls.__name__} is no static function; write @staticmethod above "
                 "reward(numbers, variate)"
             )
+        if own is not None and "family" not in vars(cls):
+            cls.family = Problem.family  # what a parent declared was about other rewards
 
     def __init__(
         self,
@@ -116,6 +118,8 @@ class Problem(ABC):
         if variate not in VARIATES:
             raise unknown_name("variate", str(variate), VARIATES)
         self._variate: Variate = variate
+        if form is not None and numbers is not None:
+            raise InputError("a reward form was given, and numbers besides; pass one of the two")
         if form is None:
             self._form = RewardForm(OWN, frozen(self._own_numbers(numbers)))
         else:

@@ -160,7 +160,6 @@ def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> An
 def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) -> float:
     """Return the reward of one pull; a kind that none of ours has is a function's address."""
     if form_kind > rewards.OWN:
-        rarely()
         return _pay_at(form_kind, table, np.int64(arm), variate)
     return _tabulated(form_kind, table, arm, variate)
 
