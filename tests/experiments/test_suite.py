@@ -196,6 +196,7 @@ def test_the_page_tells_every_scenario() -> None:
     for line, scenario in zip(lines, SCENARIOS, strict=True):
         name, graph, means, rounds, *faults, probes = line.strip("| ").split(" | ")
         assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
+        assert isinstance(scenario.problem, dict)
         assert means.endswith(f"`{scenario.problem['means']}`")
         assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
         assert (int(rounds), probes) == (scenario.horizon, scenario.probes)

@@ -53,7 +53,7 @@ def test_an_overridden_array_form_is_refused() -> None:
 
     with pytest.raises(InputError, match="Both overrides rewards"):
 
-        class Both(Mixin, BernoulliBandit):  # type: ignore[misc]
+        class Both(Mixin, BernoulliBandit):
             pass
 
 
@@ -61,7 +61,7 @@ def test_a_method_is_refused() -> None:
     with pytest.raises(InputError, match=r"^reward of Odd is no static function; write @staticm"):
 
         class Odd(GaussianBandit):
-            def reward(self, numbers: Any, variate: float) -> float:  # type: ignore[override]
+            def reward(self, numbers: Any, variate: float) -> float:
                 return 0.0
 
 

@@ -44,7 +44,7 @@ class ExponentialBandit(Problem):
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:
         """Return the quantile, −μ ln(1 − u)."""
-        return -numbers[0] * math.log1p(-variate)
+        return float(-numbers[0] * math.log1p(-variate))
 
     def describe(self) -> dict[str, Any]:
         """Return means and sigma."""

@@ -75,7 +75,7 @@ class ParetoBandit(Problem):
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:
         """Return the quantile, s (1 − u)^(−1/shape), cut at the cap."""
-        return min(numbers[1] * (1.0 - variate) ** (-1.0 / numbers[0]), numbers[2])
+        return float(min(numbers[1] * (1.0 - variate) ** (-1.0 / numbers[0]), numbers[2]))
 
     def describe(self) -> dict[str, Any]:
         """Return shapes, scales, cap and sigma."""

@@ -80,7 +80,7 @@ class Problem(ABC):
     """
 
     family: ClassVar[str] = "gaussian"
-    reward: ClassVar[Reward | None] = None
+    reward: ClassVar[Any] = None
     arm_names: tuple[str, ...] | None = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -191,7 +191,8 @@ class Problem(ABC):
 
     def reward_function(self) -> Reward | None:
         """Return the function that reads the numbers of an arm; None where a table says it all."""
-        return type(self).reward
+        reward: Reward | None = type(self).reward
+        return reward
 
     def payer(self, order: NDArray[np.int64] | None = None) -> Callable[[int, float], float]:
         """Return what a pull pays, as a function of place and variate, for arms in this order."""

@@ -37,14 +37,16 @@ def smallest_proxy(values: Floats, chances: Floats) -> float:
     approaches the variance: both ends of the search follow.
     """
     away = values - np.sum(values * chances)
-    variance, reach = float(np.sum(away**2 * chances)), float(np.abs(away).max())
-    if variance == 0.0:
+    reach = float(np.abs(away).max())
+    if reach == 0.0:
         return 0.0
-    low, high = 0.01 / math.sqrt(variance), 2.0 * reach / variance
+    away = away / reach
+    variance = float(np.sum(away**2 * chances))
+    low, high = 0.01 / math.sqrt(variance), 2.0 / variance
     places = np.geomspace(low, high, 2 + int(math.log(high / low) / STEP))
     logs = np.log(chances)
     largest = max(_ratio(x, away, logs) for x in (*places, *-places))
-    return MARGIN * max(variance, largest)
+    return MARGIN * max(variance, largest) * reach**2
 
 
 def _ratio(x: float, away: Floats, logs: Floats) -> float:

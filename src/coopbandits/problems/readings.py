@@ -110,7 +110,7 @@ def _from_long(source: str, table: Table, how: How) -> Log:
             )
         if label is not None:
             rows.setdefault(label, []).append(paid)
-    arms = sorted(rows)  # type: ignore[type-var]  # all text or all numbers
+    arms = sorted(rows)  # all text or all numbers
     names = tuple(str(int(a)) if isinstance(a, float) and a.is_integer() else str(a) for a in arms)
     reading = f"{LONG}, arm in {arm!r}, reward in {reward!r}"
     return Log(names, [np.array(rows[each]) for each in arms], reading)
