@@ -44,7 +44,7 @@ class ParetoBandit(Problem):
     Examples
     --------
     >>> ParetoBandit([1.5, 2.0], cap=100.0).means.round(4)
-    array([2.8, 1.99])
+    array([2.8 , 1.99])
     """
 
     def __init__(
