@@ -165,14 +165,14 @@ WEIGHTED = np.array([[0, 1, 0.5], [1, 0, 3], [0.5, 3, 0]])
 
 
 @pytest.mark.parametrize("graph", [weighted(), WEIGHTED, sparse.csr_array(WEIGHTED)])
-@pytest.mark.parametrize("weights", ["auto", "edges"])
+@pytest.mark.parametrize("weights", ["auto", "edge"])
 def test_edge_weights_are_mixed_by(graph: Any, weights: str) -> None:
     network = Network(graph, weights)
     sums = WEIGHTED.sum(axis=1)
     expected = np.eye(3) - (np.diag(sums) - WEIGHTED) / (sums.max() + WEIGHTED.max())
     np.testing.assert_allclose(network.matrix.toarray(), expected, rtol=1e-15)
     np.testing.assert_allclose(network.matrix.sum(axis=1), 1.0, rtol=1e-15)
-    assert network.weights == "edges"
+    assert network.weights == "edge"
     assert network.lambda2 == pytest.approx(np.sort(np.abs(np.linalg.eigvalsh(expected)))[-2])
 
 
@@ -186,7 +186,7 @@ def test_edge_weights_can_be_left_out() -> None:
 def test_equal_edge_weights_say_nothing() -> None:
     graph: Any = nx.cycle_graph(5)
     nx.set_edge_attributes(graph, 2.5, "weight")
-    for weights in ("auto", "edges"):
+    for weights in ("auto", "edge"):
         network = Network(graph, weights)
         assert network.weights == "max-degree"
         np.testing.assert_array_equal(
@@ -198,7 +198,7 @@ def test_an_edge_without_a_weight_weighs_one_and_one_of_weight_zero_does_not_mix
     graph: Any = nx.cycle_graph(3)
     graph.edges[0, 1]["weight"] = 0.0
     network = Network(graph)
-    assert (network.num_edges, network.weights) == (3, "edges")
+    assert (network.num_edges, network.weights) == (3, "edge")
     np.testing.assert_allclose(network.matrix.toarray()[0], [2 / 3, 0, 1 / 3])
     assert network.local_view(0, num_arms=2, sigma=1.0, needs=frozenset()).neighbor_weights == {
         1: 0.0,
@@ -233,9 +233,9 @@ def test_weights_that_cut_the_graph_in_two() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "weights"),
     [
-        ("g.txt", "0 1 1\n1 2 3\n2 0 0.5\n", "edges"),
-        ("g.csv", "source,target,weight\n0,1,1\n1,2,3\n2,0,0.5\n", "edges"),
-        ("g.csv", "0,1,1\n1,2,3\n2,0,0.5\n", "edges"),
+        ("g.txt", "0 1 1\n1 2 3\n2 0 0.5\n", "edge"),
+        ("g.csv", "source,target,weight\n0,1,1\n1,2,3\n2,0,0.5\n", "edge"),
+        ("g.csv", "0,1,1\n1,2,3\n2,0,0.5\n", "edge"),
         ("g.csv", "source,target,year\n0,1,1\n1,2,3\n2,0,0.5\n", "max-degree"),
         ("g.txt", "0 1 {}\n1 2 {}\n2 0 {}\n", "max-degree"),
         ("g.txt", "0 1 1\n1 2\n2 0 0.5\n", "max-degree"),
@@ -245,10 +245,10 @@ def test_files_with_weights(tmp_path: Path, name: str, text: str, weights: str) 
     (tmp_path / name).write_text(text)
     network = Network.from_spec(str(tmp_path / name))
     assert network.weights == weights
-    expected = Network(WEIGHTED) if weights == "edges" else Network(nx.cycle_graph(3))
+    expected = Network(WEIGHTED) if weights == "edge" else Network(nx.cycle_graph(3))
     np.testing.assert_allclose(network.matrix.toarray(), expected.matrix.toarray())
     nx.write_graphml(weighted(), tmp_path / "g.graphml")
-    assert Network.from_spec(str(tmp_path / "g.graphml")).weights == "edges"
+    assert Network.from_spec(str(tmp_path / "g.graphml")).weights == "edge"
 
 
 def test_a_union_has_no_weights(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from coopbandits.network.adjacency import (
 )
 from coopbandits.network.specs import parse_graph
 from coopbandits.network.spectrum import Spectrum, spectrum
-from coopbandits.network.weights import AUTO, BUILDERS, EDGES, own_matrix, weighted_matrix
+from coopbandits.network.weights import AUTO, BUILDERS, EDGE, own_matrix, weighted_matrix
 
 EXACT_DIAMETER_LIMIT = 50_000_000
 """Up to this product of agents and entries of P the exact diameter is computed."""
@@ -43,7 +43,7 @@ class Network:
         Who talks to whom. Agent i is the i-th node of a networkx graph, row i of an adjacency, or
         the i-th label of an edge list (sorted where labels can be, else as first seen). A nonzero
         adjacency entry is an edge, and so is every edge of a networkx graph.
-    weights : {"auto", "max-degree", "metropolis", "edges"} or matrix
+    weights : {"auto", "max-degree", "metropolis", "edge"} or matrix
         P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can compute
         from their neighbours' degrees; or P = I − (D − W)/(δ_max + w_max) of the graph's own edge
         weights W, the attribute `weight` or the entries of an adjacency; or a caller's own matrix,
@@ -63,7 +63,7 @@ class Network:
     degrees : array of int
         Number of neighbours of every agent.
     weights : str
-        "max-degree", "metropolis", "edges" or "own".
+        "max-degree", "metropolis", "edge" or "own".
     description : str
         The graph in a few words, or the shorthand it was made from.
 
@@ -80,13 +80,13 @@ class Network:
         adjacency, labels = read_adjacency(graph)
         if not isinstance(weights, str):
             matrix, name = own_matrix(weights, adjacency), "own"
-        elif weights not in (AUTO, EDGES, *BUILDERS):
-            raise unknown_name("weights", weights, (AUTO, EDGES, *BUILDERS))
+        elif weights not in (AUTO, EDGE, *BUILDERS):
+            raise unknown_name("weights", weights, (AUTO, EDGE, *BUILDERS))
         elif weights in BUILDERS or (own := edge_weights(graph, adjacency, labels)) is None:
             name = weights if weights in BUILDERS else "max-degree"
             matrix = BUILDERS[name](adjacency)
         else:
-            matrix, name = weighted_matrix(adjacency, own), EDGES
+            matrix, name = weighted_matrix(adjacency, own), EDGE
         degrees = np.diff(adjacency.indptr).astype(np.int64)
         degrees.setflags(write=False)
         self.num_agents: Final[int] = len(labels)

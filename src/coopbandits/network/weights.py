@@ -46,7 +46,7 @@ BUILDERS: dict[str, Callable[[sparse.csr_array], sparse.csr_array]] = {
     "metropolis": metropolis_matrix,
 }
 
-AUTO, EDGES = "auto", "edges"
+AUTO, EDGE = "auto", "edge"
 
 
 def weighted_matrix(adjacency: sparse.csr_array, weights: NDArray[np.float64]) -> sparse.csr_array:
