@@ -251,6 +251,12 @@ def test_files_with_weights(tmp_path: Path, name: str, text: str, weights: str) 
     assert Network.from_spec(str(tmp_path / "g.graphml")).weights == "edge"
 
 
+def test_a_file_with_two_weights_of_an_edge(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("0 1 1\n1 2 3\n1 0 2\n")
+    with pytest.raises(InputError, match="gives edge 1 – 0 the weights 1 and 2; give it one"):
+        Network.from_spec(f"{tmp_path}/g.txt")
+
+
 def test_a_union_has_no_weights(tmp_path: Path) -> None:
     network = Network.from_spec("cycle:9|grid:3x3")
     assert network.weights == "max-degree"

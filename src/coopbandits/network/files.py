@@ -66,7 +66,12 @@ def _read_edges(path: Path) -> Any:
     graph.add_nodes_from(ordered_labels(edges))
     graph.add_edges_from(edges)
     for (first, second), weight in zip(edges, _weights(rows), strict=False):
-        graph.edges[first, second]["weight"] = weight
+        known = graph.edges[first, second].setdefault("weight", weight)
+        if known != weight:
+            raise InputError(
+                f"graph file {str(path)!r} gives edge {first!r} – {second!r} the weights {known:g} "
+                f"and {weight:g}; give it one"
+            )
     return graph
 
 
