@@ -1,6 +1,6 @@
 """The documentation tells the truth: its code runs, its output is real, its links lead somewhere.
 
-Run as a program, this file writes the tutorial's outputs anew: ``python tests/test_docs.py``.
+Run as a program, this file writes the outputs that pages show anew: ``python tests/test_docs.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,18 @@ import typer
 import coopbandits as cb
 from coopbandits.cli import app
 from coopbandits.core import AGGREGATIONS, INDICES, POLICIES, CentralTotals, parse_policy
+from coopbandits.experiments.suite import make_plan
 from coopbandits.network import parse_faults, parse_graph
-from coopbandits.problems import parse_means
+from coopbandits.problems import make_problem, parse_means
 from coopbandits.sim import parse_clocks
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PARTS = ROOT / "docs" / "parts.md"
+SHOWING = [ROOT / "docs" / name for name in ("problems.md", "own-problem.md")]
+"""Pages whose code is followed by what it prints, besides the tutorial."""
+
 EXAMPLE = ROOT / "examples" / "first_run.py"
 PAGES = sorted(
     [README, ROOT / "CONTRIBUTING.md"]
@@ -92,6 +97,37 @@ def test_tutorial_runs_and_prints_what_it_shows(
             assert printed_by(code, namespace) == output, "refresh: python tests/test_docs.py"
             ran += 1
     assert ran >= 8
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=name_of)
+def test_pages_print_what_they_show(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown, namespace = BLOCK.findall(page.read_text()), dict(SCRIPT)
+    ran = 0
+    for (language, code), (after, output) in pairwise(shown):
+        if language == "python":
+            assert (after, output) == ("text", printed_by(code, namespace))
+            ran += 1
+    assert ran == len(blocks(page, "python")) >= 2
+
+
+def test_the_own_problem_is_named_as_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, *_ = blocks(SHOWING[1], "python")
+    (tmp_path / "shop.py").write_text(code.partition("problem = ")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    (experiment,) = blocks(SHOWING[1], "toml")
+    (tmp_path / "e.toml").write_text(f'policies = ["dducb"]\ngraphs = ["cycle:5"]\n{experiment}')
+    short, long = cb.read_experiment(tmp_path / "e.toml")
+    simulate, leaderboard = commands(SHOWING[1], "coopbandits")
+    told = cb.parse_problem(simulate[simulate.index("--problem") + 1])
+    assert short.problem == long.problem == told
+    (scenario,) = make_plan([leaderboard[leaderboard.index("--scenario") + 1]]).scenarios
+    assert make_problem(scenario.name, scenario.problem) == told
+    sys.modules.pop("shop")
 
 
 def test_the_page_on_parts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,4 +278,5 @@ def refreshed(text: str) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        TUTORIAL.write_text(refreshed(TUTORIAL.read_text()))
+        for page in (TUTORIAL, *SHOWING):
+            page.write_text(refreshed(page.read_text()))

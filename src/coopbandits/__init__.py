@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         register_policy,
         uniform_of,
         word_at,
+        word_of,
     )
     from coopbandits.fleet import AsyncClient as AsyncClient
     from coopbandits.fleet import Client as Client
@@ -108,9 +109,14 @@ if TYPE_CHECKING:
         BernoulliBandit,
         BetaBandit,
         BoundedBandit,
+        ExponentialBandit,
         GaussianBandit,
         LoggedBandit,
+        MixtureBandit,
+        ParetoBandit,
+        PoissonBandit,
         Problem,
+        StudentTBandit,
         parse_problem,
         register_problem,
     )
@@ -142,7 +148,7 @@ _HOMES = {
         "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
-        "register_policy uniform_of word_at"
+        "register_policy uniform_of word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
@@ -152,8 +158,9 @@ _HOMES = {
     ),
     "network.specs": "register_graph",
     "problems": (
-        "BernoulliBandit BetaBandit BoundedBandit GaussianBandit LoggedBandit Problem "
-        "parse_problem register_problem"
+        "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LoggedBandit "
+        "MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit parse_problem "
+        "register_problem"
     ),
     "results": "Result",
     "sim": (
@@ -205,6 +212,7 @@ __all__ = [
     "DelayedCentralUCB",
     "EpsilonGreedy",
     "Estimate",
+    "ExponentialBandit",
     "Faults",
     "FleetAgent",
     "FloodTS",
@@ -225,12 +233,15 @@ __all__ = [
     "LoggedBandit",
     "Loss",
     "Machine",
+    "MixtureBandit",
     "NeighborhoodSums",
     "Network",
     "NormalDraw",
     "OneWay",
+    "ParetoBandit",
     "Partition",
     "Parts",
+    "PoissonBandit",
     "PoissonClocks",
     "Policy",
     "Problem",
@@ -248,6 +259,7 @@ __all__ = [
     "Speeds",
     "StagedMixing",
     "Statistic",
+    "StudentTBandit",
     "Sweep",
     "SweepInterrupted",
     "TopTwo",
@@ -279,6 +291,7 @@ __all__ = [
     "sweep",
     "uniform_of",
     "word_at",
+    "word_of",
 ]
 
 

@@ -17,6 +17,7 @@ from coopbandits import (
     GaussianBandit,
     InputError,
     Network,
+    PoissonBandit,
     Problem,
     parse_policy,
 )
@@ -134,6 +135,18 @@ def test_a_plan_keeps_the_order_of_the_suite() -> None:
     assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED)
 
 
+def test_scenarios_of_ones_own() -> None:
+    text = "poisson:1,2,3@cycle:5"
+    plan = make_plan(["grid-10x10", text, text], ["dducb"], runs=1)
+    assert [scenario.name for scenario in plan.scenarios] == ["grid-10x10", text]
+    cell = plan.cells()[text, "dducb"]
+    assert (cell.problem, cell.network.description) == (PoissonBandit([1, 2, 3]), "cycle:5")
+    assert (cell.horizon, cell.shuffle_arms) == (2500, True)
+    assert make_plan([text], ["dducb"], horizon=50).scenarios[0].horizon == 50
+    with pytest.raises(InputError, match="unknown problem 'poison'"):
+        make_plan(["poison:1,2@cycle:5"], ["dducb"]).cells()
+
+
 def test_cells_are_those_of_the_plan() -> None:
     plan = make_plan(["two-arms", "fair-coins"], ["dec-ts"], 3, 7)
     cells = plan.cells()
@@ -183,6 +196,7 @@ def test_the_page_tells_every_scenario() -> None:
     for line, scenario in zip(lines, SCENARIOS, strict=True):
         name, graph, means, rounds, *faults, probes = line.strip("| ").split(" | ")
         assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
+        assert isinstance(scenario.problem, dict)
         assert means.endswith(f"`{scenario.problem['means']}`")
         assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
         assert (int(rounds), probes) == (scenario.horizon, scenario.probes)

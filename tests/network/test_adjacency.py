@@ -21,7 +21,6 @@ PATH = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
         PATH,
         PATH.astype(bool),
         PATH * 2.5,
-        np.asmatrix(PATH),
         sparse.csr_array(PATH),
         sparse.coo_matrix(PATH),
         [(0, 1), (1, 2)],
@@ -38,6 +37,13 @@ def test_every_kind_of_graph_gives_the_same_adjacency(graph: Any) -> None:
     np.testing.assert_array_equal(adjacency.toarray(), PATH)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_so_does_the_matrix_class_that_numpy_is_giving_up() -> None:
+    adjacency, _ = read_adjacency(np.asmatrix(PATH))
+    assert isinstance(adjacency, sparse.csr_array)
+    np.testing.assert_array_equal(adjacency.toarray(), PATH)
+
+
 def test_networkx_labels_are_kept_in_graph_order() -> None:
     graph = nx.Graph([("c", "a"), ("a", "b")])
     network = Network(graph)
@@ -50,7 +56,7 @@ def test_edge_list_labels_are_sorted_where_they_can_be() -> None:
     assert Network([("z", 3), (3, "a")]).labels == ("z", 3, "a")
 
 
-def test_edge_attributes_of_networkx_do_not_matter() -> None:
+def test_an_edge_of_weight_zero_is_an_edge() -> None:
     graph: Any = nx.Graph()
     graph.add_edge(0, 1, weight=0.0)
     assert Network(graph).num_edges == 1

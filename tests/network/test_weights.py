@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -152,3 +153,113 @@ def test_unknown_weights_suggest_the_nearest() -> None:
     sentence = r"unknown weights 'metropolys'.*did you mean 'metropolis'"
     with pytest.raises(InputError, match=sentence):
         Network(PAIR, "metropolys")
+
+
+def weighted() -> Any:
+    graph: Any = nx.Graph()
+    graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 3.0), ("c", "a", 0.5)])
+    return graph
+
+
+WEIGHTED = np.array([[0, 1, 0.5], [1, 0, 3], [0.5, 3, 0]])
+
+
+@pytest.mark.parametrize("graph", [weighted(), WEIGHTED, sparse.csr_array(WEIGHTED)])
+@pytest.mark.parametrize("weights", ["auto", "edge"])
+def test_edge_weights_are_mixed_by(graph: Any, weights: str) -> None:
+    network = Network(graph, weights)
+    sums = WEIGHTED.sum(axis=1)
+    expected = np.eye(3) - (np.diag(sums) - WEIGHTED) / (sums.max() + WEIGHTED.max())
+    np.testing.assert_allclose(network.matrix.toarray(), expected, rtol=1e-15)
+    np.testing.assert_allclose(network.matrix.sum(axis=1), 1.0, rtol=1e-15)
+    assert network.weights == "edge"
+    assert network.lambda2 == pytest.approx(np.sort(np.abs(np.linalg.eigvalsh(expected)))[-2])
+
+
+def test_edge_weights_can_be_left_out() -> None:
+    for weights in ("max-degree", "metropolis"):
+        network, plain = Network(weighted(), weights), Network(nx.Graph(weighted().edges), weights)
+        assert network.weights == weights
+        np.testing.assert_array_equal(network.matrix.toarray(), plain.matrix.toarray())
+
+
+def test_equal_edge_weights_say_nothing() -> None:
+    graph: Any = nx.cycle_graph(5)
+    nx.set_edge_attributes(graph, 2.5, "weight")
+    for weights in ("auto", "edge"):
+        network = Network(graph, weights)
+        assert network.weights == "max-degree"
+        np.testing.assert_array_equal(
+            network.matrix.toarray(), Network(nx.cycle_graph(5)).matrix.toarray()
+        )
+
+
+def test_an_edge_without_a_weight_weighs_one_and_one_of_weight_zero_does_not_mix() -> None:
+    graph: Any = nx.cycle_graph(3)
+    graph.edges[0, 1]["weight"] = 0.0
+    network = Network(graph)
+    assert (network.num_edges, network.weights) == (3, "edge")
+    np.testing.assert_allclose(network.matrix.toarray()[0], [2 / 3, 0, 1 / 3])
+    assert network.local_view(0, num_arms=2, sigma=1.0, needs=frozenset()).neighbor_weights == {
+        1: 0.0,
+        2: pytest.approx(1 / 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        (-1.0, "edge 0 – 1 has the weight -1; a weight is a finite number from 0 on"),
+        (float("nan"), "edge 0 – 1 has the weight nan; a weight is a finite number"),
+        ("near", "edge 0 – 1 has the weight 'near'; weights are numbers"),
+        (None, "edge 0 – 1 has the weight None; weights are numbers"),
+    ],
+)
+def test_edge_weights_that_are_none(weight: Any, sentence: str) -> None:
+    graph: Any = nx.path_graph(3)
+    graph.edges[0, 1]["weight"] = weight
+    with pytest.raises(InputError, match=sentence):
+        Network(graph)
+    assert Network(graph, "max-degree").num_edges == 2
+
+
+def test_weights_that_cut_the_graph_in_two() -> None:
+    graph: Any = nx.path_graph(3)
+    graph.edges[0, 1]["weight"] = 0.0
+    with pytest.raises(InputError, match="leave agents 0 and 1 unconnected"):
+        Network(graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "weights"),
+    [
+        ("g.txt", "0 1 1\n1 2 3\n2 0 0.5\n", "edge"),
+        ("g.csv", "source,target,weight\n0,1,1\n1,2,3\n2,0,0.5\n", "edge"),
+        ("g.csv", "0,1,1\n1,2,3\n2,0,0.5\n", "edge"),
+        ("g.csv", "source,target,year\n0,1,1\n1,2,3\n2,0,0.5\n", "max-degree"),
+        ("g.txt", "0 1 {}\n1 2 {}\n2 0 {}\n", "max-degree"),
+        ("g.txt", "0 1 1\n1 2\n2 0 0.5\n", "max-degree"),
+    ],
+)
+def test_files_with_weights(tmp_path: Path, name: str, text: str, weights: str) -> None:
+    (tmp_path / name).write_text(text)
+    network = Network.from_spec(str(tmp_path / name))
+    assert network.weights == weights
+    expected = Network(WEIGHTED) if weights == "edge" else Network(nx.cycle_graph(3))
+    np.testing.assert_allclose(network.matrix.toarray(), expected.matrix.toarray())
+    nx.write_graphml(weighted(), tmp_path / "g.graphml")
+    assert Network.from_spec(str(tmp_path / "g.graphml")).weights == "edge"
+
+
+def test_a_file_with_two_weights_of_an_edge(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("0 1 1\n1 2 3\n1 0 2\n")
+    with pytest.raises(InputError, match="gives edge 1 – 0 the weights 1 and 2; give it one"):
+        Network.from_spec(f"{tmp_path}/g.txt")
+
+
+def test_a_union_has_no_weights(tmp_path: Path) -> None:
+    network = Network.from_spec("cycle:9|grid:3x3")
+    assert network.weights == "max-degree"
+    (tmp_path / "g.txt").write_text("0 1 1\n1 2 3\n2 0 0.5\n")
+    with pytest.raises(InputError, match="has edge weights, and a union of graphs has none"):
+        Network.from_spec(f"cycle:3|{tmp_path}/g.txt")

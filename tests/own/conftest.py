@@ -16,6 +16,7 @@ ENTRY_POINTS = """
 offered-policy = own_things:MyPolicy
 [coopbandits.problems]
 offered-problem = own_things:MyProblem
+offered-lottery = own_things:MyLottery
 [coopbandits.faults]
 offered-fault = own_things:MyLoss
 [coopbandits.graphs]

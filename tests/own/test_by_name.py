@@ -19,6 +19,7 @@ def test_entry_points(package: Mine) -> None:
     assert package.MyPolicy().spelling == "offered-policy"
     assert cb.parse_problem("offered-problem:gap=1") == package.MyProblem(1)
     assert make_problem("own", {"kind": "offered-problem", "gap": 1}) == package.MyProblem(1)
+    assert cb.parse_problem("offered-lottery:0.5,0.2") == package.MyLottery([0.5, 0.2])
     assert cb.parse_faults("offered-fault=0.3") == cb.Faults(package.MyLoss(0.3))
     assert cb.Faults(package.MyLoss(0.3)).spelling == "offered-fault=0.3"
     assert cb.Network.from_spec("offered-wheel:6").num_edges == 10
@@ -34,6 +35,8 @@ runs = 1
 policies = ["{0}:MyPolicy:constant=2", "gossip-ts"]
 graphs = ["{0}:wheel:5"]
 faults = ["{0}:MyLoss=0.5"]
+[problems]
+lottery = "{0}:MyLottery:0.5,0.25,prize=2"
 [problems.mine]
 kind = "{0}:MyProblem"
 gap = 1.0

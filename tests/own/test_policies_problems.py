@@ -77,6 +77,16 @@ def test_problems(mine: Mine) -> None:
     assert same[0].regret.equals(same[1].regret)
 
 
+@pytest.mark.plays
+def test_a_reward_function_is_played_by_every_engine(mine: Mine) -> None:
+    problem = cb.parse_problem("my_module:MyLottery:0.5,0.25,0.125,prize=8")
+    assert problem == mine.MyLottery([0.5, 0.25, 0.125], 8.0)
+    fast, slow = (play(problem, engine=engine, keep="arms") for engine in ("auto", "reference"))
+    assert fast.meta["engines"] == ["cpu"]
+    assert fast.arms.equals(slow.arms)
+    np.testing.assert_allclose(fast.realized_regret, slow.realized_regret, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

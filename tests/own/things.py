@@ -54,6 +54,19 @@ class MyProblem(cb.Problem):
         return {"problem": "own", "means": self.means.tolist()}
 
 
+class MyLottery(cb.Problem):
+    def __init__(self, chances, prize=1.0):
+        means = [prize * chance for chance in chances]
+        super().__init__(means, prize / 2, numbers=[[chance, prize] for chance in chances])
+
+    @staticmethod
+    def reward(numbers, variate):
+        return numbers[1] if variate < numbers[0] else 0.0
+
+    def describe(self):
+        return {"problem": "lottery", "numbers": self.kernel_form().table.tolist()}
+
+
 def no_problem():
     return 3
 

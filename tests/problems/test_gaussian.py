@@ -40,7 +40,9 @@ def test_one_arm() -> None:
         ([1.0], 0.0, "sigma is 0.0; it must be one finite number above 0"),
         ([1.0], -1.0, "sigma is -1.0"),
         ([1.0], float("inf"), "sigma is inf"),
-        ([1.0, 2.0], [1.0, 2.0], r"sigma is \[1.0, 2.0\]"),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], "sigma has 3 numbers for 2 arms; pass one per arm, or one"),
+        ([1.0, 2.0], [1.0, 0.0], "sigma of arm 1 is 0.0; accepted are numbers above 0"),
+        ([1.0, 2.0], "wide", "sigma is 'wide'; it must be one finite number above 0"),
     ],
 )
 def test_refuses(means: Any, sigma: Any, sentence: str) -> None:

@@ -10,25 +10,29 @@ import pytest
 from pyarrow import parquet
 
 from coopbandits.core.errors import InputError
-from coopbandits.problems.logfile import read_log
+from coopbandits.problems.logfile import Table, read_log
 
 NAN = float("nan")
+
+
+def rows(table: Table) -> Any:
+    return np.column_stack(list(table.values()))
 
 
 def test_csv(tmp_path: Path) -> None:
     path = tmp_path / "log.CSV"
     path.write_text('\ufeffred, "the, green"\n1, NA\n\n2.5e-1,-3\nnan,\n'.replace(', "', ',"'))
-    names, rewards = read_log(path)
-    assert names == ["red", "the, green"]
-    np.testing.assert_array_equal(rewards, [[1, NAN], [0.25, -3], [NAN, NAN]])
+    table = read_log(path)
+    assert list(table) == ["red", "the, green"]
+    np.testing.assert_array_equal(rows(table), [[1, NAN], [0.25, -3], [NAN, NAN]])
 
 
 def test_one_arm_csv(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("only\r\n1\r\n\r\n2\r\n")
-    names, rewards = read_log(str(path))
-    assert names == ["only"]
-    assert rewards.tolist() == [[1.0], [2.0]]
+    table = read_log(str(path))
+    assert list(table) == ["only"]
+    assert rows(table).tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +105,29 @@ def test_parquet(tmp_path: Path) -> None:
         "truth": pa.array([True, False, None]),
         "__index_level_0__": pa.array(["x", "y", "z"]),
     }
-    names, rewards = read_log(write(tmp_path / "arm=1" / "log.parquet", columns))
-    assert names == ["float", "whole", "truth"]
-    np.testing.assert_array_equal(rewards, [[0.5, 1, 1], [NAN, 2, 0], [NAN, NAN, NAN]])
+    table = read_log(write(tmp_path / "arm=1" / "log.parquet", columns))
+    assert list(table) == ["float", "whole", "truth"]
+    np.testing.assert_array_equal(rows(table), [[0.5, 1, 1], [NAN, 2, 0], [NAN, NAN, NAN]])
+
+
+def test_columns_of_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("variant,click\nblue,1\nNA,0\ngreen,\n")
+    table = read_log(path)
+    assert table["variant"].tolist() == ["blue", None, "green"]
+    np.testing.assert_array_equal(table["click"], [1, 0, NAN])
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
+        columns = {"variant": pa.array(["blue", None]).cast(kind), "click": [1, 0]}
+        table = read_log(write(tmp_path / "log.parquet", columns))
+        assert table["variant"].tolist() == ["blue", None]
+        assert table["click"].tolist() == [1.0, 0.0]
 
 
 def test_parquet_refuses(tmp_path: Path) -> None:
-    text = write(tmp_path / "text.parquet", {"a": [1.0, 2.0], "b": [None, "no"]})
-    with pytest.raises(InputError, match="has 'no' of type string in row 1, column 'b'; rewards"):
-        read_log(text)
+    day = pa.array([None, 1], pa.date32())
+    dated = write(tmp_path / "dated.parquet", {"a": [1.0, 2.0], "b": day})
+    with pytest.raises(InputError, match=r"has datetime.* of type date32.* in row 1, column 'b'"):
+        read_log(dated)
     rowless = write(tmp_path / "rowless.parquet", {"a": pa.array([], pa.float64())})
     with pytest.raises(InputError, match="is empty; give it one column per arm"):
         read_log(rowless)

@@ -15,7 +15,7 @@ NAN = float("nan")
 
 
 def test_basics() -> None:
-    problem = LoggedBandit([[0.0, 5.0], [1.0, NAN], [2.0, 9.0]])
+    problem = LoggedBandit(np.array([[0.0, 5.0], [1.0, NAN], [2.0, 9.0]]))
     assert problem.means.tolist() == [1.0, 7.0]
     assert problem.num_rewards == (3, 2)
     assert problem.arm_names == ("0", "1")
@@ -24,7 +24,7 @@ def test_basics() -> None:
 
 
 def test_every_logged_reward_is_equally_likely() -> None:
-    problem = LoggedBandit([[4.0], [NAN], [1.0], [1.0]])
+    problem = LoggedBandit([np.array([4.0, NAN, 1.0, 1.0])])
     uniform = (np.arange(3000) + 0.5) / 3000
     rewards = problem.rewards(np.zeros(3000, dtype=int), uniform)
     assert np.unique(rewards, return_counts=True)[1].tolist() == [2000, 1000]
@@ -32,20 +32,20 @@ def test_every_logged_reward_is_equally_likely() -> None:
 
 
 def test_order_does_not_matter() -> None:
-    assert LoggedBandit([[1.0], [2.0]]) == LoggedBandit([[2.0], [NAN], [1.0]])
+    assert LoggedBandit({0: [1.0, 2.0]}) == LoggedBandit({0: [2.0, NAN, 1.0]})
 
 
 def test_constant_arms_need_sigma() -> None:
     with pytest.raises(InputError, match="range gives sigma = 0; pass sigma, a number above 0"):
-        LoggedBandit([[0.1, 0.5]] * 3)
-    problem = LoggedBandit([[0.1, 0.5]] * 3, sigma=1.0)
+        LoggedBandit(np.array([[0.1, 0.5]] * 3))
+    problem = LoggedBandit(np.array([[0.1, 0.5]] * 3), sigma=1.0)
     assert problem.means.tolist() == [0.1, 0.5]
     assert problem.sigma == 1.0
 
 
 def test_own_sigma_is_checked() -> None:
     with pytest.raises(InputError, match="sigma is 0"):
-        LoggedBandit([[0.1], [0.5]], sigma=0)
+        LoggedBandit({0: [0.1, 0.5]}, sigma=0)
 
 
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=50), st.floats(-5, 5))
@@ -58,13 +58,21 @@ def test_sigma_is_a_proxy(values: list[float], x: float) -> None:
 @pytest.mark.parametrize(
     ("rewards", "names", "sentence"),
     [
-        ([[0.1, NAN], [0.2, NAN]], ["a", "b"], "arm 'b' has no logged reward; every arm needs"),
-        ([[0.1], [float("inf")]], None, "logged reward in row 1, column '0' is inf; rewards are"),
+        (
+            np.array([[0.1, NAN], [0.2, NAN]]),
+            ["a", "b"],
+            "arm 'b' has no logged reward; every arm needs",
+        ),
+        (
+            np.array([[0.1], [float("inf")]]),
+            None,
+            "logged reward in row 1, column '0' is inf; rewards are",
+        ),
         ([0.1, 0.2], None, r"logged rewards have shape \(2,\); pass rows × arms"),
         (np.zeros((3, 0)), None, r"logged rewards have shape \(3, 0\)"),
         (np.zeros((0, 2)), None, "arm '0' has no logged reward"),
         ([["a"]], None, r"logged rewards \[\['a'\]\] cannot be read as numbers"),
-        ([[0.1, 0.2]], ["a"], r"arm_names are \['a'\] for 2 arms; pass one name per arm"),
+        (np.array([[0.1, 0.2]]), ["a"], r"arm_names are \['a'\] for 2 arms; pass one name per arm"),
         ([[0.1, 0.2]], ["a", "a"], "pass one name per arm, all different"),
     ],
 )

@@ -84,7 +84,7 @@ def test_equal_settings_make_equal_problems(place: int) -> None:
 def test_other_settings_make_other_problems() -> None:
     assert GaussianBandit([1.0]) != GaussianBandit([1.0], sigma=2.0)
     assert GaussianBandit([0.5]) != BernoulliBandit([0.5])
-    assert LoggedBandit([[0.0], [1.0]]) != LoggedBandit([[0.0], [0.5], [1.0]])
+    assert LoggedBandit({0: [0.0, 1.0]}) != LoggedBandit({0: [0.0, 0.5, 1.0]})
 
 
 def test_repr_is_short() -> None:

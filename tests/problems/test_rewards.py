@@ -25,7 +25,7 @@ PROBLEMS = {
     LOCATION_SCALE: GaussianBandit([1.0, 0.8, -1 / 3], sigma=0.7),
     THRESHOLD: BernoulliBandit([0.0, 1.0, 1 / 3]),
     LINEAR: BetaBandit([0.05, 2.0, 30.0], [2.0, 20.0, 0.5]),
-    STEP: LoggedBandit(LOG),
+    STEP: LoggedBandit(LOG, reading="wide"),
 }
 
 EXTREME = [5e-324, 1e-17, 0.25, 1 / 3, 1 - 2**-53, np.nextafter(1 / 3, 1)]

@@ -124,8 +124,10 @@ PROBLEMS: dict[str, Problem] = {
     "bernoulli": BernoulliBandit([0.3, 0.6, 0.55, 0.1]),
     "bernoulli-ties": BernoulliBandit([0.5, 0.5, 0.5]),
     "beta": BetaBandit([2.0, 0.7, 3.0], [2.0, 0.5, 1.0]),
-    "logged": LoggedBandit(LOG),
-    "constant": LoggedBandit([[0.1, 0.1, 0.1]], sigma=0.5),  # ties that only rounding breaks
+    "logged": LoggedBandit(LOG, reading="wide"),
+    "constant": LoggedBandit(
+        [[0.1]] * 3, sigma=0.5, reading="arms"
+    ),  # ties that only rounding breaks
     "one-arm": GaussianBandit([0.4]),
     "more-arms-than-agents": GaussianBandit(np.linspace(0.0, 1.0, 15)),
 }
@@ -209,10 +211,15 @@ def check_field(
     return expected
 
 
+def suited(policy: str, means: list[float], sigma: float = 1.0) -> Problem:
+    """Return rewards of the family that a policy is made for."""
+    return BernoulliBandit(means) if "bernoulli" in policy else GaussianBandit(means, sigma)
+
+
 @pytest.mark.parametrize("graph", ["cycle", "star-metropolis", "regular"])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_on_many_graphs(policy: str, graph: str) -> None:
-    problem = BernoulliBandit(MEANS) if "bernoulli" in policy else GaussianBandit(MEANS, sigma=0.7)
+    problem = suited(policy, MEANS, sigma=0.7)
     result = check_field(problem, NETWORKS[graph], FIELD[policy], 79)
     assert len(np.unique(result.arms[..., len(MEANS) :])) > 1
 
@@ -237,14 +244,14 @@ def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> No
     """Where t is 0 and 1, and where N is 1."""
     for graph in ("complete:2", "single"):
         network = NETWORKS["single"] if graph == "single" else Network.from_spec(graph)
-        check_field(GaussianBandit([0.0, 0.1, 0.2], sigma=0.3), network, FIELD[policy], 9, seed)
+        check_field(suited(policy, [0.0, 0.1, 0.2], 0.3), network, FIELD[policy], 9, seed)
 
 
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
     with pytest.warns(UserWarning, match=f"horizon {horizon} is below the number of arms 4"):
-        result = check_field(GaussianBandit(MEANS), NETWORKS["star"], FIELD[policy], horizon)
+        result = check_field(suited(policy, MEANS), NETWORKS["star"], FIELD[policy], horizon)
     if policy.startswith(("coop", "ucb-network", "mp-ucb")):
         assert (result.arms == np.arange(horizon)).all()
     talks = policy.startswith(("coop", "dec-", "ucb-network", "mp-ucb"))

@@ -289,6 +289,6 @@ def test_bad_overrides(read: Read, override: str, message: str) -> None:
 
 
 def test_every_kind_names_its_keys() -> None:
-    for kind, (_, needed, optional) in KINDS.items():
-        assert needed, kind
-        assert not set(needed) & set(optional), kind
+    for kind, recipe in KINDS.items():
+        assert recipe.needed, kind
+        assert not set(recipe.needed) & set(recipe.optional), kind

@@ -95,3 +95,52 @@ def test_a_cell_is_checked_when_its_setup_is_asked_for() -> None:
     planned = plan(good.setup, cb.DDUCB())
     assert settings.items() <= planned.items()
     assert set(planned) - set(settings) == {"policies", "rounds", "keep"}
+
+
+class Unbounded(cb.Problem):
+    """One's own, of which nobody says how far rewards reach."""
+
+    def __init__(self) -> None:
+        super().__init__([0.5, 0.25], 0.5)
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return 1.0 if variate < numbers[0] else 0.0
+
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "unbounded"}
+
+
+FAMILY = ("dec-ts:family=bernoulli", "tree-sums*kl-ucb:family=bernoulli", "local-sums*beta-draw")
+
+
+@pytest.mark.parametrize("policy", FAMILY)
+@pytest.mark.parametrize(
+    ("problem", "where"),
+    [
+        (cb.GaussianBandit([1.0, 0.5]), "GaussianBandit go from -inf to inf"),
+        (cb.PoissonBandit([1.0, 0.5]), "PoissonBandit go from 0 to inf"),
+        (cb.LoggedBandit({"a": [0.0, 2.0], "b": [1.0]}), "LoggedBandit go from 0 to 2"),
+        (cb.ParetoBandit([2.0, 3.0], cap=9.0), "ParetoBandit go from 1 to 9"),
+    ],
+)
+def test_a_policy_for_other_rewards_is_refused(policy: str, problem: Any, where: str) -> None:
+    setup = dataclasses.replace(SETUP, problem=problem)
+    with pytest.raises(cb.InputError, match=rf"is for rewards in \[0, 1\], and those of {where}; "):
+        Task(setup, cb.parse_policy(policy))
+    Task(setup, cb.parse_policy("dec-ts"))
+
+
+@pytest.mark.parametrize("policy", FAMILY)
+@pytest.mark.parametrize(
+    "problem",
+    [
+        cb.BernoulliBandit([0.5, 0.25]),
+        cb.BetaBandit([1.0, 2.0], [1.0, 2.0]),
+        cb.LoggedBandit({"a": [0.0, 0.5], "b": [1.0]}),
+        cb.MixtureBandit([0.5, 0.5], [cb.BernoulliBandit([0.5, 0.25])] * 2),
+        Unbounded(),
+    ],
+)
+def test_and_played_on_its_own(policy: str, problem: Any) -> None:
+    Task(dataclasses.replace(SETUP, problem=problem), cb.parse_policy(policy))

@@ -84,7 +84,7 @@ def test_what_is_recorded_fits_together(shuffled: Result) -> None:
     [
         GaussianBandit(MEANS),
         BetaBandit([2.0, 0.7, 3.0], [2.0, 0.5, 1.0]),
-        LoggedBandit([[1.0, 2.0, 0.0], [0.5, 1.5, float("nan")], [0.0, 1.0, 2.0]]),
+        LoggedBandit(np.array([[1.0, 2.0, 0.0], [0.5, 1.5, np.nan], [0.0, 1.0, 2.0]])),
     ],
 )
 def test_engines_agree(problem: Any) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,3 +54,19 @@ def test_one_value_per_round() -> None:
     sentence = "bound has shape (3,) and horizon (2,); pass one value per round"
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         is_vacuous(np.ones(3), PROBLEM, PAW, np.array([1, 2]))
+
+
+def test_lai_robbins_goes_by_the_spread_of_each_arm() -> None:
+    problem = GaussianBandit([1.0, 0.5, 0.75], sigma=[5.0, 2.0, 0.5])
+    expected = (2 * 4 / 0.5 + 2 * 0.25 / 0.25) * math.log(4 * 50)
+    assert lai_robbins(problem, PAW, 50) == pytest.approx(expected, rel=1e-12)
+
+
+def test_lai_robbins_is_not_for_functions_of_normals() -> None:
+    class Cut(GaussianBandit):
+        @staticmethod
+        def reward(numbers: Any, variate: float) -> float:
+            return float(numbers[0] + max(-1.0, min(1.0, variate)))
+
+    with pytest.raises(InputError, match="Cut has others"):
+        lai_robbins(Cut([0.5, 0.25]), PAW, 50)

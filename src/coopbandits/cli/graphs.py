@@ -21,7 +21,7 @@ app = typer.Typer()
 @app.command("graph")
 def graph_command(
     spec: Annotated[str, typer.Argument(help="cycle:100, grid:10x10, complete:8, …, or a file")],
-    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
     arms: Annotated[int, whole("number of arms K")] = 17,
     horizon: Annotated[int, whole("rounds T, for the warnings")] = 10_000,
 ) -> None:
@@ -59,7 +59,7 @@ def bounds_command(
     sigma: Annotated[float, real("their standard deviation")] = 1.0,
     horizon: Annotated[int, whole("rounds T")] = 10_000,
     gamma: Annotated[float, real("γ of coop-UCB's bound")] = 2.0,
-    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
 ) -> None:
     """Print the regret bounds that theory proves, and where they are vacuous."""
     problem = GaussianBandit(parse_means(means), sigma)

@@ -57,7 +57,7 @@ def simulate_command(
     horizon: Annotated[int, whole("rounds T")] = 10_000,
     runs: Annotated[int, whole("independent repetitions")] = 10,
     seed: Annotated[int, whole("seed of all of them")] = 0,
-    weights: Annotated[str, typer.Option(help="max-degree or metropolis")] = "max-degree",
+    weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
     engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = "auto",
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="shuffle the arms in every run")

@@ -33,7 +33,8 @@ def leaderboard_command(
     ] = None,
     seed: Annotated[int, whole("seed of all of them")] = 0,
     scenario: Annotated[
-        list[str] | None, typer.Option(help="one of the suite; repeat for more; all if left out")
+        list[str] | None,
+        typer.Option(help="one of the suite, or PROBLEM@GRAPH; repeat for more; all if left out"),
     ] = None,
     policy: Annotated[
         list[str] | None,

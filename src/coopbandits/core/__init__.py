@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Vector,
     )
     from coopbandits.core.cooperative import CooperativeAgent
-    from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at
+    from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at, word_of
     from coopbandits.core.errors import InputError
     from coopbandits.core.index import (
         INDICES,
@@ -99,7 +99,7 @@ _HOMES = {
     "aggregate.claims": "Claims",
     "contract": "Agent Estimate FleetAgent LocalView Share State Vector",
     "cooperative": "CooperativeAgent",
-    "draws": "gamma_of normal_of uniform_of word_at",
+    "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
         "INDICES KLUCB MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy Index "
@@ -198,6 +198,7 @@ __all__ = [
     "register_policy",
     "uniform_of",
     "word_at",
+    "word_of",
 ]
 
 

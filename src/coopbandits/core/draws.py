@@ -85,6 +85,11 @@ def word_at(key: int, counter: int) -> int:
     return x ^ (x >> 31)
 
 
+def word_of(uniform: float) -> int:
+    """Return a word that a uniform stands for, from which `word_at` makes any number of others."""
+    return word_at(int(uniform * 2.0**52), 0)
+
+
 def uniform_of(word: int) -> float:
     """Return the uniform of one word."""
     return ((word >> 12) + 0.5) * 2.0**-52

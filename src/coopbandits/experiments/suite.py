@@ -30,7 +30,7 @@ class Scenario:
 
     name: str
     graph: str
-    problem: Mapping[str, Any]
+    problem: Mapping[str, Any] | str
     horizon: int
     probes: str
     faults: str = ""
@@ -111,6 +111,9 @@ SCENARIOS += tuple(
     )
 )  # fmt: skip
 """The paper's arms on imperfect networks."""
+
+OWN_HORIZON = 2500
+"""Rounds of scenarios of one's own, unless told."""
 
 YARDSTICK, FLOODED = "central-ts", "flood-ts"
 """Yardsticks: everything is known immediately, or as soon as the faults allow."""
@@ -208,7 +211,8 @@ def make_plan(
     Parameters
     ----------
     scenarios, policies : sequence of str
-        Names and spellings; by default all. Yardsticks are always played.
+        Names and spellings; by default all. A scenario of one's own is written problem@graph.
+        Yardsticks are always played.
     runs, seed : int
         As in `simulate`.
     horizon : int, optional
@@ -225,10 +229,15 @@ def make_plan(
 
 def _scenarios(names: Sequence[str]) -> list[Scenario]:
     known = {scenario.name: scenario for scenario in SCENARIOS}
+    own = []
     for name in names:
-        if name not in known:
+        problem, at, graph = name.rpartition("@")
+        if at:
+            own.append(Scenario(name, graph, problem, OWN_HORIZON, "A scenario of your own."))
+        elif name not in known:
             raise unknown_name("scenario", name, known)
-    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+    chosen = [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+    return [*chosen, *dict.fromkeys(own)]
 
 
 def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str, ...]:

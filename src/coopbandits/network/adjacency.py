@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 import networkx as nx
 import numpy as np
@@ -23,8 +23,8 @@ Attributes: TypeAlias = dict[str, tuple[str | float, ...]]
 def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
     """Return the 0/1 adjacency (canonical CSR, float64) and the node labels, both checked.
 
-    Weights are ignored: a nonzero adjacency entry is an edge, and so is every edge of a networkx
-    graph. An edge list may name an edge twice.
+    A nonzero adjacency entry is an edge, and so is every edge of a networkx graph; `edge_weights`
+    tells what they weigh. An edge list may name an edge twice.
     """
     if isinstance(graph, nx.Graph):
         adjacency, labels = _from_networkx(graph)
@@ -42,6 +42,50 @@ def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
     _check_simple(adjacency, labels)
     _check_connected(adjacency, labels)
     return adjacency, labels
+
+
+def edge_weights(
+    graph: GraphLike, adjacency: sparse.csr_array, labels: Labels
+) -> NDArray[np.float64] | None:
+    """Return the weight of every entry of the adjacency; None where all edges weigh the same.
+
+    An edge of a networkx graph weighs what its attribute `weight` says, and 1 without.
+    """
+    if isinstance(graph, nx.Graph):
+        weights = _attributes(graph, adjacency, labels)
+    elif sparse.issparse(graph) or isinstance(graph, np.ndarray):
+        entries = sparse.csr_array(graph, dtype=np.float64, copy=True)
+        entries.sum_duplicates()
+        entries.eliminate_zeros()
+        weights = entries.data
+    else:
+        return None
+    if (weights == weights[:1]).all():
+        return None
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        first, second = labels[entry_rows(adjacency)[bad[0]]], labels[adjacency.indices[bad[0]]]
+        raise InputError(
+            f"edge {first!r} – {second!r} has the weight {weights[bad[0]]:g}; a weight is a finite "
+            "number from 0 on, and a larger one mixes more, so change it or remove all weights"
+        )
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _attributes(graph: Any, adjacency: sparse.csr_array, labels: Labels) -> NDArray[np.float64]:
+    """Return the attribute `weight` of every entry of the adjacency, and 1 where there is none."""
+    weights = np.ones(adjacency.nnz)
+    if not any("weight" in data for _, _, data in graph.edges(data=True)):
+        return weights
+    for place, (i, j) in enumerate(zip(entry_rows(adjacency), adjacency.indices, strict=True)):
+        weight = graph.edges[labels[i], labels[j]].get("weight", 1.0)
+        if isinstance(weight, str) or not isinstance(weight, SupportsFloat):
+            raise InputError(
+                f"edge {labels[i]!r} – {labels[j]!r} has the weight {weight!r}; weights are "
+                "numbers, so change it or remove all weights"
+            )
+        weights[place] = float(weight)
+    return weights
 
 
 def node_attributes(graph: GraphLike) -> Attributes:

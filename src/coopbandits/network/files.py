@@ -23,9 +23,10 @@ def read_graph_file(path: Path) -> Any:
     """Return the networkx graph in a file.
 
     ``.txt``, ``.edges`` and ``.edgelist`` hold one edge per line, two labels separated by blanks;
-    ``.csv`` separates them by commas and may start with a header such as ``source,target``. What
-    follows the two labels is ignored, and so are empty lines and lines starting with ``#``. Labels
-    are whole numbers where all of them are. ``.graphml`` is GraphML.
+    ``.csv`` separates them by commas and may start with a header such as ``source,target``. A
+    number that follows in every line is the weight of the edge, unless a header calls it otherwise;
+    whatever else follows is no part of the graph, and nor are empty lines and lines starting with
+    ``#``. Labels are whole numbers where all of them are. ``.graphml`` is GraphML.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(
@@ -54,7 +55,8 @@ def _read_graphml(path: Path) -> Any:
 
 
 def _read_edges(path: Path) -> Any:
-    pairs = [_labels(row, path) for row in _rows(path)]
+    rows = list(_rows(path))
+    pairs = [_labels(row, path) for row in rows]
     if not pairs:
         raise InputError(
             f"graph file {str(path)!r} holds no edges; write one edge per line, such as '0 1'"
@@ -63,7 +65,22 @@ def _read_edges(path: Path) -> Any:
     graph: Any = nx.Graph()
     graph.add_nodes_from(ordered_labels(edges))
     graph.add_edges_from(edges)
+    for (first, second), weight in zip(edges, _weights(rows), strict=False):
+        known = graph.edges[first, second].setdefault("weight", weight)
+        if known != weight:
+            raise InputError(
+                f"graph file {str(path)!r} gives edge {first!r} – {second!r} the weights {known:g} "
+                f"and {weight:g}; give it one"
+            )
     return graph
+
+
+def _weights(rows: list[Row]) -> list[float]:
+    """Return the third number of every line, or nothing where a line has none."""
+    try:
+        return [float(cells[2]) for _, cells in rows]
+    except (ValueError, IndexError):
+        return []
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -71,15 +88,17 @@ def _rows(path: Path) -> Iterator[Row]:
     commas = path.suffix.lower() == ".csv"
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file) if commas else (line.split() for line in file)
-        first = True
+        first, width = True, 3
         for number, columns in enumerate(lines, start=1):
             cells = [cell.strip() for cell in columns]
             if not any(cells) or cells[0].startswith("#"):
                 continue
             header = commas and first and tuple(cell.lower() for cell in cells[:2]) in _HEADERS
             first = False
-            if not header:
-                yield number, cells
+            if header:
+                width = 3 if cells[2:3] and cells[2].lower() == "weight" else 2
+            else:
+                yield number, cells[:width]
 
 
 def _labels(row: Row, path: Path) -> tuple[str, str]:

@@ -19,12 +19,13 @@ from coopbandits.network.adjacency import (
     GraphLike,
     Labels,
     breadth_first_depths,
+    edge_weights,
     node_attributes,
     read_adjacency,
 )
 from coopbandits.network.specs import parse_graph
 from coopbandits.network.spectrum import Spectrum, spectrum
-from coopbandits.network.weights import BUILDERS, own_matrix
+from coopbandits.network.weights import AUTO, BUILDERS, EDGE, own_matrix, weighted_matrix
 
 EXACT_DIAMETER_LIMIT = 50_000_000
 """Up to this product of agents and entries of P the exact diameter is computed."""
@@ -40,12 +41,14 @@ class Network:
     ----------
     graph : networkx.Graph, scipy sparse array, numpy array or iterable of pairs
         Who talks to whom. Agent i is the i-th node of a networkx graph, row i of an adjacency, or
-        the i-th label of an edge list (sorted where labels can be, else as first seen). Weights are
-        ignored: a nonzero adjacency entry is an edge, and so is every edge of a networkx graph.
-    weights : {"max-degree", "metropolis"} or matrix
+        the i-th label of an edge list (sorted where labels can be, else as first seen). A nonzero
+        adjacency entry is an edge, and so is every edge of a networkx graph.
+    weights : {"auto", "max-degree", "metropolis", "edge"} or matrix
         P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can compute
-        from their neighbours' degrees; or a caller's own matrix, dense or sparse, which must be
-        symmetric, doubly stochastic, zero where there is no edge, and have λ < 1.
+        from their neighbours' degrees; or P = I − (D − W)/(δ_max + w_max) of the graph's own edge
+        weights W, the attribute `weight` or the entries of an adjacency; or a caller's own matrix,
+        dense or sparse, which must be symmetric, doubly stochastic, zero where there is no edge,
+        and have λ < 1. "auto" takes edge weights where they differ, else "max-degree".
 
     Attributes
     ----------
@@ -60,7 +63,7 @@ class Network:
     degrees : array of int
         Number of neighbours of every agent.
     weights : str
-        "max-degree", "metropolis" or "own".
+        "max-degree", "metropolis", "edge" or "own".
     description : str
         The graph in a few words, or the shorthand it was made from.
 
@@ -73,14 +76,17 @@ class Network:
     6
     """
 
-    def __init__(self, graph: GraphLike, weights: Any = "max-degree") -> None:
+    def __init__(self, graph: GraphLike, weights: Any = AUTO) -> None:
         adjacency, labels = read_adjacency(graph)
-        if isinstance(weights, str):
-            if weights not in BUILDERS:
-                raise unknown_name("weights", weights, BUILDERS)
-            matrix, name = BUILDERS[weights](adjacency), weights
-        else:
+        if not isinstance(weights, str):
             matrix, name = own_matrix(weights, adjacency), "own"
+        elif weights not in (AUTO, EDGE, *BUILDERS):
+            raise unknown_name("weights", weights, (AUTO, EDGE, *BUILDERS))
+        elif weights in BUILDERS or (own := edge_weights(graph, adjacency, labels)) is None:
+            name = weights if weights in BUILDERS else "max-degree"
+            matrix = BUILDERS[name](adjacency)
+        else:
+            matrix, name = weighted_matrix(adjacency, own), EDGE
         degrees = np.diff(adjacency.indptr).astype(np.int64)
         degrees.setflags(write=False)
         self.num_agents: Final[int] = len(labels)
@@ -94,7 +100,7 @@ class Network:
         self.description = f"graph of {self.num_agents} agents, {self.num_edges} edges"
 
     @classmethod
-    def from_spec(cls, text: str, weights: Any = "max-degree") -> Network:
+    def from_spec(cls, text: str, weights: Any = AUTO) -> Network:
         """Make a network from a shorthand such as ``cycle:100`` or from a file's name."""
         network = cls(parse_graph(text), weights)
         network.description = text

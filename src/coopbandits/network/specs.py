@@ -16,7 +16,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import Registry
 from coopbandits.core.spelling import make, parse_value
 from coopbandits.network import generators
-from coopbandits.network.adjacency import Labels, read_adjacency
+from coopbandits.network.adjacency import Labels, edge_weights, read_adjacency
 from coopbandits.network.files import SUFFIXES, read_graph_file
 
 
@@ -95,7 +95,7 @@ def parse_graph(text: str) -> Any:
     if not text.strip():
         raise InputError("graph is empty; write one such as cycle:100, or a file's path")
     if "|" in text:
-        return union([read_adjacency(parse_graph(part)) for part in text.split("|")], text)
+        return union([_unweighted(part) for part in text.split("|")], text)
     name, _, arguments = text.strip().partition(":")
     if name in FAMILIES:
         return _build(name, arguments, text)
@@ -114,11 +114,22 @@ def union(graphs: Sequence[tuple[sparse.csr_array, Labels]], text: str) -> Any:
                 f"graphs of {text!r} have different agents ({len(labels)} and {len(others)}); "
                 "a union is made of graphs of the same agents"
             )
-    adjacency = sum(adjacency for adjacency, _ in graphs)
+    adjacency: Any = sum(adjacency for adjacency, _ in graphs)
+    adjacency.data[:] = 1.0
     if labels == tuple(range(len(labels))):
         return adjacency
     graph = nx.from_scipy_sparse_array(adjacency)
     return nx.relabel_nodes(graph, dict(enumerate(labels)))
+
+
+def _unweighted(text: str) -> tuple[sparse.csr_array, Labels]:
+    graph = parse_graph(text)
+    adjacency, labels = read_adjacency(graph)
+    if edge_weights(graph, adjacency, labels) is not None:
+        raise InputError(
+            f"graph {text!r} has edge weights, and a union of graphs has none; remove them"
+        )
+    return adjacency, labels
 
 
 def _build(name: str, arguments: str, text: str) -> Any:

@@ -46,6 +46,21 @@ BUILDERS: dict[str, Callable[[sparse.csr_array], sparse.csr_array]] = {
     "metropolis": metropolis_matrix,
 }
 
+AUTO, EDGE = "auto", "edge"
+
+
+def weighted_matrix(adjacency: sparse.csr_array, weights: NDArray[np.float64]) -> sparse.csr_array:
+    """Return P = I − (D − W)/(δ_max + w_max), the weights W of edges instead of ones.
+
+    D are the sums of an agent's weights, δ_max the largest of them, and w_max the largest weight.
+    Where all weights are equal, this is `max_degree_matrix`.
+    """
+    sums = np.bincount(entry_rows(adjacency), weights=weights, minlength=adjacency.shape[0])
+    scale = float(sums.max() + weights.max())
+    matrix = _assemble(adjacency, weights / scale, (scale - sums) / scale)
+    _check_mixes(matrix)
+    return matrix
+
 
 def own_matrix(matrix: Any, adjacency: sparse.csr_array) -> sparse.csr_array:
     """Check a caller's own gossip matrix against the graph and return it as CSR."""

@@ -12,9 +12,13 @@ from coopbandits.core.registry import Registry
 from coopbandits.core.spelling import make, parse_value
 from coopbandits.problems.bernoulli import BernoulliBandit
 from coopbandits.problems.bounded import BetaBandit
+from coopbandits.problems.exponential import ExponentialBandit
 from coopbandits.problems.gaussian import GaussianBandit
+from coopbandits.problems.heavy_tails import ParetoBandit, StudentTBandit
 from coopbandits.problems.logged import LoggedBandit
+from coopbandits.problems.mixture import MixtureBandit
 from coopbandits.problems.parse import parse_means
+from coopbandits.problems.poisson import PoissonBandit
 from coopbandits.problems.problem import Problem
 
 
@@ -24,22 +28,23 @@ class Recipe(NamedTuple):
     maker: Callable[..., Any]
     needed: tuple[str, ...]
     optional: tuple[str, ...]
+    form: str = ""
 
     @classmethod
-    def of(cls, maker: Callable[..., Any]) -> Recipe:
-        """Read the recipe off a signature."""
+    def of(cls, maker: Callable[..., Any], form: str = "") -> Recipe:
+        """Read the recipe off a signature; a form says how a text is written that is one value."""
         keys = [
             p
             for p in signature(maker).parameters.values()
             if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         ]
         needed = tuple(p.name for p in keys if p.default is p.empty)
-        return cls(maker, needed, tuple(p.name for p in keys if p.name not in needed))
+        return cls(maker, needed, tuple(p.name for p in keys if p.name not in needed), form)
 
 
-def _gaussian(means: Any, sigma: float = 1.0) -> Problem:
-    """Return normal rewards of these means, all with the standard deviation sigma."""
-    return GaussianBandit(_means(means), sigma)
+def _gaussian(means: Any, sigma: Any = 1.0) -> Problem:
+    """Return normal rewards of these means; sigma is one standard deviation, or one per arm."""
+    return GaussianBandit(_means(means), _means(sigma))
 
 
 def _bernoulli(means: Any) -> Problem:
@@ -52,11 +57,56 @@ def _beta(a: Any, b: Any) -> Problem:
     return BetaBandit(a, b)
 
 
-def _logged(file: str, sigma: float | None = None) -> Problem:
+def _poisson(means: Any, sigma: float | None = None) -> Problem:
+    """Return counts of these means."""
+    return PoissonBandit(_means(means), sigma)
+
+
+def _exponential(means: Any, sigma: float | None = None) -> Problem:
+    """Return exponential rewards of these means."""
+    return ExponentialBandit(_means(means), sigma)
+
+
+def _pareto(shapes: Any, cap: float, scale: Any = 1.0, sigma: float | None = None) -> Problem:
+    """Return Pareto rewards from scale up, with these exponents of the tail, cut at the cap."""
+    return ParetoBandit(_means(shapes), _means(scale), cap=cap, sigma=sigma)
+
+
+def _student_t(
+    means: Any, cap: float, degrees: Any = 3.0, scale: Any = 1.0, sigma: float | None = None
+) -> Problem:
+    """Return these means and a deviation by Student's t, scaled and cut at ±cap."""
+    return StudentTBandit(_means(means), _means(degrees), _means(scale), cap=cap, sigma=sigma)
+
+
+def _mixture(parts: Any) -> Problem:
+    """Return rewards of one of several problems, drawn with these chances at every pull."""
+    texts = re.split(r"\+(?=[^:+*]*\*)", parts) if isinstance(parts, str) else parts
+    pairs = [_weighted(text) for text in texts]
+    return MixtureBandit([weight for weight, _ in pairs], [problem for _, problem in pairs])
+
+
+def _weighted(text: Any) -> tuple[float, Problem]:
+    weight, star, problem = str(text).partition("*")
+    if not star or not isinstance(chance := parse_value(weight.strip()), int | float):
+        raise InputError(
+            f"part {text!r} of a mixture has no weight; write chance*problem, as in "
+            "0.9*gaussian:1,0.5"
+        )
+    return float(chance), parse_problem(problem.strip())
+
+
+def _logged(
+    file: str,
+    sigma: float | None = None,
+    reading: str | None = None,
+    arm: str | None = None,
+    reward: str | None = None,
+) -> Problem:
     """Return rewards logged in a file, drawn with replacement from those of the arm."""
     if not isinstance(file, str):
         raise InputError(f"file of logged rewards is {file!r}; give a path in quotes")
-    return LoggedBandit.from_file(file, sigma)
+    return LoggedBandit.from_file(file, sigma, reading=reading, arm=arm, reward=reward)
 
 
 def _means(given: Any) -> Any:
@@ -67,6 +117,11 @@ KINDS: dict[str, Recipe] = {
     "gaussian": Recipe.of(_gaussian),
     "bernoulli": Recipe.of(_bernoulli),
     "beta": Recipe.of(_beta),
+    "poisson": Recipe.of(_poisson),
+    "exponential": Recipe.of(_exponential),
+    "pareto": Recipe.of(_pareto),
+    "student-t": Recipe.of(_student_t),
+    "mixture": Recipe.of(_mixture, "mixture:CHANCE*PROBLEM+CHANCE*PROBLEM…"),
     "logged": Recipe.of(_logged),
 }
 
@@ -89,7 +144,9 @@ register_problem = PROBLEMS.register
 
 
 def make_problem(name: str, table: Any) -> Problem:
-    """Make a problem from a table: the key `kind`, and its settings."""
+    """Make a problem from a table, the key `kind` and its settings, or from a text."""
+    if isinstance(table, str):
+        return parse_problem(table)
     if not isinstance(table, dict) or "kind" not in table:
         known = ", ".join(PROBLEMS.names())
         raise InputError(f"problem {name!r} has no kind; choose one of {known}")
@@ -113,10 +170,12 @@ def parse_problem(text: str) -> Problem:
     found, rest = PROBLEMS.find(text)
     owner = f"problem {PROBLEMS.name_of(found)}"
     settings: dict[str, Any] = {}
+    if rest and _recipe(found).form:
+        return _make(owner, "", found, {_recipe(found).needed[0]: rest})
     # A comma not followed by `name=` belongs to a list.
     for place, part in enumerate(re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", rest) if rest else ()):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        _, needed, optional = _recipe(found)
+        _, needed, optional, _ = _recipe(found)
         if not equals and place == 0 and needed and key not in (*needed, *optional):
             key, equals, value = needed[0], "=", key
         if not equals or not value:
@@ -138,7 +197,7 @@ def _value(text: str) -> Any:
 
 
 def _make(owner: str, of_kind: str, found: Any, settings: Mapping[str, Any]) -> Problem:
-    maker, needed, optional = _recipe(found)
+    maker, needed, optional, _ = _recipe(found)
     for key in settings:
         if key not in (*needed, *optional):
             if not (needed or optional):

@@ -15,13 +15,14 @@ from coopbandits.core.errors import InputError
 if TYPE_CHECKING:
     from os import PathLike
 
-Log = tuple[list[str], NDArray[np.float64]]
+Table = dict[str, NDArray[Any]]
+"""Columns by name: floats with NaN where a reward is missing, or objects, text and None."""
 
 MISSING = {"", "na", "nan", "null"}
 
 
-def read_log(path: str | PathLike[str]) -> Log:
-    """Return the arms' names and a (rows, K) array with NaN where a reward is missing."""
+def read_log(path: str | PathLike[str]) -> Table:
+    """Return the columns of a file."""
     file = Path(path)
     readers = {".csv": _read_csv, ".parquet": _read_parquet}
     reader = readers.get(file.suffix.lower())
@@ -40,7 +41,7 @@ def read_log(path: str | PathLike[str]) -> Log:
         ) from None
 
 
-def _read_csv(file: Path) -> Log:
+def _read_csv(file: Path) -> Table:
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
@@ -51,12 +52,16 @@ def _read_csv(file: Path) -> Log:
             f"log file {str(file)!r} is no CSV text ({error}); save it as comma-separated UTF-8"
         ) from None
     names = _header(file, lines)
-    rows = [_read_row(file, names, number, cells) for number, cells in lines[1:]]
-    if not rows:
+    if len(lines) == 1:
         raise InputError(
             f"log file {str(file)!r} has no rewards below its line of arm names; add some"
         )
-    return names, np.array(rows)
+    for number, cells in lines[1:]:
+        _check_row(file, names, number, cells)
+    return {
+        name: _read_cells(file, name, [(number, cells[place]) for number, cells in lines[1:]])
+        for place, name in enumerate(names)
+    }
 
 
 def _header(file: Path, lines: list[tuple[int, list[str]]]) -> list[str]:
@@ -92,31 +97,35 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_row(file: Path, names: list[str], number: int, cells: list[str]) -> list[float]:
+def _check_row(file: Path, names: list[str], number: int, cells: list[str]) -> None:
     if len(cells) != len(names):
         raise InputError(
             f"log file {str(file)!r} has {len(cells)} cells in row {number} but {len(names)} arms; "
             "give every row one cell per arm, empty where a reward is missing"
         )
-    return [
-        _read_cell(file, name, number, cell.strip())
-        for name, cell in zip(names, cells, strict=True)
-    ]
 
 
-def _read_cell(file: Path, name: str, number: int, cell: str) -> float:
-    if cell.lower() in MISSING:
-        return math.nan
-    value = float(cell) if _is_number(cell) else math.nan
-    if not math.isfinite(value):
-        raise InputError(
-            f"log file {str(file)!r} has {cell!r} in row {number}, column {name!r}; rewards are "
-            "finite numbers, and a missing one is an empty cell"
-        )
-    return value
+def _read_cells(file: Path, name: str, numbered: list[tuple[int, str]]) -> NDArray[Any]:
+    """Return a column: text where no cell is a number, else rewards, and then all cells must be."""
+    cells = [None if cell.strip().lower() in MISSING else cell.strip() for _, cell in numbered]
+    filled = [cell for cell in cells if cell is not None]
+    if filled and not any(map(_is_number, filled)):
+        return np.array(cells, dtype=object)
+    rewards = [math.nan if cell is None else _read_number(cell) for cell in cells]
+    for (number, _), cell, value in zip(numbered, cells, rewards, strict=True):
+        if cell is not None and not math.isfinite(value):
+            raise InputError(
+                f"log file {str(file)!r} has {cell!r} in row {number}, column {name!r}; rewards "
+                "are finite numbers, and a missing one is an empty cell"
+            )
+    return np.array(rewards)
 
 
-def _read_parquet(file: Path) -> Log:
+def _read_number(cell: str) -> float:
+    return float(cell) if _is_number(cell) else math.nan
+
+
+def _read_parquet(file: Path) -> Table:
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -141,14 +150,18 @@ def _read_parquet(file: Path) -> Log:
             f"log file {str(file)!r} is empty; give it one column per arm and at least one row"
         )
     _refuse_twins(file, names)
-    return names, np.column_stack([_read_column(file, n, table.column(n)) for n in names])
+    return {name: _read_column(file, name, table.column(name)) for name in names}
 
 
-def _read_column(file: Path, name: str, column: Any) -> NDArray[np.float64]:
-    """Return one parquet column as floats; text is refused even if it looks like numbers."""
+def _read_column(file: Path, name: str, column: Any) -> NDArray[Any]:
+    """Return one parquet column as floats, or as text; other types are refused."""
     from pyarrow import types
 
     kind = column.type
+    if types.is_dictionary(kind):
+        kind, column = kind.value_type, column.cast(kind.value_type)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return np.array(column.to_pylist(), dtype=object)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
         row = next((i for i, cell in enumerate(column) if cell.is_valid), 0)
         raise InputError(

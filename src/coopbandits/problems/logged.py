@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.problems.checks import distinct_names, float_array
-from coopbandits.problems.logfile import read_log
 from coopbandits.problems.problem import Problem
+from coopbandits.problems.readings import How, read_rewards
 from coopbandits.problems.rewards import STEP, RewardForm
 
 if TYPE_CHECKING:
@@ -29,13 +29,20 @@ class LoggedBandit(Problem):
 
     Parameters
     ----------
-    rewards : array of shape (rows, K)
-        Logged rewards, one column per arm; NaN where there is none, so that arms may have
-        different numbers of rewards. Their order does not matter.
+    rewards : array, list, dict, DataFrame or path
+        Logged rewards; their order does not matter, and NaN or None marks a missing one. An array
+        has shape (rows, K), with one column per arm. A dict, or a list of lists of different
+        lengths, has one list per arm. A DataFrame of pandas or polars, or a `.csv` or `.parquet`
+        file, is wide (one column per arm) or long (one row per reward, in two columns).
     arm_names : sequence of str, optional
-        One name per arm; the numbers 0 … K−1 if left out.
+        One name per arm; as the rewards tell, or else the numbers 0 … K−1.
     sigma : float, optional
         σ of the variance proxy; by default half the widest range of an arm (Hoeffding's lemma).
+    reading : {"wide", "long", "arms"}, optional
+        One column per arm, one row per reward, or one list per arm, where more than one is
+        possible.
+    arm, reward : str, optional
+        The two columns of a long table, where they are not called so.
 
     Attributes
     ----------
@@ -43,42 +50,50 @@ class LoggedBandit(Problem):
         The arms' names.
     num_rewards : tuple of int
         How many logged rewards each arm has.
+    reading : str
+        The reading that was taken, in words.
+
+    Examples
+    --------
+    >>> LoggedBandit({"blue": [0, 1, 1, 1], "green": [0, 1]})
+    LoggedBandit(means=[0.75, 0.5], sigma=0.5, read as one list per arm)
     """
 
     def __init__(
         self,
-        rewards: ArrayLike,
+        rewards: Any,
         arm_names: Sequence[str] | None = None,
         sigma: float | None = None,
+        *,
+        reading: str | None = None,
+        arm: str | None = None,
+        reward: str | None = None,
     ) -> None:
-        log = float_array("logged rewards", rewards, "a table with one column per arm")
-        if log.ndim != 2 or log.shape[1] == 0:
-            raise InputError(
-                f"logged rewards have shape {log.shape}; pass rows × arms with at least one arm"
-            )
-        numbers = tuple(str(arm) for arm in range(log.shape[1]))
-        names = numbers if arm_names is None else distinct_names(arm_names, log.shape[1])
-        self.arm_names: tuple[str, ...] = names
-        columns = _columns(log, names)
-        self.num_rewards = tuple(column.size for column in columns)
-        sigma = _half_range(columns) if sigma is None else sigma
-        form = RewardForm(STEP, _step_table(columns))
-        super().__init__([_mean(column) for column in columns], sigma, form)
+        log = read_rewards(rewards, arm_names, How(reading, arm, reward))
+        self.arm_names: tuple[str, ...] = log.names
+        self.reading = log.reading
+        self.num_rewards = tuple(column.size for column in log.samples)
+        sigma = _half_range(log.samples) if sigma is None else sigma
+        form = RewardForm(STEP, _step_table(log.samples))
+        super().__init__([_mean(column) for column in log.samples], sigma, form)
 
     @classmethod
-    def from_file(cls, path: str | PathLike[str], sigma: float | None = None) -> LoggedBandit:
+    def from_file(
+        cls, path: str | PathLike[str], sigma: float | None = None, **how: str | None
+    ) -> LoggedBandit:
         """Read a log from a `.csv` or `.parquet` file.
 
         Parameters
         ----------
         path : path
-            One column per arm; a CSV file starts with a line of arm names. Empty cells, `NA`,
-            `nan` and `null` are missing rewards.
+            A wide or a long table; a CSV file starts with a line of names. Empty cells, `NA`, `nan`
+            and `null` are missing rewards.
         sigma : float, optional
             As for the class.
+        **how
+            `reading`, `arm` and `reward`, as for the class.
         """
-        names, rewards = read_log(path)
-        return cls(rewards, names, sigma)
+        return cls(Path(path), sigma=sigma, **how)
 
     def describe(self) -> dict[str, Any]:
         """Return names, counts, sigma and a digest of the rewards."""
@@ -90,24 +105,8 @@ class LoggedBandit(Problem):
             "table_sha256": hashlib.sha256(self._form.table.tobytes()).hexdigest(),
         }
 
-
-def _columns(log: NDArray[np.float64], names: Sequence[str]) -> list[NDArray[np.float64]]:
-    infinite = np.argwhere(np.isinf(log))
-    if infinite.size:
-        row, arm = infinite[0]
-        raise InputError(
-            f"logged reward in row {row}, column {names[arm]!r} is {log[row, arm]}; rewards are "
-            "finite numbers, NaN marks a missing one"
-        )
-    # Sorted, because order carries no meaning: the same rewards make the same problem.
-    columns = [np.sort(column[~np.isnan(column)]) for column in log.T]
-    for name, column in zip(names, columns, strict=True):
-        if column.size == 0:
-            raise InputError(
-                f"arm {name!r} has no logged reward; every arm needs at least one, "
-                "so add one or leave the arm out"
-            )
-    return columns
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, read as {self.reading})"
 
 
 def _mean(column: NDArray[np.float64]) -> float:

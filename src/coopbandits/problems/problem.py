@@ -8,36 +8,55 @@ rewards.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.problems.checks import arm_values, distinct_names, frozen, positive_number
+from coopbandits.problems.own import Reward, arm_numbers, check_reward
 from coopbandits.problems.parse import format_means
-from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm, rewards_from_variates
+from coopbandits.problems.rewards import (
+    LOCATION_SCALE,
+    OWN,
+    RewardForm,
+    reward_bounds,
+    reward_from_variate,
+    rewards_from_variates,
+)
 
 Variate = Literal["normal", "uniform"]
+
+VARIATES: tuple[Variate, ...] = ("normal", "uniform")
 
 
 class Problem(ABC):
     """K arms whose reward is a deterministic function of (arm, variate).
 
-    A subclass passes its means, σ and reward form to this class and returns the settings that
-    identify it from `describe`. Problems are immutable; equal settings make equal problems.
+    A subclass passes its means and σ to this class, and either a reward form or the numbers that a
+    static function of its own, ``reward(numbers, variate)``, turns into rewards. It returns the
+    settings that identify it from `describe`. Problems are immutable; equal settings make equal
+    problems.
 
     Parameters
     ----------
     means : sequence of float
-        Expected reward of each arm, exactly as the form yields it.
+        Expected reward of each arm, exactly as the form or the function yields it.
     sigma : float
         σ, the square root of the rewards' variance proxy: E exp(x(X − μ)) ≤ exp(x²σ²/2) for every
         arm and every real x.
-    form : RewardForm
-        How a variate becomes a reward.
+    form : RewardForm, optional
+        How a variate becomes a reward, where a table of ours can tell.
+    numbers : array of shape (K, M) or (K,), optional
+        What `reward` is told of each arm; its mean if left out.
+    variate : {"uniform", "normal"}
+        What `reward` is handed: a uniform in (0, 1), or a standard normal.
+    bounds : pair of float, optional
+        The smallest and the largest reward of `reward`, if there are; ±∞ where there is no end.
 
     Attributes
     ----------
@@ -54,18 +73,79 @@ class Problem(ABC):
     family : {"gaussian", "bernoulli"}
         The family that suits a policy with such a setting: "bernoulli" where all rewards lie in
         [0, 1], else "gaussian", which uses σ.
+    reward : function or None
+        The static function of a subclass. The reference engine calls it, and compiled engines are
+        made of it, so it keeps to what numba compiles: floats, ints, loops, `math`, and functions
+        that do the same. It sees its arguments alone, and `numbers` must not be changed.
     """
 
     family: ClassVar[str] = "gaussian"
+    reward: ClassVar[Any] = None
     arm_names: tuple[str, ...] | None = None
 
-    def __init__(self, means: ArrayLike, sigma: float, form: RewardForm) -> None:
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Refuse a class whose rewards engines would not play."""
+        super().__init_subclass__(**more)
+        if cls.rewards is not Problem.rewards:
+            raise InputError(
+                f"{cls.__name__} overrides rewards(), which no engine calls; write a static "
+                "function reward(numbers, variate) instead, which all of them play"
+            )
+        own = vars(cls).get("reward")
+        if own is not None and not isinstance(own, staticmethod):
+            raise InputError(
+                f"reward of {cls.__name__} is no static function; write @staticmethod above "
+                "reward(numbers, variate)"
+            )
+        if own is not None and "family" not in vars(cls):
+            cls.family = Problem.family  # what a parent declared was about other rewards
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        sigma: float,
+        form: RewardForm | None = None,
+        *,
+        numbers: ArrayLike | None = None,
+        variate: Variate = "uniform",
+        bounds: tuple[float, float] | None = None,
+    ) -> None:
         self.means = arm_values("means", means)
         self.sigma = positive_number("sigma", sigma)
         self.num_arms = self.means.size
         self.best_arm = int(np.argmax(self.means))
         self.gaps = frozen(self.means[self.best_arm] - self.means)
-        self._form = RewardForm(form.kind, frozen(form.table))
+        if variate not in VARIATES:
+            raise unknown_name("variate", str(variate), VARIATES)
+        self._variate: Variate = variate
+        if form is not None and numbers is not None:
+            raise InputError("a reward form was given, and numbers besides; pass one of the two")
+        if form is None:
+            self._form = RewardForm(OWN, frozen(self._own_numbers(numbers)))
+        else:
+            self._variate = "normal" if form.kind == LOCATION_SCALE else "uniform"
+            kind = form.kind if self.reward_function() is None else OWN
+            self._form = RewardForm(kind, frozen(form.table))
+        self._bounds = bounds
+        self._check_reward()
+
+    def _check_reward(self) -> None:
+        reward = self.reward_function()
+        # Tests hold ours to their means.
+        if reward is None or reward.__module__.startswith("coopbandits."):
+            return
+        check_reward(
+            type(self).__name__, reward, self._form.table, self.means, self.sigma,
+            is_normal=self._variate == "normal",
+        )  # fmt: skip
+
+    def _own_numbers(self, numbers: ArrayLike | None) -> NDArray[np.float64]:
+        if self.reward_function() is None:
+            raise InputError(
+                f"{type(self).__name__} has neither a reward form nor a function of its own; write "
+                "a static function reward(numbers, variate)"
+            )
+        return arm_numbers(self.means if numbers is None else numbers, self.num_arms)
 
     def named(self, arm_names: Sequence[str]) -> Self:
         """Return the same problem with one name per arm, which results then show."""
@@ -76,7 +156,12 @@ class Problem(ABC):
     @property
     def variate(self) -> Variate:
         """What the tape must hold: standard normals, or uniforms in (0, 1)."""
-        return "normal" if self._form.kind == LOCATION_SCALE else "uniform"
+        return self._variate
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The smallest and the largest reward, ±∞ where there is no end; None if nobody said."""
+        return self._bounds or reward_bounds(self._form)
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -95,11 +180,28 @@ class Problem(ABC):
         pulled = np.asarray(arms)
         drawn = np.asarray(variates, dtype=np.float64)
         self._check_pulls(pulled, drawn)
-        return rewards_from_variates(self._form, pulled, drawn)
+        if self.reward_function() is None:
+            return rewards_from_variates(self.kernel_form(), pulled, drawn)
+        paid = list(map(self.payer(), pulled.ravel().tolist(), drawn.ravel().tolist()))
+        return np.array(paid, dtype=np.float64).reshape(pulled.shape)
 
     def kernel_form(self) -> RewardForm:
         """Return the rewards as plain data, for `reward_from_variate` in a compiled kernel."""
         return self._form
+
+    def reward_function(self) -> Reward | None:
+        """Return the function that reads the numbers of an arm; None where a table says it all."""
+        reward: Reward | None = type(self).reward
+        return reward
+
+    def payer(self, order: NDArray[np.int64] | None = None) -> Callable[[int, float], float]:
+        """Return what a pull pays, as a function of place and variate, for arms in this order."""
+        form, reward = self.kernel_form(), self.reward_function()
+        table = form.table if order is None else frozen(form.table[order])
+        if reward is None:
+            return partial(reward_from_variate, form.kind, table)
+        rows = list(table)
+        return lambda place, variate: float(reward(rows[place], float(variate)))
 
     def _check_pulls(self, arms: NDArray[Any], variates: NDArray[np.float64]) -> None:
         if arms.shape != variates.shape:

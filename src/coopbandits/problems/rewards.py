@@ -1,4 +1,4 @@
-"""How a variate of the tape becomes a reward: the formulas of all problems.
+"""How a variate of the tape becomes a reward: the formulas that need only a table.
 
 Each formula is here twice, side by side: `reward_from_variate` for one pull, in plain Python that
 numba compiles from this very source, and `rewards_from_variates` for arrays. Both do the same
@@ -7,6 +7,7 @@ floating-point operations in the same order, so they agree bit for bit.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -30,19 +31,38 @@ STEP = 3
 follows the n values is padding."""
 
 
+OWN = 4
+"""Row of numbers that only the problem's own function `reward` can read; see `Problem`."""
+
+
 class RewardForm(NamedTuple):
     """A problem's rewards as plain data, for compiled kernels.
 
     Attributes
     ----------
     kind : int
-        LOCATION_SCALE, THRESHOLD, LINEAR or STEP; all arms of a problem share it.
+        LOCATION_SCALE, THRESHOLD, LINEAR, STEP or OWN; all arms of a problem share it.
     table : array of shape (K, M)
         One row per arm, read as the kind says; C-contiguous float64, not writeable.
     """
 
     kind: int
     table: Floats
+
+
+def reward_bounds(form: RewardForm) -> tuple[float, float] | None:
+    """Return the smallest and the largest reward; None where only a function knows."""
+    if form.kind == OWN:
+        return None
+    if form.kind == LOCATION_SCALE:
+        return -math.inf, math.inf
+    if form.kind == THRESHOLD:
+        return 0.0, 1.0
+    rewards = form.table
+    if form.kind == STEP:
+        places = np.arange(1, rewards.shape[1])
+        rewards = rewards[:, 1:][places <= rewards[:, :1]]
+    return float(rewards.min()), float(rewards.max())
 
 
 def reward_from_variate(form_kind: int, table: Floats, arm: int, variate: float) -> float:

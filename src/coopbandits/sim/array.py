@@ -17,7 +17,7 @@ from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.statistic import Registers
-from coopbandits.sim.cpu import parts_of, threads
+from coopbandits.sim.cpu import own_rewards, parts_of, threads
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages
@@ -49,6 +49,8 @@ class ArrayEngine:
             return f"has no array form for statistic {parts.statistic.spelling}"
         if make_rows(task, 0) is None:
             return f"has no array form of aggregation {parts.aggregation.spelling}"
+        if missing := own_rewards.obstacle(task.problem):
+            return f"has no array form here, since {missing}"
         return _uncounted(task) or _uncompiled(parts)
 
     def run_bytes(self, task: Task) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.core.errors import InputError
-from coopbandits.problems import reward_from_variate
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick
@@ -99,8 +98,7 @@ class Run:
     def _make_tapes(self, run: int) -> None:
         task = self.task
         agents, links = task.network.num_agents, task.network.adjacency.nnz
-        self.form = task.problem.kernel_form()
-        self.table = self.form.table[task.arm_order(run)]
+        self.pay = task.problem.payer(task.arm_order(run))
 
         def tape(part: int, rows: int) -> Tape:
             key = stream_key(task.seed, CLOCKS, run, part)
@@ -167,7 +165,7 @@ class Run:
         variate = self.rewards.next(agent)
 
         def reward(_: int, arm: int) -> float:
-            paid = float(reward_from_variate(self.form.kind, self.table, arm, variate))
+            paid = self.pay(arm, variate)
             self.reward_total += paid
             return paid
 

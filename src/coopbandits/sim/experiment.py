@@ -7,7 +7,7 @@
     seeds = [0]
     policies = ["dducb", "independent-ucb"]
     graphs = ["cycle:100", "grid:10x10"]
-    weights = "max-degree"
+    weights = "auto"
     shuffle_arms = false
     faults = ["none", "loss=0.3"]
     clocks = "none"
@@ -44,7 +44,7 @@ DEFAULTS: dict[str, Any] = {
     "seeds": [0],
     "policies": None,
     "graphs": None,
-    "weights": "max-degree",
+    "weights": "auto",
     "shuffle_arms": False,
     "faults": ["none"],
     "clocks": "none",

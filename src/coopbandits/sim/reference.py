@@ -12,7 +12,6 @@ import numpy as np
 
 from coopbandits.core.contract import LocalView
 from coopbandits.core.policy import CentralPolicy, Policy
-from coopbandits.problems import reward_from_variate
 from coopbandits.sim.engine import REFERENCE, Engine, one_thread
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
@@ -175,13 +174,12 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
     schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    form = problem.kernel_form()
-    table = form.table[task.arm_order(run)]
+    pay = problem.payer(task.arm_order(run))
     paid = np.zeros(num_agents)
     reward_total, kept = 0.0, 0
 
     def reward(agent: int, arm: int) -> float:
-        paid[agent] = reward_from_variate(form.kind, table, arm, tape[agent, at])
+        paid[agent] = pay(arm, tape[agent, at])
         return float(paid[agent])
 
     for t in range(task.horizon):

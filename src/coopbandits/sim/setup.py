@@ -102,6 +102,14 @@ class Setup:
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
+        family = getattr(policy.parts and policy.parts.index, "family", None)
+        low, high = self.problem.bounds or (0.0, 1.0)
+        if family == "bernoulli" and not 0.0 <= low <= high <= 1.0:
+            raise InputError(
+                f"policy {policy.spelling} is for rewards in [0, 1], and those of "
+                f"{type(self.problem).__name__} go from {low:g} to {high:g}; take its Gaussian "
+                "family, or rescale the rewards"
+            )
         if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "

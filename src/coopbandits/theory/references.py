@@ -10,24 +10,28 @@ from numpy.typing import NDArray
 from coopbandits.core.errors import InputError
 from coopbandits.network import Network
 from coopbandits.problems import Problem
+from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.theory.curves import Rounds, inverse_gaps, logarithmic, over_rounds, total_gap
 
 
 def lai_robbins(problem: Problem, network: Network, horizon: Rounds) -> Rounds:
     r"""Return the lower bound of Lai and Robbins (1985) for a central policy of NT pulls.
 
-    .. math:: \sum_{k:Δ_k>0} \frac{2σ^2}{Δ_k} \ln(NT)
+    .. math:: \sum_{k:Δ_k>0} \frac{2σ_k^2}{Δ_k} \ln(NT)
 
     Asymptotic: for every consistent policy R(T)/ln T is in the limit at least the factor of the
     logarithm; at finite T good policies can be below the curve. The constant is that of
-    normal rewards with variance σ²; other problems are refused, since theirs is smaller.
+    normal rewards with variances σ_k²; other problems are refused, since theirs is another.
     """
-    if problem.variate != "normal":
+    kind, table = problem.kernel_form()
+    if kind != LOCATION_SCALE:
         raise InputError(
             "the Lai–Robbins constant 2σ²/Δ is that of normal rewards; "
             f"{type(problem).__name__} has others; use GaussianBandit or lower_bound_shape"
         )
-    return logarithmic(2 * inverse_gaps(problem), 0.0, network, horizon)
+    worse = problem.gaps > 0
+    slope = float((2 * table[worse, 1] ** 2 / problem.gaps[worse]).sum())
+    return logarithmic(slope, 0.0, network, horizon)
 
 
 def lower_bound_shape(problem: Problem, network: Network, horizon: Rounds) -> Rounds:

@@ -99,7 +99,7 @@ def test_best_arm_by_hand(values: list[float], arm: int) -> None:
         GaussianBandit([0.3, -1.0], sigma=0.7),
         BernoulliBandit([0.25, 1.0, 0.0]),
         BetaBandit([2.0, 0.5], [3.0, 0.5]),
-        LoggedBandit([[1.0, 0.25], [2.0, np.nan], [-0.5, 3.0]]),
+        LoggedBandit(np.array([[1.0, 0.25], [2.0, np.nan], [-0.5, 3.0]])),
     ],
     ids=lambda problem: type(problem).__name__,
 )

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from coopbandits.core.contract import Vector
 from coopbandits.network import Network
 from coopbandits.problems import Problem
-from coopbandits.problems.rewards import rewards_from_variates
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
 Arms = NDArray[np.int64]
@@ -42,7 +41,7 @@ class Setting:
 
     def rewards(self, arms: Arms, drawn: Vector) -> Vector:
         """Return the rewards of pulled arms."""
-        return rewards_from_variates(self.problem.kernel_form(), arms, drawn)
+        return self.problem.rewards(arms, drawn)
 
     def regret(self, played: Played) -> Vector:
         """Return the pseudo-regret of every run, from all arms played."""

@@ -23,7 +23,8 @@ from coopbandits.core.aggregate import (
 )
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu import flood, leaves, stale_cache
+from coopbandits.problems import Problem
+from coopbandits.sim.cpu import flood, leaves, own_rewards, stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice, declares_bonus
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
@@ -82,7 +83,7 @@ def obstacle(task: Task) -> str | None:
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
     that first estimate N or λ, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index
-    that numba cannot compile, and floods that are too large.
+    or a reward function that numba cannot compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -101,10 +102,12 @@ def obstacle(task: Task) -> str | None:
         return f" for faults {task.faults.spelling}"
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
-    return _uncompiled(parts)
+    return _uncompiled(parts, task.problem)
 
 
-def _uncompiled(parts: Parts) -> str | None:
+def _uncompiled(parts: Parts, problem: Problem) -> str | None:
+    if missing := own_rewards.obstacle(problem):
+        return f", since {missing}"
     try:
         compiled_choice(parts.index)
     except CannotCompileError as error:

@@ -56,6 +56,7 @@ _LEAVES: dict[Any, Any] = {
     draws.normal_of: leaves.normal_of,
     draws.gamma_of: leaves.gamma_of,
     draws.normal_quantile: leaves.normal_quantile,
+    draws.word_of: leaves.word_of,
 }
 """Compiled forms of functions that work on Python's own whole numbers, and of what they call."""
 
@@ -74,7 +75,7 @@ for _function, _leaf in _LEAVES.items():
 
 
 class CannotCompileError(Exception):
-    """numba cannot compile an index; the message is its first sentence."""
+    """numba cannot compile somebody's function; the message is its first sentence."""
 
 
 class Compiled:
@@ -130,6 +131,13 @@ def _filed(index: Index, form: Any, functions: dict[str, Any], signature: Any) -
         "IS_RANDOM": index.random,
         "LEAST": choice.NO_INFORMATION,
     }
+    return filed(type(index).__name__, form, functions, constants, signature)
+
+
+def filed(
+    owner: str, form: Any, functions: dict[str, Any], constants: dict[str, Any], signature: Any
+) -> Compiled:
+    """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
     digest = _digest((form, functions, constants))
     if digest not in _made:
         memo: dict[FunctionType, Any] = {}
@@ -138,7 +146,7 @@ def _filed(index: Index, form: Any, functions: dict[str, Any], signature: Any) -
         made = FunctionType(
             source.__code__,
             {**source.__globals__, **constants, **scope},
-            f"{source.__name__}_{type(index).__name__}",
+            f"{source.__name__}_{owner}",
             None,
             source.__closure__,
         )

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import jit, njit, types
+from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from coopbandits.core import draws
 from coopbandits.core.contract import Vector
 from coopbandits.problems import rewards
 
-reward_from_variate = njit(forceinline=True)(rewards.reward_from_variate)
+_tabulated = njit(forceinline=True)(rewards.reward_from_variate)
 normal_quantile = njit()(draws.normal_quantile)
 
 inner = partial(jit, nopython=True, no_cpython_wrapper=True, error_model="numpy")
@@ -55,6 +57,12 @@ def word_at(key: Any, pull: int) -> Any:
     x = (x ^ (x >> _30)) * _MIX_1
     x = (x ^ (x >> _27)) * _MIX_2
     return x ^ (x >> _31)
+
+
+@njit(forceinline=True)
+def word_of(uniform: float) -> Any:
+    """Return a word that a uniform stands for."""
+    return word_at(np.uint64(uniform * 2.0**52), 0)
 
 
 @njit(forceinline=True)
@@ -124,6 +132,36 @@ def gamma_of(key: Any, shape: float) -> float:
 def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     """Return a normal or a uniform, as the problem declares."""
     return normal(word, cubics) if is_normal else uniform(word)
+
+
+@intrinsic
+def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> Any:
+    """Call the reward function at an address; NaN where it raised. See `own_rewards`."""
+    del typing, address, arm, variate
+    if table.dtype != types.float64 or table.layout != "C":  # only an address is handed on
+        raise TypingError(f"a table of floats in C order is needed, not {table}")
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        whole, double = ir.IntType(64), ir.DoubleType()
+        rows = context.make_array(sig.args[1])(context, builder, args[1])
+        width = builder.extract_value(rows.shape, 1)
+        row = builder.gep(rows.data, [builder.mul(args[2], width)])
+        paid = cgutils.alloca_once(builder, double)
+        given = [row, width, args[3], paid]
+        function = ir.FunctionType(whole, [value.type for value in given])
+        done = builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
+        raised = builder.icmp_signed("==", done, whole(0))
+        return builder.select(raised, double(math.nan), builder.load(paid))
+
+    return types.float64(types.int64, table, types.int64, types.float64), generate
+
+
+@njit(forceinline=True)
+def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) -> float:
+    """Return the reward of one pull; a kind that none of ours has is a function's address."""
+    if form_kind > rewards.OWN:
+        return _pay_at(form_kind, table, np.int64(arm), variate)
+    return _tabulated(form_kind, table, arm, variate)
 
 
 @njit

@@ -109,7 +109,13 @@ class Runs:
         return None if falls.any() else found
 
     def played(self, rounds: int) -> None:
-        """Advance by some rounds; raise if a choice failed in them."""
+        """Advance by some rounds; raise if a reward or a choice failed in them."""
+        problem = self.task.problem
+        if problem.reward_function() and not np.isfinite(self.tally.rewards).all():
+            raise InputError(
+                f"reward of {type(problem).__name__} raised an error or paid what is no finite "
+                'number in compiled code; see which with engine="reference"'
+            )
         trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
         if trouble > 0.0:
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[trouble]}")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, normal_cubics
+from coopbandits.sim.cpu.own_rewards import form_kind
 from coopbandits.sim.record import Record, Task
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys
 
@@ -18,7 +19,8 @@ class World(NamedTuple):
 
     Blocks depend only on the number of agents, and totals are added up block by block, so that
     results do not depend on the number of threads. `tables` holds one reward table, or one per run
-    where arms are shuffled; see `leaves.table_of`.
+    where arms are shuffled; see `leaves.table_of`. `form_kind` may be the address of a function,
+    as `own_rewards` says.
     """
 
     form_kind: int
@@ -63,7 +65,7 @@ def make_world(task: Task, runs: range) -> World:
     ]
     ordered = runs if task.shuffle_arms else runs[:1]
     return World(
-        form_kind=form.kind,
+        form_kind=form_kind(task.problem),
         tables=np.stack([form.table[task.arm_order(run)] for run in ordered]),
         is_normal=task.problem.variate == "normal",
         cubics=normal_cubics(),

@@ -1,0 +1,194 @@
+"""What is asked of a reward function of one's own, before anything is played."""
+
+from __future__ import annotations
+
+import math
+import pickle  # noqa: TID251  as executors do
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import BernoulliBandit, GaussianBandit, InputError, Problem, simulate
+from coopbandits.core import draws, word_at, word_of
+
+
+class Mine(Problem):
+    """Arm k pays 2 with chance mean/2."""
+
+    def __init__(self, means: Any, sigma: float = 1.0, **more: Any) -> None:
+        super().__init__(means, sigma, **more)
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return 2.0 if variate < numbers[0] / 2.0 else 0.0
+
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "mine", "means": self.means.tolist()}
+
+
+def test_a_problem_in_ten_lines() -> None:
+    problem = Mine([0.5, 1.5])
+    assert problem.rewards([0, 0, 1, 1], [0.2, 0.3, 0.7, 0.8]).tolist() == [2.0, 0.0, 2.0, 0.0]
+    assert problem.variate == "uniform"
+    assert problem.bounds is None
+    assert problem.rewards(np.zeros((2, 0), int), np.zeros((2, 0))).shape == (2, 0)
+    assert problem == Mine([0.5, 1.5]) != Mine([0.5, 1.0])
+    assert pickle.loads(pickle.dumps(problem)) == problem  # noqa: S301
+    assert Mine([0.5], bounds=(0.0, 2.0)).bounds == (0.0, 2.0)
+    with pytest.raises(InputError, match="arm 2 does not exist"):
+        problem.rewards([2], [0.5])
+
+
+def test_an_overridden_array_form_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^Odd overrides rewards\(\), which no engine calls; wri"):
+
+        class Odd(GaussianBandit):
+            def rewards(self, arms: Any, variates: Any) -> Any:
+                return np.zeros(np.shape(arms))
+
+    class Mixin:
+        def rewards(self, arms: Any, variates: Any) -> Any:
+            return np.zeros(np.shape(arms))
+
+    with pytest.raises(InputError, match="Both overrides rewards"):
+
+        class Both(Mixin, BernoulliBandit):
+            pass
+
+
+def test_a_method_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^reward of Odd is no static function; write @staticm"):
+
+        class Odd(GaussianBandit):
+            def reward(self, numbers: Any, variate: float) -> float:
+                return 0.0
+
+
+def test_a_family_is_not_inherited_with_another_function() -> None:
+    class Loud(BernoulliBandit):
+        @staticmethod
+        def reward(numbers: Any, variate: float) -> float:
+            return 2.0 if variate < numbers[0] / 2.0 else 0.0
+
+    assert (BernoulliBandit.family, Loud.family) == ("bernoulli", "gaussian")
+    assert Loud([0.5]).bounds is None
+
+
+def test_a_form_and_numbers_are_one_too_many() -> None:
+    form = BernoulliBandit([0.5]).kernel_form()
+    with pytest.raises(InputError, match="a reward form was given, and numbers besides"):
+        Mine([0.5], form=form, numbers=[0.5])
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_subclass_of_ours_pays_what_its_function_says(engine: str) -> None:
+    class Cut(GaussianBandit):
+        """Half of the rewards are left out, and the others doubled."""
+
+        @staticmethod
+        def reward(numbers: Any, variate: float) -> float:
+            away = numbers[1] * variate
+            return float(
+                numbers[0] + (2.0 * away if away > 0.0 else 0.0) - 2.0 / math.sqrt(math.tau)
+            )
+
+    from coopbandits import IndependentUCB, Network
+
+    problem, world = Cut([1.0, 0.5]), (Network.from_spec("cycle:3"), IndependentUCB(), 50)
+    paid = simulate(problem, *world, engine=engine, progress=False)
+    plain = simulate(GaussianBandit([1.0, 0.5]), *world, engine=engine, progress=False)
+    assert not np.allclose(paid.realized_regret, plain.realized_regret)
+    assert problem.variate == "normal"
+    assert problem.rewards([0], [-3.0])[0] == pytest.approx(1.0 - 2.0 / math.sqrt(math.tau))
+
+
+class Silent(Problem):
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "silent"}
+
+
+class Wrong(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return 2.0 if variate < numbers[0] else 0.0
+
+
+class Failing(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return float(numbers[7])
+
+
+class Endless(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return math.inf
+
+
+class Writing(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        numbers[0] = 1.0
+        return 1.0
+
+
+class Wordy(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> Any:
+        return "a lot"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "sentence"),
+    [
+        (Silent, {"sigma": 1.0}, "Silent has neither a reward form nor a function of its own; wri"),
+        (Wrong, {}, "reward of Wrong pays 1 on average for arm 0, but its mean is stated as 0.5; "),
+        (
+            Failing,
+            {},
+            "reward of Failing fails for arm 0 at variate .*: IndexError: .*; it is call",
+        ),
+        (
+            Writing,
+            {},
+            "reward of Writing fails .*: ValueError: assignment destination is read-only",
+        ),
+        (Wordy, {}, "reward of Wordy fails for arm 0 .*: ValueError: could not convert"),
+        (Endless, {}, "reward of Endless pays inf for arm 0 at variate .*; rewards must be finite"),
+        (Mine, {"numbers": [1.0]}, r"numbers have shape \(1, 1\) for 2 arms; pass one row of numb"),
+        (
+            Mine,
+            {"numbers": [[1.0, math.nan], [1.0, 2.0]]},
+            "number 1 of arm 0 is nan; numbers must",
+        ),
+        (Mine, {"numbers": ["a", "b"]}, r"numbers \['a', 'b'\] cannot be read as numbers"),
+        (Mine, {"variate": "gamma"}, "unknown variate 'gamma'; known are normal, uniform"),
+    ],
+)
+def test_refused(kind: Any, more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        kind([0.5, 1.5], **more)
+
+
+def test_a_rare_prize_is_not_taken_for_a_wrong_mean() -> None:
+    class Rare(Mine):
+        @staticmethod
+        def reward(numbers: Any, variate: float) -> float:
+            return 1e6 if variate < 1e-6 else 0.0
+
+    assert Rare([1.0], sigma=1e3).means.tolist() == [1.0]
+
+
+def test_many_arms_are_checked_in_time() -> None:
+    assert Mine(np.linspace(0.1, 1.9, 3000)).num_arms == 3000
+
+
+def test_a_uniform_becomes_a_word() -> None:
+    words = draws.words(3, np.arange(1000, dtype=np.uint64))
+    made = [word_of(u) for u in draws.uniforms(words).tolist()]
+    assert len(set(made)) == 1000
+    assert all(0 <= word < 2**64 for word in made)
+    assert made == [word_at(int(word) >> 12, 0) for word in words.tolist()]
+    assert abs(np.mean([draws.uniform_of(word_at(word, 1)) for word in made]) - 0.5) < 0.04
