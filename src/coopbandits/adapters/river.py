@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 
 from coopbandits.adapters.extra import not_installed
 from coopbandits.adapters.learner import Learner, LearnerPolicy, made_of_settings
-from coopbandits.core.errors import unknown_name
+from coopbandits.core.errors import InputError, unknown_name
+
+REWARD_OBJECTS = ("Beta", "Gaussian")
+"""Distributions of river that can be learnt from single rewards."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +62,33 @@ class River(LearnerPolicy):
             for name, kind in vars(bandit).items()
             if isclass(kind) and issubclass(kind, plain) and not issubclass(kind, contextual)
         }
-        fixed = {"seed": seed}
-        if self.reward_obj is not None:
-            fixed["reward_obj"] = _distribution(proba, self.reward_obj)
-        return made_of_settings(self, self.learner, known, **fixed)
+        fixed: dict[str, Any] = {"seed": seed}
+        if self.reward_obj in REWARD_OBJECTS:
+            fixed["reward_obj"] = getattr(proba, self.reward_obj)()
+        elif self.reward_obj is not None:
+            raise unknown_name("reward_obj of river", str(self.reward_obj), REWARD_OBJECTS)
+        elif self.learner == "ThompsonSampling":  # its default is a mean, which cannot be sampled
+            raise InputError(
+                "river's ThompsonSampling has no reward_obj; give it, reward_obj=Beta for rewards "
+                "of 0 and 1, or else reward_obj=Gaussian"
+            )
+        learner = made_of_settings(self, self.learner, known, **fixed)
+        counts = self.reward_obj == "Beta" or self.learner == "BayesUCB"
+        return Successes(learner) if counts else learner
 
 
-def _distribution(proba: Any, name: str) -> Any:
-    """Return a fresh distribution that river knows; those of one number make sense here."""
-    known = ("Beta", "Gaussian")
-    if name not in known:
-        raise unknown_name("reward_obj of river", str(name), known)
-    return getattr(proba, name)()
+class Successes:
+    """A bandit of river that counts successes, and would take 0.3 for one."""
+
+    def __init__(self, bandit: Learner) -> None:
+        self.bandit = bandit
+
+    def pull(self, arm_ids: list[int]) -> int:
+        """Return the bandit's choice."""
+        return self.bandit.pull(arm_ids)
+
+    def update(self, arm_id: int, reward: float) -> None:
+        """Take in a success or a failure."""
+        if reward not in (0, 1):
+            raise ValueError("it counts rewards of 0 and 1 alone")
+        self.bandit.update(arm_id, reward)
