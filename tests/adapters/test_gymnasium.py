@@ -104,7 +104,7 @@ def test_environments_side_by_side_have_their_own_luck() -> None:
         ),
         ({"others": 3}, "others is 3; give a policy that every agent plays"),
         ({"agent": "z"}, "unknown agent 'z'; known are 0, 1"),
-        ({"problem": "bernoulli:2"}, "2"),
+        ({"problem": "bernoulli"}, "problem bernoulli has no means; give it"),
         ({"network": 4}, "network is 4"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -93,15 +92,11 @@ class Episode:
         }
 
 
-def next_episode(
-    setup: Setup, last: Episode | None, seed: int | None, options: Mapping[str, Any] | None
-) -> Episode:
+def next_episode(setup: Setup, last: Episode | None, seed: int | None) -> Episode:
     """Return the episode that a reset begins: run 0 of a new seed, or the run after the last one.
 
     Without any seed one is drawn, as users of Gymnasium expect; `Episode.info` tells it.
     """
-    if options:
-        raise InputError(f"options of reset are {dict(options)!r}; there are none, leave them out")
     if seed is None and last is not None:
         return Episode(last.setup, last.run + 1)
     return Episode(replace(setup, seed=secrets.randbits(32) if seed is None else seed), 0)

@@ -86,9 +86,10 @@ class SingleBanditEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin run 0 of a seed, or without one the run after the last."""
+        """Begin run 0 of a seed, or without one the run after the last; there are no options."""
+        del options  # an environment must accept any
         super().reset(seed=seed)
-        episode = next_episode(self._setup, self._episode, seed, options)
+        episode = next_episode(self._setup, self._episode, seed)
         self._episode = episode
         self._players = Agents(Task(episode.setup, self._policy), self._policy, episode.run)
         agents = episode.setup.network.num_agents
@@ -100,8 +101,7 @@ class SingleBanditEnv(gymnasium.Env[Observation, np.int64]):
         episode = running(self._episode)
         if action not in self.action_space:
             raise InputError(
-                f"action is {action!r}; it must be a whole number from 0 to "
-                f"{self.action_space.n - 1}"
+                f"action is {action}; it must be a whole number from 0 to {self.action_space.n - 1}"
             )
         arms = self._choices(episode.round, int(action))
         rewards = episode.pull(arms).tolist()

@@ -120,8 +120,9 @@ class ParallelBanditEnv(ParallelEnv[str, Observation, Any]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, Any]]:
-        """Begin run 0 of a seed, or without one the run after the last."""
-        self._episode = next_episode(self._setup, self._episode, seed, options)
+        """Begin run 0 of a seed, or without one the run after the last; there are no options."""
+        del options  # an environment must accept any
+        self._episode = next_episode(self._setup, self._episode, seed)
         self._messages = np.zeros_like(self._messages)
         self.agents = self.possible_agents[:]
         return self._observations(self._episode), self._infos(self._episode)
@@ -163,7 +164,7 @@ class ParallelBanditEnv(ParallelEnv[str, Observation, Any]):
         for name, action in actions.items():
             space = self.action_spaces[name]
             if action not in space:
-                raise InputError(f"action of agent {name!r} is {action!r}; it must lie in {space}")
+                raise InputError(f"action of agent {name!r} is {action}; it must lie in {space}")
 
     def _observations(self, episode: Episode) -> dict[str, Observation]:
         found = {
