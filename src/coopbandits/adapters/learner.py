@@ -34,6 +34,11 @@ class Learner(Protocol):
 class LearnerPolicy(Policy):
     """One learner per agent, which sends no messages; a subclass writes `make_learner`."""
 
+    def __post_init__(self) -> None:
+        """Refuse settings with which a learner cannot even begin; libraries notice some late."""
+        agent = self.make_agent(LocalView(0, 1.0, {}, num_arms=2, random_word=1))
+        agent.observe(agent.choose(0), 1.0)
+
     @property
     def needs(self) -> frozenset[str]:
         """A random word per agent, from which its learner's seed is taken."""
@@ -74,9 +79,8 @@ class LearnerAgent(Agent):
         self._ask(self.learner.update, arm, reward)
         self.open_pulls[arm] = max(0, self.open_pulls[arm] - 1)
 
-    def outgoing(self, neighbor: int) -> Vector | None:
+    def outgoing(self, neighbor: int) -> None:
         """Say nothing."""
-        del neighbor
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hear nothing."""

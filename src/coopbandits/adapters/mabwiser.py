@@ -38,10 +38,6 @@ class MABWiser(LearnerPolicy):
     alpha: float | None = None
     name: ClassVar[str] = "mabwiser"
 
-    def __post_init__(self) -> None:
-        """Let the library refuse settings."""
-        self.make_learner(2, 0)
-
     def make_learner(self, num_arms: int, seed: int) -> History:
         """Return a fresh learner."""
         try:

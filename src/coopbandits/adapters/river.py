@@ -45,10 +45,6 @@ class River(LearnerPolicy):
     burn_in: int | None = None
     name: ClassVar[str] = "river"
 
-    def __post_init__(self) -> None:
-        """Let the library refuse settings."""
-        self.make_learner(2, 0)
-
     def make_learner(self, num_arms: int, seed: int) -> Learner:
         """Return a fresh learner; it is told its arms with every pull."""
         del num_arms
