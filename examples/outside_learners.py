@@ -5,11 +5,8 @@ from coopbandits.adapters import MABWiser, River
 
 policies = [
     cb.DDUCB(),
-    cb.IndependentTS(family="bernoulli"),
     MABWiser("UCB1", alpha=1.0),
-    MABWiser("ThompsonSampling"),
-    River("ThompsonSampling", reward_obj="Beta"),
     River("EpsilonGreedy", epsilon=0.1, burn_in=1),
 ]
 problem, network = cb.BernoulliBandit([0.6, 0.5, 0.4]), cb.Network.from_spec("cycle:6")
-print(cb.simulate(problem, network, policies, horizon=300, runs=3).summary())
+print(cb.simulate(problem, network, policies, horizon=300, runs=5).summary())

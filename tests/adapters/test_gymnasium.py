@@ -117,10 +117,10 @@ def test_bad_settings_are_one_sentence(settings: dict[str, Any], sentence: str) 
 def test_bad_steps_are_one_sentence() -> None:
     env = SingleBanditEnv("bernoulli:0.9,0.5", horizon=1)
     with pytest.raises(cb.InputError, match=r"has not begun; call reset\(\)"):
-        env.step(np.int64(0))
+        env.step(0)
     env.reset(seed=0)
     with pytest.raises(cb.InputError, match="action is 2; it must be a whole number from 0 to 1"):
-        env.step(np.int64(2))
-    env.step(np.int64(1))
+        env.step(2)
+    env.step(1)
     with pytest.raises(cb.InputError, match=r"is over after 1 rounds; call reset\(\)"):
-        env.step(np.int64(1))
+        env.step(1)

@@ -78,7 +78,7 @@ def test_mabwiser_plays_as_by_itself(agent: int) -> None:
 def test_river_plays_as_by_itself(agent: int) -> None:
     played = arms_of(River("ThompsonSampling", reward_obj="Beta"))[1, agent].tolist()
     seed = identity_words(SEED, 1, NETWORK.num_agents)[agent] & SEED_BITS
-    alone = bandit.ThompsonSampling(reward_obj=proba.Beta(), seed=seed)
+    alone: Any = bandit.ThompsonSampling(reward_obj=proba.Beta(), seed=seed)
     reward = rewards_of(1, agent)
     for pull, arm in enumerate(played):
         assert alone.pull([0, 1, 2]) == arm
@@ -117,22 +117,26 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     ]
 
 
+untyped: Any = MABWiser
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: MABWiser(), r"MABWiser has no learner; write MABWiser\(learner=…\)"),
+        (lambda: untyped(), r"MABWiser has no learner; write MABWiser\(learner=…\)"),
         (lambda: MABWiser("UCB"), "unknown learner of mabwiser 'UCB'; known are .*UCB1"),
         (
             lambda: MABWiser("UCB1", tau=1),
             "unknown setting of mabwiser's UCB1 'tau'; known are alp",
         ),
         (lambda: MABWiser("UCB1", alpha=-1), "mabwiser.*UCB1.*alpha"),
-        (lambda: MABWiser("EpsilonGreedy", epsilon="x"), "mabwiser.*EpsilonGreedy"),
+        (lambda: untyped("EpsilonGreedy", epsilon="x"), "mabwiser.*EpsilonGreedy"),
         (lambda: MABWiser("LinUCB"), "mabwiser's LinUCB learns from contexts.*such as UCB1"),
         (lambda: River("UCB1"), "unknown learner of river 'UCB1'; known are .*UCB"),
         (lambda: River("LinUCBDisjoint"), "unknown learner of river 'LinUCBDisjoint'"),
         (lambda: River("UCB"), "river's UCB has no delta; give it, delta=…"),
         (lambda: River("Exp3", gamma=0.1, delta=1), "unknown setting of river's Exp3 'delta'"),
+        (lambda: River("BayesUCB", burn_in=1), "policy river:.*,burn_in=1 cannot update"),
         (lambda: River("ThompsonSampling"), "river's ThompsonSampling has no reward_obj; give it"),
         (
             lambda: River("ThompsonSampling", reward_obj="beta"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ except ImportError as error:
 ENV_ID = "coopbandits/Bandit-v0"
 
 
-class SingleBanditEnv(gymnasium.Env[Observation, np.int64]):
+class SingleBanditEnv(gymnasium.Env[Any, Any]):
     """One agent chooses by itself; all others play a policy and gossip.
 
     The place of the learner is taken by an agent of the same policy, which is told of the learner's
@@ -51,8 +51,6 @@ class SingleBanditEnv(gymnasium.Env[Observation, np.int64]):
     shuffle_arms : bool
         Shuffle the arms in every run, so that the number of the best arm is not worth learning.
     """
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(
         self,
@@ -96,13 +94,12 @@ class SingleBanditEnv(gymnasium.Env[Observation, np.int64]):
         self._keys = agent_keys(episode.setup.seed, DECISIONS, episode.run, agents)
         return observe(episode, self._rows), episode.info(self._place)
 
-    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Pull an arm, while all others pull theirs."""
         episode = running(self._episode)
         if action not in self.action_space:
-            raise InputError(
-                f"action is {action}; it must be a whole number from 0 to {self.action_space.n - 1}"
-            )
+            last = self._setup.problem.num_arms - 1
+            raise InputError(f"action is {action}; it must be a whole number from 0 to {last}")
         arms = self._choices(episode.round, int(action))
         rewards = episode.pull(arms).tolist()
         for player, arm, reward in zip(self._players.agents, arms.tolist(), rewards, strict=True):

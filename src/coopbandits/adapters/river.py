@@ -21,8 +21,8 @@ class River(LearnerPolicy):
     Parameters
     ----------
     learner : str
-        A class of ``river.bandit`` without context: BayesUCB, EpsilonGreedy, Exp3, KLUCB,
-        RandomPolicy, ThompsonSampling or UCB.
+        A class of ``river.bandit`` without context: BayesUCB, EpsilonGreedy, Exp3, RandomPolicy,
+        ThompsonSampling or UCB.
     epsilon, decay : float, optional
         Chance of exploration of EpsilonGreedy, and how fast it falls.
     delta : float, optional
@@ -33,7 +33,7 @@ class River(LearnerPolicy):
         What is learnt of an arm, a class of ``river.proba``: Beta for rewards of 0 and 1, or
         Gaussian; ThompsonSampling needs one.
     burn_in : int, optional
-        Pulls of every arm before the learner chooses.
+        Pulls of every arm before EpsilonGreedy, ThompsonSampling or UCB choose.
     """
 
     learner: str
