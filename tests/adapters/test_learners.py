@@ -211,6 +211,26 @@ class StubbornPolicy(LearnerPolicy):
         return Stubborn(seed % num_arms)
 
 
+class Wandering(Stubborn):
+    """Pulls what does not exist."""
+
+    def pull(self, arm_ids: list[int]) -> int:
+        return len(arm_ids)
+
+
+@dataclass(frozen=True)
+class WanderingPolicy(LearnerPolicy):
+    name: ClassVar[str] = "wandering"
+
+    def make_learner(self, num_arms: int, seed: int) -> Learner:
+        return Wandering(seed % num_arms)
+
+
+def test_a_learner_that_pulls_what_does_not_exist_is_named() -> None:
+    with pytest.raises(cb.InputError, match=r"policy .* pulled 2; it must pull one of \[0, 1\]"):
+        WanderingPolicy()
+
+
 def test_a_learner_of_ones_own() -> None:
     played = arms_of(StubbornPolicy())
     words = [[word & SEED_BITS for word in identity_words(SEED, run, 2)] for run in range(2)]

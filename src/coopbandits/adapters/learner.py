@@ -70,9 +70,11 @@ class LearnerAgent(Agent):
         """Ask the learner, which draws from its own source and has no use for the word."""
         del word
         arms = list(range(self.view.num_arms) if allowed is None else allowed)
-        arm = int(self._ask(self.learner.pull, arms))
+        arm = self._ask(self.learner.pull, arms)
+        if arm not in arms:
+            raise InputError(f"policy {self.policy} pulled {arm!r}; it must pull one of {arms}")
         self.open_pulls[arm] += 1
-        return arm
+        return int(arm)
 
     def observe(self, arm: int, reward: float) -> None:
         """Tell the learner."""

@@ -35,11 +35,14 @@ def as_networkx(graph: Any) -> Any:
         )
     names = _names(graph)
     made: Any = nx.Graph()
-    for name, vertex in zip(names, graph.vs, strict=True):
-        made.add_node(name, **{k: v for k, v in vertex.attributes().items() if k != NAME})
-    for edge in graph.es:
-        made.add_edge(names[edge.source], names[edge.target], **edge.attributes())
+    made.add_nodes_from((name, _others(v)) for name, v in zip(names, graph.vs, strict=True))
+    made.add_edges_from((names[e.source], names[e.target], e.attributes()) for e in graph.es)
     return made
+
+
+def _others(vertex: Any) -> dict[str, Any]:
+    """Return all that is known of a vertex but its name."""
+    return {key: value for key, value in vertex.attributes().items() if key != NAME}
 
 
 def _names(graph: Any) -> list[Any]:
