@@ -96,7 +96,7 @@ def test_wherever_a_shorthand_is_read() -> None:
         network.adjacency.toarray(), cb.Network.from_spec("cycle:6").adjacency.toarray()
     )
     faults = cb.Faults(Graphs(5, "igraph-ring:6|path:6"))
-    cb.simulate(cb.GaussianBandit([1, 0]), network, cb.DecTS(), 20, faults=faults)
+    faults.schedule(network, 0, 0).read(20)  # refuses graphs that do not fit
 
 
 def test_igraph_is_not_imported_for_others() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 from coopbandits.core.contract import Agent, LocalView, State, Vector
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Policy
-from coopbandits.core.spelling import settings_of, told
+from coopbandits.core.spelling import told
 
 SEED_BITS = 0xFFFF_FFFF
 """What every library takes for a seed."""
@@ -116,32 +116,26 @@ class LearnerAgent(Agent):
 
 
 def made_of_settings(
-    policy: LearnerPolicy, learner: str, known: Mapping[str, Callable[..., Any]], **fixed: Any
+    library: str, known: Mapping[str, Callable[..., Any]], learner: str, **settings: Any
 ) -> Any:
-    """Make the learner of some name, of the settings of a policy.
+    """Make a learner of a library by its name.
 
-    Settings at None are left to the library; `fixed` goes before those of the policy. A setting
-    that the learner does not have, and one that it needs, is a sentence.
+    Settings at None are left to the library. One that the learner does not have, and one that it
+    needs, is a sentence.
     """
-    library = policy.name
     if learner not in known:
         raise unknown_name(f"learner of {library}", str(learner), known)
     parameters = signature(known[learner]).parameters
-    given = {
-        field.name: getattr(policy, field.name)
-        for field in settings_of(type(policy))
-        if field.name != "learner" and getattr(policy, field.name) is not None
-    }
+    given = {name: value for name, value in settings.items() if value is not None}
     for name in given:
         if name not in parameters:
-            own = [field.name for field in settings_of(type(policy)) if field.name in parameters]
+            own = [name for name in settings if name in parameters]
             raise unknown_name(f"setting of {library}'s {learner}", name, own)
     for name, parameter in parameters.items():
-        if parameter.default is Parameter.empty and name not in (*given, *fixed):
+        if parameter.default is Parameter.empty and name not in given:
             raise InputError(f"{library}'s {learner} has no {name}; give it, {name}=…")
-    fitting = {name: value for name, value in fixed.items() if name in parameters}
     try:
-        return known[learner](**given | fitting)
+        return known[learner](**given)
     except Exception as error:
         raise InputError(
             f"{library}'s {learner} cannot be made of these settings: {told(error)}"

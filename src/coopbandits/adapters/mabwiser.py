@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.adapters.extra import not_installed
@@ -45,7 +45,7 @@ class MABWiser(LearnerPolicy):
         except ImportError as error:
             raise not_installed(error, "mabwiser") from error
         known = {name: kind for name, kind in vars(LearningPolicy).items() if name[0] != "_"}
-        settings = made_of_settings(self, self.learner, known)
+        settings = made_of_settings(self.name, known, **asdict(self))
         try:
             bandit = MAB(list(range(num_arms)), settings, seed=seed)
         except (TypeError, ValueError) as error:

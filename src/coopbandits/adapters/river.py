@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from inspect import isclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from coopbandits.adapters.extra import not_installed
 from coopbandits.adapters.learner import Learner, LearnerPolicy, made_of_settings
@@ -58,9 +58,9 @@ class River(LearnerPolicy):
             for name, kind in vars(bandit).items()
             if isclass(kind) and issubclass(kind, plain) and not issubclass(kind, contextual)
         }
-        fixed: dict[str, Any] = {"seed": seed}
+        settings = asdict(self) | {"seed": seed}
         if self.reward_obj in REWARD_OBJECTS:
-            fixed["reward_obj"] = getattr(proba, self.reward_obj)()
+            settings["reward_obj"] = getattr(proba, self.reward_obj)()
         elif self.reward_obj is not None:
             raise unknown_name("reward_obj of river", str(self.reward_obj), REWARD_OBJECTS)
         elif self.learner == "ThompsonSampling":  # its default is a mean, which cannot be sampled
@@ -68,7 +68,7 @@ class River(LearnerPolicy):
                 "river's ThompsonSampling has no reward_obj; give it, reward_obj=Beta for rewards "
                 "of 0 and 1, or else reward_obj=Gaussian"
             )
-        learner = made_of_settings(self, self.learner, known, **fixed)
+        learner = made_of_settings(self.name, known, **settings)
         counts = self.reward_obj == "Beta" or self.learner == "BayesUCB"
         return Successes(learner) if counts else learner
 
