@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 import coopbandits as cb
 from coopbandits.adapters import SingleBanditEnv
 from coopbandits.adapters.gymnasium import ENV_ID
+from coopbandits.sim.tapes import arm_order
 
 HORIZON = 30
 PATH = nx.relabel_nodes(nx.path_graph(3), {0: "a", 1: "b", 2: "c"})
@@ -47,7 +48,7 @@ def test_who_plays_the_policys_arms_plays_a_simulation(policy: Any, shuffle: boo
     env = SingleBanditEnv(problem, network, HORIZON, agent="b", others=policy, shuffle_arms=shuffle)
     for run in range(2):
         _, info = env.reset(seed=5 if run == 0 else None)
-        order = cb.sim.tapes.arm_order(5, run, 3) if shuffle else np.arange(3)
+        order = arm_order(5, run, 3) if shuffle else np.arange(3)
         for arm in np.argsort(order)[result.dataset["arms"].values[0, run, 1]]:
             _, _, ended, over, info = env.step(arm)
         assert over and not ended

@@ -68,7 +68,7 @@ class River(LearnerPolicy):
                 "river's ThompsonSampling has no reward_obj; give it, reward_obj=Beta for rewards "
                 "of 0 and 1, or else reward_obj=Gaussian"
             )
-        learner = made_of_settings(self.name, known, **settings)
+        learner: Learner = made_of_settings(self.name, known, **settings)
         counts = self.reward_obj == "Beta" or self.learner == "BayesUCB"
         return Successes(learner) if counts else learner
 
