@@ -39,6 +39,7 @@ PARTS = ROOT / "docs" / "parts.md"
 SHOWING = [ROOT / "docs" / name for name in ("problems.md", "own-problem.md")]
 """Pages whose code is followed by what it prints, besides the tutorial."""
 
+ADAPTERS = ROOT / "docs" / "adapters.md"
 EXAMPLE = ROOT / "examples" / "first_run.py"
 PAGES = sorted(
     [README, ROOT / "CONTRIBUTING.md"]
@@ -135,6 +136,18 @@ def test_the_page_on_parts_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     printed = printed_by("\n\n".join(blocks(PARTS, "python")), dict(SCRIPT)).splitlines()
     assert printed[0] == "tree-sums*kl-ucb:family=bernoulli"
     assert [line for line in printed if line.startswith("[")] == ["['cpu']", "['array']"]
+
+
+def test_the_page_on_other_libraries_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = printed_by("\n\n".join(blocks(ADAPTERS, "python")), dict(SCRIPT)).splitlines()
+    assert printed == [
+        "['1', '3'] 0",
+        "(5, 2) 0",
+        "['dducb', 'mabwiser:learner=UCB1,alpha=1', 'river:learner=UCB,delta=1']",
+        "['leader']",
+        "('member 1', 'member 2')",
+    ]
 
 
 def test_the_page_on_parts_lists_all() -> None:

@@ -38,13 +38,17 @@ def figures() -> dict[str, Any]:
 
 
 def offers() -> dict[str, Any]:
-    """Load what installed packages offer under our entry points; tell how many, and what failed."""
+    """Load what other packages offer under our entry points; tell how many, and what failed."""
+    from importlib.metadata import entry_points
+
     from coopbandits.cli.lists import REGISTRIES, registry_of
     from coopbandits.core.errors import InputError
 
     loaded, failed = 0, []
     for registry in map(registry_of, REGISTRIES):
-        for name in registry.offered():
+        offered = entry_points(group=registry.group)
+        own = {entry.name for entry in offered if entry.value.startswith("coopbandits.")}
+        for name in (name for name in registry.offered() if name not in own):
             try:
                 registry.find(name)
                 loaded += 1

@@ -23,6 +23,7 @@ from coopbandits.network.adjacency import (
     node_attributes,
     read_adjacency,
 )
+from coopbandits.network.from_igraph import as_networkx
 from coopbandits.network.specs import parse_graph
 from coopbandits.network.spectrum import Spectrum, spectrum
 from coopbandits.network.weights import AUTO, BUILDERS, EDGE, own_matrix, weighted_matrix
@@ -39,10 +40,10 @@ class Network:
 
     Parameters
     ----------
-    graph : networkx.Graph, scipy sparse array, numpy array or iterable of pairs
-        Who talks to whom. Agent i is the i-th node of a networkx graph, row i of an adjacency, or
-        the i-th label of an edge list (sorted where labels can be, else as first seen). A nonzero
-        adjacency entry is an edge, and so is every edge of a networkx graph.
+    graph : networkx or igraph Graph, scipy sparse array, numpy array or iterable of pairs
+        Who talks to whom. Agent i is the i-th node of a graph, row i of an adjacency, or the i-th
+        label of an edge list (sorted where labels can be, else as first seen). A nonzero adjacency
+        entry is an edge, and so is every edge of a graph.
     weights : {"auto", "max-degree", "metropolis", "edge"} or matrix
         P = I − (D − A)/(δ_max + 1); or P_ij = 1/(1 + max(d_i, d_j)), which agents can compute
         from their neighbours' degrees; or P = I − (D − W)/(δ_max + w_max) of the graph's own edge
@@ -57,7 +58,7 @@ class Network:
     labels : tuple
         The caller's name of every agent.
     attributes : dict of str to tuple
-        What a networkx graph says of every node in one text or number, such as `club`.
+        What a networkx or igraph graph says of every node in one text or number, such as `club`.
     adjacency, matrix : scipy.sparse.csr_array
         A (zeros and ones) and P, canonical, float64 and read-only.
     degrees : array of int
@@ -77,6 +78,7 @@ class Network:
     """
 
     def __init__(self, graph: GraphLike, weights: Any = AUTO) -> None:
+        graph = as_networkx(graph)
         adjacency, labels = read_adjacency(graph)
         if not isinstance(weights, str):
             matrix, name = own_matrix(weights, adjacency), "own"

@@ -18,6 +18,7 @@ from coopbandits.core.spelling import make, parse_value
 from coopbandits.network import generators
 from coopbandits.network.adjacency import Labels, edge_weights, read_adjacency
 from coopbandits.network.files import SUFFIXES, read_graph_file
+from coopbandits.network.from_igraph import as_networkx
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ GRAPHS: Registry[Any] = Registry(
     "coopbandits.graphs",
     FAMILIES,
     lambda thing: callable(thing) and not isclass(thing),
-    "a function of numbers that returns a networkx graph, an adjacency or a list of edges",
+    "a function of numbers that returns a graph of networkx or igraph, an adjacency or edges",
 )
 
 register_graph = GRAPHS.register
@@ -163,7 +164,7 @@ def _call(function: Callable[..., Any], arguments: str, text: str) -> Any:
     if not numbers:
         name = GRAPHS.name_of(function)
         raise InputError(f"graph {text!r} is malformed; write {_form(name, named.values())}")
-    return make(f"graph {text!r}", function, *values, **seed)
+    return as_networkx(make(f"graph {text!r}", function, *values, **seed))
 
 
 def _form(name: str, parameters: Collection[Parameter]) -> str:

@@ -69,7 +69,7 @@ def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     if network.labels != tuple(range(network.num_agents)):
-        found["agent"] = _names(network.labels)
+        found["agent"] = agent_names(network.labels)
     for name, values in network.attributes.items():
         while name in taken or name in found:
             name = f"node_{name}"
@@ -77,7 +77,7 @@ def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
     return found
 
 
-def _names(labels: Sequence[Any]) -> Any:
+def agent_names(labels: Sequence[Any]) -> Any:
     """Return labels as an array: whole numbers as such, all else as text that tells them apart."""
     if all(type(label) is int for label in labels):
         return np.array(labels)
