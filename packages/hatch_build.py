@@ -1,7 +1,7 @@
 """What the distributions in this folder take from the project: its version, and its extras.
 
-None of them holds a file of the package. Each requires ``coopbandits-base`` of its own version, with
-the extras that ``[tool.coopbandits]`` names, so that any of them can be installed together.
+None of them holds a file of the package. Each requires ``coopbandits-base`` in its own version
+with the extra that its ``[tool.coopbandits]`` names, so any of them can be installed together.
 """
 
 from __future__ import annotations

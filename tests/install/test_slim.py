@@ -86,7 +86,7 @@ def run(refused: set[str], code: str, *words: str, folder: Path) -> tuple[str, s
 def test_what_is_refused() -> None:
     assert {"numba", "scipy", "matplotlib", "xarray", "networkx", "h5py"} <= ONLY_SIMULATIONS
     assert "numpy" not in ONLY_SIMULATIONS
-    assert NOT_FOR_CLIENTS > {"numpy", "typer", "rich", "msgspec", "cryptography"}
+    assert {"numpy", "typer", "rich", "msgspec", "cryptography"} < NOT_FOR_CLIENTS
 
 
 def test_an_agents_commands(tmp_path: Path) -> None:

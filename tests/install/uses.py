@@ -117,13 +117,11 @@ def running(command: Path, configs: tuple[str, ...], folder: Path) -> Iterator[N
     agents = []
     try:
         for name in configs:
-            log = (folder / f"{name}.log").open("w")
-            agents.append(
-                subprocess.Popen(
-                    [str(command), "agent", name], cwd=folder, stdout=log, stderr=log,
-                    env=environment(),
-                )  # fmt: skip
-            )
+            words = [str(command), "agent", name]
+            with (folder / f"{name}.log").open("w") as log:
+                agents.append(
+                    subprocess.Popen(words, cwd=folder, stdout=log, stderr=log, env=environment())
+                )
         yield
         for agent in agents:
             agent.send_signal(signal.SIGTERM)

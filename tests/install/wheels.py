@@ -24,7 +24,7 @@ FOLDERS = {
 
 def build(out: Path) -> dict[str, Path]:
     """Build all wheels, and the sdist of the one that has files; return the wheels by name."""
-    for name, folder in FOLDERS.items():
+    for folder in FOLDERS.values():
         targets = ("-t", "wheel") if folder != ROOT else ()
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", *targets, "-d", str(out)],
