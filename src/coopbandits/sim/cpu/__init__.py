@@ -144,7 +144,7 @@ class CompilationNote(event.Listener):
         del event
         if not CompilationNote.told:
             CompilationNote.told = True
-            note("compiling the CPU engine for this policy, which takes 10 to 20 s once")
+            note("compiling the CPU engine for this policy, which takes about 10 s, once")
 
     def on_end(self, event: Any) -> None:
         """Stay silent."""
