@@ -28,7 +28,7 @@ def build(out: Path) -> dict[str, Path]:
         targets = ("-t", "wheel") if folder != ROOT else ()
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", *targets, "-d", str(out)],
-            cwd=folder, check=True, stdout=subprocess.DEVNULL,
+            cwd=folder, check=True, capture_output=True,
         )  # fmt: skip
     return {name: wheel_of(out, name) for name in FOLDERS}
 
