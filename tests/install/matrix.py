@@ -27,6 +27,9 @@ LIMITS = {"coopbandits-agent": 150.0, "coopbandits-client": 40.0}
 """Most megabytes of a distribution with all that it needs, byte code included."""
 
 
+SHOWN = 240
+"""Characters of an error in the table."""
+
 SUITE_PATIENCE = 3600.0
 """Seconds after which the tests have failed."""
 
@@ -43,7 +46,7 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         size = "" if self.megabytes is None else f"{self.megabytes:.0f} MB"
         times = " / ".join(f"{value:.1f} s" for value in self.seconds)
-        said = self.error.splitlines()[-1] if self.error else "works"
+        said = " ".join(self.error.split())[:SHOWN] or "works"
         return f"{self.python:8} {self.what:44} {size:>8}  {times:16} {said}".rstrip()
 
 
@@ -66,11 +69,14 @@ class Environment:
         call(UV, "venv", "--quiet", "--python", python, folder)
 
     def install(self, *requirements: str | Path, lowest: bool = False) -> None:
-        """Install something, of the newest versions or of the lowest that we allow."""
+        """Install something, of the newest versions or of the lowest that we allow.
+
+        Libraries must have wheels: a compiler is not what users have.
+        """
         resolution = ("--resolution", "lowest-direct") if lowest else ()
         call(
             UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", self.python,
-            "--find-links", self.wheels, *resolution, *requirements,
+            "--only-binary", ":all:", "--find-links", self.wheels, *resolution, *requirements,
         )  # fmt: skip
 
     def uninstall(self, *names: str) -> None:
@@ -205,8 +211,10 @@ class Trial:
 
     def source(self) -> tuple[None, tuple[float, ...]]:
         """Build the wheel from the source distribution, and install that."""
-        made = self.make("source")
-        made.install(wheels.sdist_in(self.dist), "coopbandits-agent")
+        made, source = self.make("source"), wheels.sdist_in(self.dist)
+        built = self.folder / "built"
+        call(UV, "build", "--quiet", "--wheel", "--python", made.python, "-o", built, source)
+        made.install(wheels.wheel_of(built, "coopbandits-base"), "coopbandits-agent")
         uses.ask_agents(made.command, made.python, self.work())
         return None, ()
 
