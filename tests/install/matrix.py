@@ -23,6 +23,9 @@ from . import uses, wheels
 from .uses import FailedError, call
 
 PROJECT = tomllib.loads((wheels.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OLDEST = PROJECT["requires-python"].removeprefix(">=")
+"""The first Python that we support, for which the lowest versions of all libraries have wheels."""
+
 LIMITS = {"coopbandits-agent": 150.0, "coopbandits-client": 40.0}
 """Most megabytes of a distribution with all that it needs, byte code included."""
 
@@ -96,7 +99,7 @@ PIPX = Path(sys.executable).with_name("pipx")
 def pythons() -> list[str]:
     """Return the newest Python of every version that we support, as uv finds them here."""
     told = call(UV, "python", "list", "--only-installed", "--output-format", "json")
-    oldest = tuple(map(int, PROJECT["requires-python"].removeprefix(">=").split(".")))
+    oldest = tuple(map(int, OLDEST.split(".")))
     found: dict[tuple[int, ...], str] = {}
     for entry in sorted(json.loads(told), key=lambda entry: tuple(entry["version_parts"].values())):
         version = (entry["version_parts"]["major"], entry["version_parts"]["minor"])
@@ -123,13 +126,13 @@ def tried(python: str, what: str, use: Callable[[], tuple[float | None, tuple[fl
 
 
 def rows(interpreters: list[str], folder: Path, *, suite: bool) -> Iterator[Row]:
-    """Try everything; the oldest and the newest Python are tried with more."""
+    """Try everything with every Python."""
     dist = folder / "dist"
     wheels.build(dist)
     for place, interpreter in enumerate(interpreters):
         version = call(interpreter, "-c", "import platform; print(platform.python_version())")
         trial = Trial(interpreter, version.strip(), folder / str(place), dist)
-        yield from trial.rows(place == 0, suite=suite)
+        yield from trial.rows(suite=suite)
         shutil.rmtree(trial.folder)
 
 
@@ -140,15 +143,15 @@ class Trial:
         self.interpreter, self.version, self.folder, self.dist = interpreter, version, folder, dist
         folder.mkdir()
 
-    def rows(self, is_oldest: bool, *, suite: bool) -> Iterator[Row]:
-        """Yield a row for everything."""
+    def rows(self, *, suite: bool) -> Iterator[Row]:
+        """Yield a row for everything; the oldest Python is tried with more."""
         uses = {
             "coopbandits": self.complete,
             "coopbandits-client": self.client,
             "coopbandits-agent": self.agent,
             "coopbandits[fleet] beside coopbandits-agent": self.together,
         }
-        if is_oldest:
+        if self.version.startswith(f"{OLDEST}."):
             uses |= {
                 "the lowest versions of all libraries": self.lowest,
                 "from the source distribution": self.source,
