@@ -37,6 +37,10 @@ SUITE_PATIENCE = 3600.0
 """Seconds after which the tests have failed."""
 
 
+Use = Callable[[], tuple[float | None, tuple[float, ...]]]
+"""Installs and tries something; returns megabytes, and seconds where something was timed."""
+
+
 class Row(NamedTuple):
     """One line of the table."""
 
@@ -114,7 +118,7 @@ def lower_bounds(*extras: str) -> list[str]:
     return sorted({line for group in groups for line in group})
 
 
-def tried(python: str, what: str, use: Callable[[], tuple[float | None, tuple[float, ...]]]) -> Row:
+def tried(python: str, what: str, use: Use) -> Row:
     """Return the row of something that may fail."""
     try:
         size, seconds = use()
@@ -145,7 +149,7 @@ class Trial:
 
     def rows(self, *, suite: bool) -> Iterator[Row]:
         """Yield a row for everything; the oldest Python is tried with more."""
-        uses = {
+        uses: dict[str, Use] = {
             "coopbandits": self.complete,
             "coopbandits-client": self.client,
             "coopbandits-agent": self.agent,
@@ -227,7 +231,7 @@ class Trial:
         settings = {"PIPX_HOME": str(home), "PIPX_BIN_DIR": str(home / "bin")}
         call(
             PIPX, "install", "--quiet", "--python", self.interpreter,
-            f"--pip-args=--find-links={self.dist}", "coopbandits", **settings,
+            f"--pip-args=--find-links={self.dist}", "coopbandits", settings=settings,
         )  # fmt: skip
         return None, uses.simulate_twice(home / "bin/coopbandits", folder=self.work())
 

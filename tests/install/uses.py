@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 PATIENCE = 300.0
 """Seconds after which a command has failed."""
@@ -64,22 +65,24 @@ class FailedError(Exception):
 
 
 def call(
-    *words: str | Path, folder: Path | None = None, patience: float = PATIENCE, **settings: str
+    *words: str | Path,
+    folder: Path | None = None,
+    patience: float = PATIENCE,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Run a command and return its output."""
+    """Run a command, with some variables of the environment set, and return its output."""
     done = subprocess.run(
         [str(word) for word in words], cwd=folder, capture_output=True, text=True, check=False,
-        timeout=patience, env=environment(**settings),
+        timeout=patience, env={**environment(), **settings},
     )  # fmt: skip
     if done.returncode:
         raise FailedError(f"{words[0]}: {(done.stdout + done.stderr).strip()[-1500:]}")
     return done.stdout
 
 
-def environment(**settings: str) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return the variables of this process, less what would let a checkout be imported."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    return kept | settings
+    return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
 
 
 def simulate_twice(*command: str | Path, folder: Path) -> tuple[float, float]:
