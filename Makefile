@@ -1,15 +1,17 @@
 # Every target makes its own environment in .venv; nothing needs to be installed before.
+# For another Python: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 OUT ?= out
 
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos mutants fuzz soak check bench docs clean
+.PHONY: run test test-slow test-chaos mutants fuzz soak matrix check bench docs clean
 
-run: .venv/.base
+run: $(VENV)/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
 
 # Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
@@ -20,65 +22,74 @@ PYTEST = $(BIN)/python -m pytest -n 2 --durations=20
 STARTED := $(shell date +%s)
 
 test: export OPENBLAS_NUM_THREADS = 1
-test: .venv/.dev
-	$(MAKE) -j2 check .venv/.kernels
+test: $(VENV)/.dev
+	$(MAKE) -j2 check $(VENV)/.kernels
 	$(PYTEST) -m "plays and not slow and not chaos"
 	$(PYTEST) -m "not plays and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
 	$(PYTEST) -m "not plays and not slow and not chaos" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
 	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
 
-test-slow: .venv/.dev
+test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow -s
 
 # Real agents in network namespaces, for ten minutes; COOPBANDITS_CHAOS_SECONDS tells otherwise.
-test-chaos: .venv/.dev
+test-chaos: $(VENV)/.dev
 	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
-mutants: .venv/.dev
+mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.hunt
 
 # Seconds for each of the targets frames, messages, journal, toml and http; TARGETS="http" for some.
 fuzz: FUZZ_SECONDS ?= 60
-fuzz: .venv/.fuzz
+fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(TARGETS)
 
 # Three agents at 100 pulls a second each: memory, descriptors and journals must stay flat.
 soak: SECONDS ?= 3600
-soak: .venv/.dev
+soak: $(VENV)/.dev
 	COOPBANDITS_SOAK_SECONDS=$(SECONDS) $(BIN)/python -m pytest -m slow -s tests/soak
 
-.venv/.fuzz: .venv/.dev
+$(VENV)/.fuzz: $(VENV)/.dev
 	$(PIP) atheris || echo "atheris does not install here; hypothesis takes its place"
 	touch $@
 
-.venv/.kernels: .venv/.dev $(shell find src -name '*.py')
+# Installs wheels into clean environments of every Python here, and tries them; PYTHONS="3.12 3.13"
+# for some, SUITE=--suite to run the tests in each as well.
+matrix: $(VENV)/.matrix
+	$(BIN)/python -m tests.install.matrix $(SUITE) $(if $(PYTHONS),--python $(PYTHONS))
+
+$(VENV)/.matrix: $(VENV)/.dev
+	$(PIP) pipx uv
+	touch $@
+
+$(VENV)/.kernels: $(VENV)/.dev $(shell find src -name '*.py')
 	$(BIN)/python tests/compile_kernels.py
 	touch $@
 
-check: .venv/.dev
+check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # BESIDE names a checkout, or the Python, of another version, for load over HTTP.
-bench: .venv/.dev
+bench: $(VENV)/.dev
 	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
 
-docs: .venv/.dev
+docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
 	rm -rf .venv $(OUT) docs/_build
 
-.venv/bin/python:
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coopbandits needs Python 3.11 or newer")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/.base: .venv/bin/python pyproject.toml
-	$(PIP) --editable .
+$(VENV)/.base: $(BIN)/python pyproject.toml
+	$(PIP) --editable . ./packages/complete
 	touch $@
 
-.venv/.dev: .venv/bin/python pyproject.toml
-	$(PIP) --editable '.[dev]'
-	touch .venv/.base $@
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(PIP) --editable '.[dev]' ./packages/complete
+	touch $(VENV)/.base $@

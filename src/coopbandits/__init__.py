@@ -5,8 +5,9 @@ Names load on first use, so that ``import coopbandits.core`` needs numpy alone.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from coopbandits.loading import part
 
 if TYPE_CHECKING:
     from coopbandits.core import (
@@ -134,6 +135,8 @@ if TYPE_CHECKING:
     )
     from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
     from coopbandits.testing import check_policy
+
+__version__ = "0.1.0"
 
 _HOMES = {
     "core": (
@@ -303,7 +306,7 @@ def __getattr__(name: str) -> Any:
     if name in _INSTEAD:
         raise AttributeError(f"coopbandits has no {name} any more; use {_INSTEAD[name]}")
     if name in _HOME_OF:
-        return getattr(import_module(f"coopbandits.{_HOME_OF[name]}"), name)
+        return getattr(part(_HOME_OF[name]), name)
     raise AttributeError(f"module 'coopbandits' has no attribute {name!r}")
 
 

@@ -52,9 +52,9 @@ def ask(*folders: Path, **settings: str) -> Told:
 
 def pretend(folder: Path, *needs: str) -> Path:
     """Write the metadata of an installation that needs other libraries."""
-    info = folder / "coopbandits-9.9.dist-info"
+    info = folder / "coopbandits_base-9.9.dist-info"
     info.mkdir()
-    head = "Metadata-Version: 2.1\nName: coopbandits\nVersion: 9.9\n"
+    head = "Metadata-Version: 2.1\nName: coopbandits-base\nVersion: 9.9\n"
     (info / "METADATA").write_text(head + "".join(f"Requires-Dist: {need}\n" for need in needs))
     return folder
 

@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+import coopbandits
 from coopbandits.cli import COMMANDS, load
 
 from .calls import Call, refused
@@ -83,7 +83,7 @@ def test_usage_errors(call: Call, arguments: tuple[str, ...]) -> None:
 
 
 def test_version(call: Call) -> None:
-    assert call("--version") == (0, f"coopbandits {version('coopbandits')}\n", "")
+    assert call("--version") == (0, f"coopbandits {coopbandits.__version__}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import coopbandits
 from coopbandits.core.errors import InputError
 from coopbandits.results import Result, storage
 
@@ -59,14 +60,15 @@ def test_meta_tells_where_numbers_come_from(simulated: dict[str, Result], tmp_pa
     assert meta["settings"]["problem"]["means"] == [1.0, 0.5, 0.0]
     assert meta["engines"] == ["reference", "reference"]
     assert meta["wall_seconds"] >= 0
-    for library in ("coopbandits", "numpy", "scipy", "xarray", "h5netcdf", "numba", "networkx"):
+    assert meta["versions"]["coopbandits"] == coopbandits.__version__
+    for library in ("numpy", "scipy", "xarray", "h5netcdf", "numba", "networkx"):
         assert meta["versions"][library] == version(library)
     assert set(meta["platform"]) == {"python", "system", "machine"}
 
 
 def test_a_library_that_is_not_there_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "LIBRARIES", ("no-such-library",))
-    assert storage.environment()["versions"] == {"no-such-library": "unknown"}
+    assert storage.environment()["versions"]["no-such-library"] == "unknown"
 
 
 def test_a_users_notes_are_kept(make: Make, tmp_path: Path) -> None:

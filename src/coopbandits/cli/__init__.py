@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +15,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from coopbandits import __version__
 from coopbandits.cli.options import BadValueError
 from coopbandits.cli.screen import say
+from coopbandits.loading import part
 
 LISTED = ("policies", "aggregations", "indices", "problems", "graphs", "faults", "clocks")
 
@@ -81,7 +82,7 @@ COMMANDS = {
 
 def load(name: str) -> Any:
     """Import a command."""
-    module = import_module(f"coopbandits.cli.{COMMANDS[name][0]}")
+    module = part(f"cli.{COMMANDS[name][0]}")
     return get_group(module.app).commands[name]
 
 
@@ -112,9 +113,7 @@ app = typer.Typer(
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # imported late: it is rarely asked for
-
-        typer.echo(f"coopbandits {version('coopbandits')}")
+        typer.echo(f"coopbandits {__version__}")
         raise typer.Exit
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,12 @@ from typing import Any, NamedTuple
 OK, NOTE, BROKEN = "ok", "note", "BROKEN"
 """Works; works without something; does not work."""
 
-PACKAGE = "coopbandits"
+PACKAGE, BASE = "coopbandits", "coopbandits-base"
+"""What users install, and the distribution that has the files and says what they need."""
+
+ASKED = {PACKAGE: "simulation", "coopbandits-agent": "fleet", "coopbandits-client": ""}
+"""Distributions that users ask for, and the extra that each of them must have."""
+
 PATIENCE = 120.0
 """Seconds after which the process that tries things is given up."""
 
@@ -49,17 +55,18 @@ def findings() -> Iterator[Finding]:
     """Look at everything, in the order in which it is best mended."""
     yield python()
     yield package()
-    asked = requirements()
-    tried = probe([need.name for need in asked if not need.extra])
-    for need in asked:
-        if not need.extra:
-            yield library(need, tried)
-    for name in dict.fromkeys(need.extra for need in asked if need.extra):
+    asked, needed = requirements(), needed_extras()
+    essential = {need.name: need for need in asked if need.extra in needed}
+    tried = probe(list(essential))
+    for need in essential.values():
+        yield library(need, tried)
+    for name in dict.fromkeys(need.extra for need in asked if need.extra not in needed):
         yield extra(name, [need for need in asked if need.extra == name])
-    yield engine(tried)
-    yield kernel_cache(tried)
-    yield figure_cache(tried)
-    yield offers(tried)
+    if "simulation" in needed:
+        yield engine(tried)
+        yield kernel_cache(tried)
+        yield figure_cache(tried)
+        yield offers(tried)
     yield processors()
     yield graphics()
     yield encoding()
@@ -74,7 +81,7 @@ def package() -> Finding:
     """Look at the version of this package and where it lies."""
     place = Path(__file__).parents[1]
     try:
-        return Finding(PACKAGE, f"{version(PACKAGE)} at {place}")
+        return Finding(PACKAGE, f"{version(BASE)} at {place}")
     except PackageNotFoundError:
         found = f"its files are at {place}, but it is not installed"
         return Finding(PACKAGE, found, BROKEN, f"pip install {PACKAGE}")
@@ -83,7 +90,7 @@ def package() -> Finding:
 def requirements() -> list[Requirement]:
     """Return what the installed package asks for, extras for its developers left out."""
     try:
-        lines = metadata(PACKAGE).get_all("Requires-Dist") or []
+        lines = metadata(BASE).get_all("Requires-Dist") or []
     except PackageNotFoundError:
         return []
     found = []
@@ -92,11 +99,21 @@ def requirements() -> list[Requirement]:
         least = re.search(r">=\s*([\w.]+)", line)
         extra = re.search(r"extra\s*==\s*['\"](\w+)['\"]", line)
         here = not ("sys_platform" in line and "win32" in line and sys.platform == "win32")
-        if name and name[0] != PACKAGE and here and not (extra and extra[1] in DEVELOPERS):
+        if name and name[0] != BASE and here and not (extra and extra[1] in DEVELOPERS):
             found.append(
                 Requirement(name[0], least[1] if least else "0", extra[1] if extra else "")
             )
     return found
+
+
+def needed_extras() -> set[str]:
+    """Return the extras without which what was asked for does not work, "" for the base itself."""
+    needed = {""}
+    for name, extra in ASKED.items():
+        with suppress(PackageNotFoundError):
+            version(name)
+            needed.add(extra)
+    return needed
 
 
 def shortfall(need: Requirement) -> str:
@@ -133,7 +150,8 @@ def extra(name: str, needs: list[Requirement]) -> Finding:
     if not wrong:
         found = ", ".join(f"{need.name} {version(need.name)}" for need in needs)
         return Finding(f"extra [{name}]", found)
-    return Finding(f"extra [{name}]", "; ".join(wrong), NOTE, f"pip install '{PACKAGE}[{name}]'")
+    complete = PACKAGE if name == ASKED[PACKAGE] else f"'{PACKAGE}[{name}]'"
+    return Finding(f"extra [{name}]", "; ".join(wrong), NOTE, f"pip install {complete}")
 
 
 def probe(modules: list[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.config.compare import compare_files
 from coopbandits.fleet.config.explain import explain
-from coopbandits.fleet.extra import part
+from coopbandits.loading import part
 
 app = typer.Typer()
 certs = typer.Typer(help="Make the certificates by which agents recognise each other.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import is_dataclass
-from importlib import import_module
 from inspect import Parameter, getdoc, isclass, signature
 from typing import Any
 
@@ -17,6 +16,7 @@ import typer
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import EXAMPLES, Registry
 from coopbandits.core.spelling import required
+from coopbandits.loading import part
 
 REGISTRIES = {
     "policies": ("core.registry", "REGISTRY"),
@@ -37,7 +37,7 @@ app = typer.Typer()
 def registry_of(kind: str) -> Registry[Any]:
     """Import the registry of a kind of things."""
     module, name = REGISTRIES[kind]
-    found: Registry[Any] = getattr(import_module(f"coopbandits.{module}"), name)
+    found: Registry[Any] = getattr(part(module), name)
     return found
 
 

@@ -16,7 +16,7 @@ from coopbandits.experiments import bench, gallery, leaderboard
 from coopbandits.experiments import matrix as matrix_board
 from coopbandits.experiments.matrix.plan import RUNS
 from coopbandits.experiments.suite import Plan, make_plan
-from coopbandits.fleet.extra import part
+from coopbandits.loading import part
 from coopbandits.results.statistics import columns
 from coopbandits.results.storage import environment
 from coopbandits.sim import Sweep, SweepInterrupted

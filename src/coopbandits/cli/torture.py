@@ -12,7 +12,7 @@ from coopbandits.cli.options import whole
 from coopbandits.cli.screen import say
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.extra import part
+from coopbandits.loading import part
 from coopbandits.sim.progress import Progress
 
 app = typer.Typer()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coopbandits.fleet.extra import part
+from coopbandits.loading import part
 
 if TYPE_CHECKING:
     from coopbandits.fleet.client import AsyncClient as AsyncClient

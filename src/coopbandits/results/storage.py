@@ -25,6 +25,7 @@ import numpy as np
 import xarray as xr
 from xarray.backends import H5NetCDFStore
 
+from coopbandits import __version__
 from coopbandits.core.errors import InputError
 
 FORMAT = 1
@@ -32,12 +33,13 @@ DATA_FILE = "result.nc"
 META_FILE = "meta.json"
 META_ATTRIBUTE = "coopbandits_meta"
 DIGEST_ATTRIBUTE = "coopbandits_sha256"
-LIBRARIES = ("coopbandits", "numpy", "scipy", "networkx", "numba", "xarray", "h5netcdf", "h5py")
+LIBRARIES = ("numpy", "scipy", "networkx", "numba", "xarray", "h5netcdf", "h5py")
 
 
 def environment() -> dict[str, Any]:
     """Return versions and platform, stored with every result."""
-    return {"versions": {name: _version(name) for name in LIBRARIES}, "platform": _platform()}
+    versions = {"coopbandits": __version__, **{name: _version(name) for name in LIBRARIES}}
+    return {"versions": versions, "platform": _platform()}
 
 
 def save(folder: Path, dataset: xr.Dataset, meta: Mapping[str, Any]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
+from coopbandits import __version__
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmsAnswer,
@@ -124,7 +124,7 @@ def describe(
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "coopbandits agent", "version": version("coopbandits")},
+        "info": {"title": "coopbandits agent", "version": __version__},
         "paths": paths,
         "components": components,
     }

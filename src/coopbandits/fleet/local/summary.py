@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from coopbandits import __version__
 from coopbandits.fleet.local.audit import Verdict
 from coopbandits.fleet.local.layout import arm_names
 from coopbandits.fleet.local.screen import trouble_parts
@@ -88,7 +88,7 @@ def as_json(stage: Stage, verdict: Verdict, seconds: float) -> dict[str, Any]:
     """Return the summary as plain data."""
     return {
         "versions": {
-            "coopbandits": version("coopbandits"),
+            "coopbandits": __version__,
             "python": platform.python_version(),
             "numpy": np.__version__,
         },

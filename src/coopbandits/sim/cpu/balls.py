@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.network import Network
+from coopbandits.sim.cpu.leaves import kernel
 
 MOST_BYTES = 2_000_000_000
 """Most bytes for balls and for the latest pulls of their members."""
@@ -50,7 +50,7 @@ def find_balls(network: Network, hop_limit: int) -> Balls:
     return balls
 
 
-@njit(cache=True)
+@kernel
 def search(
     indptr: Any, indices: Any, hops: int, most: int, starts: Any, members: Any
 ) -> tuple[int, int, int]:

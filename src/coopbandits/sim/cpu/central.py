@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
@@ -15,6 +14,7 @@ from coopbandits.sim.cpu.fault_chunks import FaultReader
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     inner,
+    kernel,
     reward_from_variate,
     table_of,
     variate,
@@ -50,7 +50,7 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish()
 
 
-@njit(cache=True)
+@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, acts: Any,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
@@ -19,7 +19,7 @@ from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, set_row, table_of
 from coopbandits.sim.cpu.parallel import in_threads, share_of
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
@@ -100,7 +100,7 @@ def hearing_of(network: Network) -> Hearing:
     return Hearing(links.indptr, links.senders, weights, network.matrix.diagonal())
 
 
-@njit(cache=True)
+@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
     indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, parts: int,

@@ -14,7 +14,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.entries import HEADER
@@ -27,6 +27,7 @@ from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     inner,
+    kernel,
     reward_from_variate,
     set_row,
     table_of,
@@ -150,7 +151,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
 
-@njit(cache=True)
+@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, parts: int,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads, njit
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate import FloodedPulls
@@ -23,6 +23,7 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     inner,
+    kernel,
     reward_from_variate,
     table_of,
     variate,
@@ -112,7 +113,7 @@ def items_sent(
     return sent
 
 
-@njit(cache=True)
+@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
     memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION, SETTLED, exponentials
@@ -15,7 +14,7 @@ from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, kernel, set_row, table_of
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
@@ -55,7 +54,7 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
     return np.array([[exponentials(word) for word in row] for row in words])
 
 
-@njit(cache=True)
+@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
     born: Any, minima: Any, spare: Any, last: Any, counts: Any, faults: Any, links: Any, rule: Any,

@@ -23,11 +23,16 @@ from coopbandits.core import draws
 from coopbandits.core.contract import Vector
 from coopbandits.problems import rewards
 
-_tabulated = njit(forceinline=True)(rewards.reward_from_variate)
-normal_quantile = njit()(draws.normal_quantile)
+kernel = partial(njit, cache=True, no_cfunc_wrapper=True)
+"""As `njit`, for functions that Python calls; what C would need takes time to compile."""
 
-inner = partial(jit, nopython=True, no_cpython_wrapper=True, error_model="numpy")
-"""As `njit`, for functions that only kernels call: what Python would need takes time to compile."""
+inner = partial(
+    jit, nopython=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy"
+)
+"""The same for functions that only kernels call: without what Python would need, too."""
+
+_tabulated = inner(forceinline=True)(rewards.reward_from_variate)
+normal_quantile = inner(draws.normal_quantile)
 
 _CUBICS = draws.normal_cubics()
 
@@ -50,7 +55,7 @@ _TWELVE, _27, _30, _31 = (
 )
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def word_at(key: Any, pull: int) -> Any:
     """Return one word of a tape."""
     x = key + np.uint64(pull + 1) * _GOLDEN
@@ -59,13 +64,13 @@ def word_at(key: Any, pull: int) -> Any:
     return x ^ (x >> _31)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def word_of(uniform: float) -> Any:
     """Return a word that a uniform stands for."""
     return word_at(np.uint64(uniform * 2.0**52), 0)
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def uniform(word: Any) -> float:
     """Return one uniform."""
     return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
@@ -89,7 +94,7 @@ def rarely(typing: Any) -> Any:
     return types.void(), generate
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def normal(word: Any, cubics: Any) -> float:
     """Return one standard normal."""
     cell = np.int64(word >> _CELL_SHIFT)
@@ -101,13 +106,13 @@ def normal(word: Any, cubics: Any) -> float:
     return cubics[c] + x * (cubics[c + 1] + x * (cubics[c + 2] + x * cubics[c + 3]))
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def normal_of(word: Any) -> float:
     """Return one standard normal; the table is compiled in."""
     return normal(np.uint64(word), _CUBICS)
 
 
-@njit
+@inner
 def gamma_of(key: Any, shape: float) -> float:
     """Return one Gamma(shape, 1) variate; see `core.draws.gamma_of`.
 
@@ -128,7 +133,7 @@ def gamma_of(key: Any, shape: float) -> float:
         trial += 1
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     """Return a normal or a uniform, as the problem declares."""
     return normal(word, cubics) if is_normal else uniform(word)
@@ -156,7 +161,7 @@ def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> An
     return types.float64(types.int64, table, types.int64, types.float64), generate
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) -> float:
     """Return the reward of one pull; a kind that none of ours has is a function's address."""
     if form_kind > rewards.OWN:
@@ -164,7 +169,7 @@ def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) ->
     return _tabulated(form_kind, table, arm, variate)
 
 
-@njit
+@inner
 def count_up_to(stops: Any, r: int) -> int:
     """Return how many of some ascending numbers are at most r.
 
@@ -181,27 +186,27 @@ def count_up_to(stops: Any, r: int) -> int:
     return low
 
 
-@njit
+@inner
 def set_row(rows: Any, at: int, value: float) -> None:
     """Fill one row."""
     for i in range(rows.shape[1]):
         rows[at, i] = value
 
 
-@njit
+@inner
 def copy_row(rows: Any, at: int, source: Any) -> None:
     """Overwrite one row with the same row of another array."""
     for i in range(rows.shape[1]):
         rows[at, i] = source[at, i]
 
 
-@njit(forceinline=True)
+@inner(forceinline=True)
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]
 
 
-@njit(cache=True)
+@kernel
 def best_arm(values: Vector) -> int:
     """Return the lowest arm within rounding of the largest value; see `core.choice.best_arm`."""
     largest = values[0]

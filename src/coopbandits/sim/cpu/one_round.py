@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.leaves import kernel
 from coopbandits.sim.cpu.pulls import pull_rows
 
 
-@njit(cache=True)
+@kernel
 def play_round(
     world: Any, tally: Any, rule: Any, numbers: Any, totals: Any, contexts: Any, memory: Any,
     scratch: Any, lasts: Any, fresh: Any, pulls: Any, slot: int, done: int,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from coopbandits.sim.cpu.leaves import inner
+from coopbandits.sim.cpu.leaves import inner, kernel
 
 _ADDRESS, _WHOLE = ir.IntType(8).as_pointer(), ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_ADDRESS, _WHOLE])
@@ -67,7 +67,7 @@ def _launch(context: Any, builder: Any, signature: Any, args: Any) -> None:
     context.compile_internal(builder, launch, signature, args)
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _each(task: int, given: int, tasks: int) -> None:
     if tasks == 1:  # waking threads takes milliseconds where others use the cores
         _call(task, given, 0)

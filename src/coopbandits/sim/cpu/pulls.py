@@ -10,13 +10,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
     inner,
+    kernel,
     normal,
     reward_from_variate,
     table_of,
@@ -30,7 +30,7 @@ BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""
 
 
-@njit(cache=True)
+@kernel
 def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
     """Pull arm r in round r, for rounds of the initial stage."""
     in_threads(_play_initial, num_tasks(world), (world, span, tally, fresh))
@@ -66,7 +66,7 @@ class Reading(NamedTuple):
     num_agents: float
 
 
-@njit(cache=True)
+@kernel
 def play_alone(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, times: Any,
     reading: Any, rule: Any, numbers: Any, memory: Any,
@@ -138,7 +138,7 @@ def _play_block(
                 at += 1
 
 
-@njit(cache=True)
+@kernel
 def play_bonus(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
@@ -361,7 +361,7 @@ def book(
             arms[agent, pull] = arm
 
 
-@njit(cache=True)
+@kernel
 def play_round(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
     numbers: Any, memory: Any, arms: Any, rewards: Any,
@@ -410,7 +410,7 @@ def _play_round(
         )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel
 def settle_pulls(
     indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int, squares: int,
     weight: float,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -16,7 +15,7 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
-from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, set_row, table_of
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, kernel, set_row, table_of
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
@@ -78,7 +77,7 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     return state.finish(counts)
 
 
-@njit(cache=True)
+@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,

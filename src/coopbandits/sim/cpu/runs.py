@@ -82,15 +82,17 @@ class Runs:
 
     def rule(self) -> tuple[Rule, NDArray[np.float64]]:
         """Return the compiled choice, and the index's numbers per agent or one row for all."""
+        rule, numbers = self.rule_without_choice()
+        self.choice = compiled_choice(self.parts.index)  # kept alive: kernels use its address
+        return rule._replace(address=self.choice.address), numbers
+
+    def rule_without_choice(self) -> tuple[Rule, NDArray[np.float64]]:
+        """Return the same for a kernel that plays no round yet, without compiling the choice."""
         index, num_arms = self.parts.index, self.task.problem.num_arms
-        self.choice = compiled_choice(index)  # kept alive: kernels use its address
         numbers = index_numbers(self.parts, self.task)
         scratch = FIXED * num_arms + index.scratch_size(num_arms)
         stride = numbers.shape[1] if len(numbers) > 1 else 0
-        rule = Rule(
-            self.choice.address, stride, num_arms, self.layout.squares, scratch, index.random
-        )
-        return rule, numbers
+        return Rule(0, stride, num_arms, self.layout.squares, scratch, index.random), numbers
 
     def explorations(self, times: Vector, num_agents: float, stage: int) -> Vector | None:
         """Return a of an index s/n + √(a/n) in every round, by the times of all rounds.

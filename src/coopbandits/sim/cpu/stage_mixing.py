@@ -15,12 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from coopbandits.core.mixing import LAMBDA_ZERO
-from coopbandits.sim.cpu.leaves import inner
+from coopbandits.sim.cpu.leaves import inner, kernel
 from coopbandits.sim.cpu.parallel import in_threads
 
 AT_ONCE = 64
@@ -109,7 +108,7 @@ def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int, values: in
     return bool(sparse_cost * agents / values + uses * agents**2 < uses * sparse_cost)
 
 
-@njit(cache=True)
+@kernel
 def mix_step(
     indptr: Any, indices: Any, weights: Any, values: Any, before: Any, lead: float, drop: float
 ) -> None:
@@ -154,7 +153,7 @@ def mix_agent(
         keep = 1.0
 
 
-@njit(cache=True)
+@kernel
 def add_dense(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for all runs."""
     columns = values.shape[2] - num_arms

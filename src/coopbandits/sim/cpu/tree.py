@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION
@@ -24,6 +23,7 @@ from coopbandits.core.aggregate.tree_sums import (
 )
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.ahead import filed_meanwhile
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
@@ -32,6 +32,7 @@ from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
     inner,
+    kernel,
     reward_from_variate,
     set_row,
     table_of,
@@ -39,7 +40,7 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.parallel import in_threads
-from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.runs import Rule, Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import identity_words
@@ -113,21 +114,27 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
 def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on tree sums."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    reader, (rule, numbers) = FaultReader(task, runs), state.rule()
+    reader, (rule, numbers) = FaultReader(task, runs), state.rule_without_choice()
     tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
-    while (done := state.done) < task.horizon:
-        rounds = min(most, task.horizon - done)
+
+    def play(rounds: int, rule: Rule) -> None:
         play_runs(
-            state.world, span(task, done, rounds), state.tally, state.fresh, tree, counts,
+            state.world, span(task, state.done, rounds), state.tally, state.fresh, tree, counts,
             reader.read(rounds), links, rule, numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
+
+    with filed_meanwhile(parts.index):
+        play(0, rule)  # compiles the kernel, the one that takes longest
+    rule, _ = state.rule()
+    while state.done < task.horizon:
+        play(min(most, task.horizon - state.done), rule)
     return state.finish(counts)
 
 
-@njit(cache=True)
+@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import njit
-
-from coopbandits.sim.cpu.leaves import count_up_to, inner
+from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import play_bonus_block
 from coopbandits.sim.cpu.stage_mixing import add_run
@@ -27,7 +25,7 @@ class StagePlan(NamedTuple):
     num_arms: int
 
 
-@njit(cache=True)
+@kernel
 def play_stages(
     world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
     operator: Any, explorations: Any, rule: Any, done: int, stages: int,

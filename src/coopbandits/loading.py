@@ -1,0 +1,33 @@
+"""Imports of parts of the package that need libraries which may not be installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+FLEET = ("cli.fleet", "cli.torture", "experiments.fleet_bench", "fleet", "testing.torture")
+"""Where the modules are that real agents need, or that run them."""
+
+
+def part(name: str) -> Any:
+    """Import a module by its name below `coopbandits`.
+
+    Raises
+    ------
+    InputError
+        A library that it needs is not installed; the sentence says how to install it.
+    """
+    try:
+        return import_module(f"coopbandits.{name}")
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("coopbandits"):
+            raise
+        from coopbandits.core.errors import InputError  # imported late: everything imports this
+
+        raise InputError(f"{error.name} is not installed; {_remedy(name)}") from error
+
+
+def _remedy(name: str) -> str:
+    if name.startswith(FLEET):
+        return "install what a fleet needs with: pip install 'coopbandits[fleet]'"
+    return "install what simulations need with: pip install coopbandits"
