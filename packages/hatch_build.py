@@ -28,7 +28,7 @@ class SameVersion(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Change the metadata in place."""
-        source = (ROOT / "src/coopbandits/__init__.py").read_text(encoding="utf-8")
+        source = (ROOT / "src/coopbandits/version.py").read_text(encoding="utf-8")
         (version,) = re.findall(r'^__version__ = "(.*)"$', source, re.MULTILINE)
         own, base = (_read(folder) for folder in (Path(self.root), ROOT))
         extras = base["project"]["optional-dependencies"].keys() - NOT_OFFERED

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.loading import part
+from coopbandits.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from coopbandits.core import (
@@ -135,8 +136,6 @@ if TYPE_CHECKING:
     )
     from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
     from coopbandits.testing import check_policy
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "core": (

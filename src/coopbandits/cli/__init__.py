@@ -15,10 +15,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from coopbandits import __version__
 from coopbandits.cli.options import BadValueError
 from coopbandits.cli.screen import say
 from coopbandits.loading import part
+from coopbandits.version import __version__
 
 LISTED = ("policies", "aggregations", "indices", "problems", "graphs", "faults", "clocks")
 

@@ -25,8 +25,8 @@ import numpy as np
 import xarray as xr
 from xarray.backends import H5NetCDFStore
 
-from coopbandits import __version__
 from coopbandits.core.errors import InputError
+from coopbandits.version import __version__
 
 FORMAT = 1
 DATA_FILE = "result.nc"

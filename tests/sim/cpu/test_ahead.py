@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[b
         return found[-1]
 
     real = subprocess.Popen
-    monkeypatch.setattr(ahead.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
     yield found
     assert all(process.returncode is not None for process in found), "one is left behind"
 

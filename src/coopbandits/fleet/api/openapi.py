@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coopbandits import __version__
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmsAnswer,
@@ -19,6 +18,7 @@ from coopbandits.fleet.api.messages import (
     ReadyAnswer,
     ReceiptAnswer,
 )
+from coopbandits.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
 TEXT = {"text/plain": {"schema": {"type": "string"}}}

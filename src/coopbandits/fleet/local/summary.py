@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits import __version__
 from coopbandits.fleet.local.audit import Verdict
 from coopbandits.fleet.local.layout import arm_names
 from coopbandits.fleet.local.screen import trouble_parts
 from coopbandits.fleet.local.stage import Stage
 from coopbandits.results.statistics import columns
+from coopbandits.version import __version__
 
 
 def as_text(stage: Stage, verdict: Verdict, seconds: float) -> str:
