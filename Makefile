@@ -91,5 +91,6 @@ $(VENV)/.base: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
-	$(PIP) --editable '.[dev]' ./packages/complete
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps ./packages/complete  # by itself: older pips do not see that its needs are met
 	touch $(VENV)/.base $@
