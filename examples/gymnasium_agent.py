@@ -5,7 +5,7 @@ import numpy as np
 
 from coopbandits.adapters.gymnasium import ENV_ID
 
-EPISODES, EPSILON = 20, 0.05
+EPISODES, EPSILON = 8, 0.05
 env = gymnasium.make(
     ENV_ID, problem="bernoulli:0.6,0.5,0.4", network="star:8", horizon=300, shuffle_arms=True
 )
