@@ -7,7 +7,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos mutants fuzz soak check bench docs clean
+.PHONY: run test test-slow test-chaos mutants fuzz soak check bench docs notebooks clean
 
 run: .venv/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -65,8 +65,12 @@ check: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
 
-docs: .venv/.dev
+docs: .venv/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Executes examples/*.ipynb and writes them as pages, which `make docs` takes as they are.
+notebooks: .venv/.dev
+	$(BIN)/python docs/notebooks/render.py
 
 clean:
 	rm -rf .venv $(OUT) docs/_build
@@ -79,6 +83,10 @@ clean:
 	$(PIP) --editable .
 	touch $@
 
+.venv/.docs: .venv/bin/python pyproject.toml
+	$(PIP) --editable '.[docs]'
+	touch .venv/.base $@
+
 .venv/.dev: .venv/bin/python pyproject.toml
 	$(PIP) --editable '.[dev]'
-	touch .venv/.base $@
+	touch .venv/.base .venv/.docs $@
