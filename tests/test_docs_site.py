@@ -101,8 +101,7 @@ def tab() -> Iterator[Any]:
         pytest.skip("there is no chromium to open the pages with; install Debian's package")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        context = browser.new_context(offline=False)
-        yield context.new_page()
+        yield browser.new_page()
         browser.close()
 
 

@@ -5,6 +5,7 @@ in the repository, so building the documentation takes neither a kernel nor a si
 """
 
 import base64
+import re
 import sys
 from pathlib import Path
 
@@ -17,18 +18,18 @@ EXAMPLES = HERE.parents[1] / "examples"
 
 def shown(output, picture):
     """Return one output of a cell as Markdown; a picture is written to a file."""
-    if output.output_type == "stream":
-        return f"```text\n{output.text.rstrip()}\n```"
     data = output.get("data", {})
+    if output.get("name") == "stderr" or data.get("text/plain", "").startswith("note: "):
+        return ""  # what a first run says of compiling
     if "image/png" in data:
         picture.write_bytes(base64.b64decode(data["image/png"]))
         return f"```{{image}} {picture.name}\n:alt: what the cell above draws\n```"
     if "text/html" in data:
-        # A blank line would end the block of HTML.
-        lines = [line for line in data["text/html"].splitlines() if line.strip()]
-        body = "\n".join(lines)
-        return f'```{{raw}} html\n<div class="output">\n{body}\n</div>\n```' if lines else ""
-    return f"```text\n{data['text/plain']}\n```" if "text/plain" in data else ""
+        # The site has its own style; a blank line would end the block of HTML.
+        body = re.sub(r"<style.*?</style>|\n\s*(?=\n)", "", data["text/html"], flags=re.DOTALL)
+        return f'```{{raw}} html\n<div class="output">\n{body.strip()}\n</div>\n```' if body else ""
+    text = output.get("text") or data.get("text/plain", "")
+    return f"```text\n{text.rstrip()}\n```" if text else ""
 
 
 def page(notebook, name):
@@ -37,12 +38,10 @@ def page(notebook, name):
     for at, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             parts.append(cell.source)
-            continue
-        parts.append(f"```python\n{cell.source}\n```")
-        pictures = (HERE / f"{name}-{at}-{n}.png" for n in range(len(cell.outputs)))
-        parts += [
-            shown(output, picture) for output, picture in zip(cell.outputs, pictures, strict=True)
-        ]
+        else:
+            parts.append(f"```python\n{cell.source}\n```")
+            picture = HERE / f"{name}-{at}.png"  # a cell draws one picture
+            parts += [shown(output, picture) for output in cell.outputs]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
