@@ -1,4 +1,4 @@
-"""The documentation tells the truth: its code runs, its output is real, its links lead somewhere.
+"""The documentation tells the truth: its code runs, its output is real, its commands exist.
 
 Run as a program, this file writes the tutorial's outputs anew: ``python tests/test_docs.py``.
 """
@@ -38,7 +38,6 @@ PAGES = sorted(
 )
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
-
 RUN_ELSEWHERE = (
     "README.md", "docs/tutorial.md",  # below
     "docs/results.md", "docs/theory.md", "docs/fleet/index.md", "docs/fleet/api.md",
@@ -77,6 +76,11 @@ def test_readme_code_runs_and_is_fifteen_lines(
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
     assert "paired differences" in printed_by(code, {})
     assert (tmp_path / "out/first-run/regret.png").stat().st_size > 0
+
+
+def test_readme_configuration_is_fifteen_lines() -> None:
+    (text,) = blocks(README, "toml")
+    assert len([line for line in text.splitlines() if line.strip()]) <= 15
 
 
 def test_readme_code_is_the_first_example() -> None:
