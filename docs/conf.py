@@ -61,8 +61,9 @@ def prepare_docstring(*event):
 
 def keep_figures_together(_, doctree):
     """Let no line of a page end within 12 562 ± 2067 or 95 %."""
+    verbatim = nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw
     for text in list(doctree.findall(nodes.Text)):
-        if not isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.math)):
+        if not isinstance(text.parent, verbatim):
             whole = re.sub(r"(?<=[\d.]) (?=±|%|\d{3}\b)|(?<=±) ", "\N{NO-BREAK SPACE}", text)
             if whole != text:
                 text.parent.replace(text, nodes.Text(whole))
