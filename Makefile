@@ -9,7 +9,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos mutants fuzz soak matrix check bench docs clean
+.PHONY: run test test-slow test-chaos mutants fuzz soak matrix check bench docs notebooks clean
 
 run: $(VENV)/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -76,8 +76,12 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
 
-docs: $(VENV)/.dev
+docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Executes examples/*.ipynb and writes them as pages, which `make docs` takes as they are.
+notebooks: $(VENV)/.dev
+	$(BIN)/python docs/notebooks/render.py
 
 clean:
 	rm -rf .venv $(OUT) docs/_build
@@ -90,7 +94,11 @@ $(VENV)/.base: $(BIN)/python pyproject.toml
 	$(PIP) --editable . ./packages/complete
 	touch $@
 
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps ./packages/complete  # by itself: older pips do not see that its needs are met
-	touch $(VENV)/.base $@
+	touch $(VENV)/.base $(VENV)/.docs $@

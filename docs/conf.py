@@ -3,6 +3,8 @@
 import re
 from importlib.metadata import version as installed_version
 
+from docutils import nodes
+
 project = "coopbandits"
 author = "The coopbandits developers"
 copyright = "2026, The coopbandits developers"
@@ -17,6 +19,7 @@ extensions = [
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_static"]
 default_role = "code"
+smartquotes = False  # keep="agents" in a docstring is code
 highlight_language = "text"
 
 myst_enable_extensions = ["dollarmath"]
@@ -32,6 +35,7 @@ napoleon_use_rtype = False
 html_theme = "furo"
 html_title = "coopbandits"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 # Kept beside the pages, so that formulas are drawn without a network too.
 mathjax_path = "mathjax/tex-svg.js"
 
@@ -55,5 +59,16 @@ def prepare_docstring(*event):
     lines[:] = (head + section + attributes).split("\n")
 
 
+def keep_figures_together(_, doctree):
+    """Let no line of a page end within 12 562 ± 2067 or 95 %."""
+    verbatim = nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, verbatim):
+            whole = re.sub(r"(?<=[\d.]) (?=±|%|\d{3}\b)|(?<=±) ", "\N{NO-BREAK SPACE}", text)
+            if whole != text:
+                text.parent.replace(text, nodes.Text(whole))
+
+
 def setup(app):
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)
+    app.connect("doctree-read", keep_figures_together)

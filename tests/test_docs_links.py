@@ -1,0 +1,120 @@
+"""Links, files, targets, policies and decisions that pages name are there."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import coopbandits as cb
+from coopbandits.core import POLICIES, parse_policy
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    + [page for page in DOCS.rglob("*.md") if "_build" not in page.parts]
+)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_exist(page: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"`make ([\w-]+)", page.read_text())
+    assert set(named) <= set(targets)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return what a link into a page may name: its headings and labels, as GitHub and MyST do."""
+    text = FENCED.sub("", page.read_text())
+    found = set(re.findall(r"^\((.+)\)=$", text, re.MULTILINE))
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower())
+        found.add(plain.replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCED.sub("", page.read_text()))
+    links += re.findall(r"^```\{image\} (\S+)", page.read_text(), re.MULTILINE)
+    for link in links:
+        if re.match(r"\w+://", link):
+            continue
+        target, _, anchor = link.partition("#")
+        to = (page.parent / target).resolve() if target else page
+        assert to.is_file(), f"{name_of(page)} links to {link}"
+        if anchor:
+            assert anchor in anchors(to), f"{name_of(page)} links to {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_named_in_the_text_exist(page: Path) -> None:
+    """A path in backticks with a folder of this repository in it is a promise."""
+    homes = [ROOT, ROOT / "src", ROOT / "src" / "coopbandits"]
+    named = re.findall(r"`([\w/.-]+/[\w.@-]+\.(?:py|md|toml|ipynb|service))`", page.read_text())
+    for path in named:
+        if not path.startswith("/"):
+            assert any((home / path).is_file() for home in homes), f"{name_of(page)} names {path}"
+
+
+def toctree(page: Path) -> list[str]:
+    """Return what the toctrees of a page list."""
+    trees = re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [line for tree in trees for line in tree.splitlines() if line and line[0] != ":"]
+
+
+def test_every_page_is_in_one_place_of_the_site() -> None:
+    listed = [
+        (page.parent / entry).resolve().relative_to(DOCS)
+        for page in PAGES
+        if page.is_relative_to(DOCS)
+        for entry in toctree(page)
+    ]
+    pages = {page.relative_to(DOCS).with_suffix("") for page in DOCS.rglob("*.md")}
+    own = {page for page in pages if page.parts[0] not in ("_static", "_build")} - {Path("index")}
+    assert sorted(listed) == sorted(own)
+
+
+def test_the_groups_are_those_of_a_reader() -> None:
+    captions = re.findall(r"^:caption: (.+)$", (DOCS / "index.md").read_text(), re.MULTILINE)
+    assert captions == ["Tutorials", "How-to guides", "Explanation", "Reference"]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_has_a_page_that_spells_it_in_python_and_on_the_command_line(
+    name: str,
+) -> None:
+    text = (DOCS / "policies" / f"{name}.md").read_text()
+    assert "## Differs from the paper" in text
+    ((python, spelling, rest),) = re.findall(
+        r"^`(cb\.\w+\(.*?\))` · on the command line `([^`]+)`(.*)$", text, re.MULTILINE
+    )
+    policy = eval(python, {"cb": cb})  # noqa: S307  own pages
+    assert policy == parse_policy(spelling)
+    assert policy.spelling == spelling
+    assert {parse_policy(other).name for other in [spelling, *re.findall(r"`([^`]+)`", rest)]} == {
+        name
+    }
+
+
+def test_tables_list_every_policy() -> None:
+    assert toctree(DOCS / "policies" / "index.md") == list(POLICIES)
+    tables = {ROOT / "README.md": "docs/policies/", DOCS / "policies" / "index.md": ""}
+    for page, folder in tables.items():
+        rows = [line for line in page.read_text().splitlines() if line.startswith("| [`")]
+        listed = re.findall(rf"\[`([\w-]+)`\]\({folder}([\w-]+)\.md\)", "\n".join(rows))
+        assert listed == [(name, name) for name in POLICIES]
+
+
+def test_every_decision_is_listed() -> None:
+    folder = DOCS / "decisions"
+    assert toctree(folder / "index.md") == sorted(page.stem for page in folder.glob("0*.md"))

@@ -1,0 +1,176 @@
+"""The built site in a real browser, without a network: every page, two themes, two widths."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+WIDTHS = {"desk": 1280, "phone": 390}
+THEMES = ("light", "dark")
+
+pytestmark = pytest.mark.plays
+
+# Runs in the page when all formulas are drawn: what is left as source, and what was not drawn.
+FORMULAS = r"""async () => {
+  if (window.MathJax) await MathJax.startup.promise;
+  const text = document.querySelector("article").cloneNode(true);
+  text.querySelectorAll("pre, code, mjx-container, script").forEach(node => node.remove());
+  const raw = /\$[^$]*[\\_^{][^$]*\$|\\[(\[]|\\(?:frac|sqrt|sum|ln|hat|lambda|sigma|text)\b/;
+  return {
+    raw: (text.textContent.match(raw) || [""])[0].slice(0, 80),
+    wanted: document.querySelectorAll("article .math").length,
+    drawn: document.querySelectorAll("article .math mjx-container svg").length,
+    wrong: [...document.querySelectorAll("[data-mml-node=merror]")].map(e => e.textContent),
+  };
+}"""
+
+# What is wider than the page without scrolling by itself, and how text stands out.
+LAYOUT = r"""() => {
+  const luminance = colour => {
+    const part = colour.match(/[\d.]+/g).slice(0, 3).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const style = getComputedStyle(document.body);
+  const [low, high] = [style.color, style.backgroundColor].map(luminance).sort((a, b) => a - b);
+  return {
+    overflow: document.scrollingElement.scrollWidth - document.documentElement.clientWidth,
+    contrast: (high + 0.05) / (low + 0.05),
+    dark: luminance(style.backgroundColor) < 0.2,
+    broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
+  };
+}"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """The documentation as `make docs` builds it; a warning is an error, browser or not."""
+    pytest.importorskip("sphinx", reason="the pages are built by the extra docs")
+    html = tmp_path / "html"
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html",
+         "-d", str(tmp_path / "doctrees"), str(ROOT / "docs"), str(html)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for page in html.rglob("*.html"):
+        assert "system-message" not in page.read_text(), page.name
+    return html
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """The site over HTTP on loopback."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def tab() -> Iterator[Any]:
+    """A tab of a browser that reaches nothing beyond this machine."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("there is no chromium to open the pages with; install Debian's package")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser.new_page()
+        browser.close()
+
+
+class Watch:
+    """Collects what a tab asks for and complains about."""
+
+    def __init__(self, tab: Any, home: str) -> None:
+        self.tab, self.home, self.complaints = tab, home, list[str]()
+        tab.on("console", self.console)
+        tab.on("pageerror", self.failed)
+        tab.route("**/*", self.route)
+
+    def stop(self) -> None:
+        self.tab.remove_listener("console", self.console)
+        self.tab.remove_listener("pageerror", self.failed)
+        self.tab.unroute("**/*")
+
+    def failed(self, error: Any) -> None:
+        self.complaints.append(f"error: {error}")
+
+    def console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def route(self, route: Any) -> None:
+        url = route.request.url
+        if url.startswith((self.home, "data:")):
+            route.continue_()
+        else:
+            self.complaints.append(f"asks for {url}")
+            route.abort()
+
+
+def look_at(tab: Any, watch: Watch, page: str) -> list[str]:
+    """Open a page and return what is wrong with it."""
+    tab.set_viewport_size({"width": WIDTHS["desk"], "height": 900})
+    tab.goto(watch.home + page)
+    seen = tab.evaluate(FORMULAS) if tab.query_selector("article") else {}
+    wrong = list(watch.complaints)
+    watch.complaints.clear()
+    if seen and (seen["raw"] or seen["wrong"] or seen["drawn"] != seen["wanted"]):
+        wrong.append(f"formulas: {seen}")
+    for width, pixels in WIDTHS.items():
+        tab.set_viewport_size({"width": pixels, "height": 900})
+        for theme in THEMES:
+            tab.emulate_media(color_scheme=theme)
+            got = tab.evaluate(LAYOUT)
+            if got["overflow"] > 0 or got["broken"] or got["contrast"] < 7:
+                wrong.append(f"{width}, {theme}: {got}")
+            if got["dark"] != (theme == "dark"):
+                wrong.append(f"the theme is not {theme}")
+    return [f"{page}: {line}" for line in wrong]
+
+
+def test_every_page_is_whole_in_both_themes_at_both_widths(
+    site: Path, address: str, tab: Any
+) -> None:
+    """Over HTTP all of them, and from the folder some: formulas are drawn there too."""
+    every = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
+    assert len(every) > 60
+    some = ("index.html", "theory.html", "policies/dducb.html")
+    for home, pages in ((address, every), (f"{site.as_uri()}/", some)):
+        watch = Watch(tab, home)
+        wrong = [line for page in pages for line in look_at(tab, watch, page)]
+        assert not wrong, "\n".join(wrong)
+        watch.stop()
+
+
+def test_what_is_wrong_would_be_seen(tmp_path: Path, tab: Any) -> None:
+    """A formula left as source, a request elsewhere, an error and a page too wide for a phone."""
+    (tmp_path / "page.html").write_text(
+        '<body style="color: black; background: white"><article><span class="math">x</span>'
+        r'and \(\frac{1}{2}\)</article><div style="width: 600px">wide</div>'
+        '<img src="http://elsewhere.invalid/a.png"><script>fail()</script></body>'
+    )
+    told = "\n".join(look_at(tab, Watch(tab, f"{tmp_path.as_uri()}/"), "page.html"))
+    for sign in (r"'raw': '\\('", "'wanted': 1, 'drawn': 0", "asks for http://elsewhere",
+                 "fail is not defined", "phone, light: {'overflow': 2", "is not dark"):  # fmt: skip
+        assert sign in told, told
