@@ -19,6 +19,8 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser")))
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 WIDTHS = {"desk": 1280, "phone": 390}
 THEMES = ("light", "dark")
+PATIENCE = 180_000
+"""Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
 pytestmark = pytest.mark.plays
 
@@ -93,8 +95,10 @@ def tab() -> Iterator[Any]:
     if BROWSER is None:
         pytest.skip("there is no chromium to open the pages with; install Debian's package")
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        yield browser.new_page()
+        browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS, timeout=PATIENCE)
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        yield page
         browser.close()
 
 
