@@ -19,7 +19,7 @@ WORLDS: list[tuple[Any, Any]] = [
     (cb.BernoulliBandit([0.3, 0.7, 0.5]), cb.Network.from_spec("cycle:5")),
     (cb.GaussianBandit([1.0, 0.8]), cb.Network(STAR)),
     ("beta:a=2,1,b=1,3", "grid:2x3"),
-    (cb.LoggedBandit([[1.0, 2.0], [0.5, 0.0]]), cb.Network(np.zeros((1, 1)))),
+    (cb.LoggedBandit([[1.0, 2.0], [0.5, 0.0]], reading="arms"), cb.Network(np.zeros((1, 1)))),
 ]
 SETTINGS: list[dict[str, Any]] = [{}, {"shuffle_arms": True}, {"message_size": 3}]
 

@@ -18,7 +18,7 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport.memory import MemoryNetwork
 from coopbandits.network import Network
-from coopbandits.problems import GaussianBandit, reward_from_variate
+from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, reward_from_variate
 from coopbandits.sim import simulate
 from coopbandits.sim.record import Task
 from coopbandits.sim.reference import Agents
@@ -37,7 +37,7 @@ from coopbandits.testing.torture.schedule import START
 pytestmark = pytest.mark.plays
 
 SEED, HORIZON = 3, 80
-PROBLEM = GaussianBandit(means=[1.0, 0.8, 0.7, 0.5], sigma=1.0)
+MEANS = [1.0, 0.8, 0.7, 0.5]
 Arms = NDArray[np.int64]
 GRAPHS: dict[str, nx.Graph[int]] = {
     "cycle": nx.cycle_graph(6),
@@ -49,6 +49,10 @@ POLICIES = (
     "dducb:num_agents=estimate,lambda_bound=estimate", "coop-ucb2:gamma=1.01", "dec-ts",
     "dec-ts:family=bernoulli",
 )  # fmt: skip
+
+
+def problem_for(policy: Policy) -> Problem:
+    return BernoulliBandit(MEANS) if "bernoulli" in policy.spelling else GaussianBandit(MEANS)
 
 
 def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[Node]:
@@ -68,18 +72,18 @@ def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[N
     return nodes
 
 
-def tapes(size: int) -> tuple[NDArray[np.float64], list[list[int]]]:
+def tapes(problem: Problem, size: int) -> tuple[NDArray[np.float64], list[list[int]]]:
     """Return the simulation's variates of rewards and words of decisions, by agent and round."""
     keys = [agent_keys(SEED, stream, 0, size) for stream in (REWARDS, DECISIONS)]
-    rewards = variates(PROBLEM.variate, tape_words(keys[0], 0, HORIZON))
+    rewards = variates(problem.variate, tape_words(keys[0], 0, HORIZON))
     return rewards, tape_words(keys[1], 0, HORIZON).tolist()
 
 
-async def play_fleet(nodes: list[Node]) -> Arms:
+async def play_fleet(problem: Problem, nodes: list[Node]) -> Arms:
     """Pull once in every agent and round; return the arms."""
     size = len(nodes)
-    rewards, decisions = tapes(size)
-    form = PROBLEM.kernel_form()
+    rewards, decisions = tapes(problem, size)
+    form = problem.kernel_form()
     arms = np.zeros((size, HORIZON), dtype=np.int64)
     for node in nodes:
         await node.transport.start(node)
@@ -101,11 +105,12 @@ async def play_fleet(nodes: list[Node]) -> Arms:
 
 def states_of_simulation(network: Network, policy: Policy, arms: Arms) -> list[object]:
     """Play the arms by the reference engine's agents, on the same tapes; return their states."""
-    setup = Setup(PROBLEM, network, HORIZON, np.array([HORIZON]), seed=SEED)
+    problem = problem_for(policy)
+    setup = Setup(problem, network, HORIZON, np.array([HORIZON]), seed=SEED)
     task = Task(setup, policy)
     players = Agents(task, policy, 0)
-    rewards, decisions = tapes(network.num_agents)
-    form = PROBLEM.kernel_form()
+    rewards, decisions = tapes(problem, network.num_agents)
+    form = problem.kernel_form()
     everybody = list(range(network.num_agents))
     for t in range(HORIZON):
 
@@ -127,9 +132,10 @@ def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
     network, chosen = Network(GRAPHS[graph], weights="metropolis"), parse_policy(policy)
     assert isinstance(chosen, Policy)
     nodes = make_fleet(network, GRAPHS[graph], chosen)
-    arms = asyncio.run(play_fleet(nodes))
+    problem = problem_for(chosen)
+    arms = asyncio.run(play_fleet(problem, nodes))
     result = simulate(
-        PROBLEM, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
+        problem, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
     )
     np.testing.assert_array_equal(arms, result.arms.values[0, 0])
     states = [node.replica.agent.export_state()["aggregation"] for node in nodes]

@@ -40,8 +40,9 @@ PLAIN = [text for text in EXAMPLES if text not in ROBUST]
 
 def is_compiled(text: str, faults: str = "none") -> bool:
     """Tell whether a kernel plays a policy on some network."""
+    problem = BernoulliBandit([1.0, 0.5]) if "bernoulli" in text else GaussianBandit([1.0, 0.5])
     setup = Setup(
-        GaussianBandit([1.0, 0.5]), Network.from_spec("path:2"), 10, recorded_rounds(10),
+        problem, Network.from_spec("path:2"), 10, recorded_rounds(10),
         faults=parse_faults(faults),
     )  # fmt: skip
     return cpu.obstacle(Task(setup, parse_policy(text))) is None
