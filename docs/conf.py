@@ -1,14 +1,15 @@
 """Sphinx settings; `make docs` builds the pages and treats every warning as an error."""
 
 import re
-from importlib.metadata import version as installed_version
 
 from docutils import nodes
+
+from coopbandits.version import __version__
 
 project = "coopbandits"
 author = "The coopbandits developers"
 copyright = "2026, The coopbandits developers"
-release = version = installed_version("coopbandits")
+release = version = __version__
 
 extensions = [
     "myst_parser",
