@@ -23,6 +23,7 @@ from coopbandits.core.draws import (
     uniform_of,
     uniforms,
     word_at,
+    word_of,
     words,
     words_of,
 )
@@ -294,3 +295,10 @@ def test_gammas_meet_all_that_can_reject_them() -> None:
         if first > 0.0
     ]
     assert 0.0 < np.mean(rejected) < 0.2
+
+
+def test_words_of_uniforms_are_as_good_as_those_they_were_made_from() -> None:
+    words_of = [word_of(uniform_of(word_at(7, place))) for place in range(4000)]
+    assert len(set(words_of)) == 4000
+    assert all(0 <= word < 2**64 for word in words_of)
+    assert kstest([uniform_of(word) for word in words_of], "uniform").pvalue > 1e-3
