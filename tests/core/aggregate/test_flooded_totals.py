@@ -154,6 +154,7 @@ def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
         mine.observe(0, 0.5)
     mine.receive({2: told([7, RENUMBER, 0.5, 0, 1, 0], [1, 9, 2, 0, 5, 0])})
     assert mine.number == 7
+    assert mine.heard_from(2) == 0.0, "neighbours have to tell this memory everything"
     assert mine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
     mine.observe(0, 0.5)
     assert mine.entries[1, 4] == 3

@@ -34,6 +34,17 @@ FOUND = {
     "a liar with many numbers is one agent": (
         Setting("flood-ts"), 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],
     ),
+    "a memory that is rolled back is told what it has told, although its disk is full": (
+        Setting("flood-ts"), 826, "0,0,0,0,1000,200000,0",
+        ["6567594:rollback:0:316505:0x5f91", "9166316:full:0:2185453:0x21db"],
+    ),
+    "a start that can write nothing is known by its clock": (
+        Setting("flood-ts"), 638, "0,0,0,0,1000,200000,0",
+        [
+            "400891:lose:4:2361486:0x55b2", "4503422:fail:4:2373929:0xb54c4abc6db13c18",
+            "7811619:jump:4:1000:0xcf95116b56e8339c",
+        ],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

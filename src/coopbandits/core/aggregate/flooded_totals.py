@@ -172,9 +172,13 @@ class FloodedTotalsMachine(Machine):
             setattr(self, name, getattr(self, name)[which])
 
     def _renumber(self, number: int, left: Vector) -> None:
-        """Leave some registers behind under the number of before; the rest counts anew."""
+        """Leave some registers behind under the number of before; the rest counts anew.
+
+        What was heard by the memory of before need not be in this one, not even what it has told.
+        """
         if number in self.entries[:, 0]:
             return
+        self.heard[:] = 0.0
         at = self._place(self.number)
         fresh = self.entries[at].copy()
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left

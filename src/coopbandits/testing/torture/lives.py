@@ -188,6 +188,8 @@ class Lives:
         if actor.process is None:
             return
         self.stage.trace.note(self.stage.time, "dies", actor.index, int(power))
+        if actor.process.replica.journal.read_only:
+            actor.clock.correct()  # nothing else tells of a start that could write nothing
         self._clear(actor, power=power)
         self.stage.wiring.close_all(actor)
         self.stage.plan(actor.down_for, self.start, actor)
