@@ -108,12 +108,12 @@ class Counter:
     Attributes
     ----------
     losing : bool
-        Whether a connection is cut when the agent answers: what was asked for is done by then.
+        Whether a connection is cut at every second answer: what was asked for is done by then.
     """
 
     def __init__(self, place: Place) -> None:
         self.agent, self.path = place.api.removeprefix("unix:"), place.folder / "counter.sock"
-        self.losing = False
+        self.losing = self._lost = False
 
     async def open(self) -> None:
         """Listen."""
@@ -140,7 +140,11 @@ class Counter:
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
     ) -> None:
-        while (data := await reader.read(CHUNK)) and not (answers and self.losing):
+        while data := await reader.read(CHUNK):
+            if answers and self.losing:
+                self._lost = not self._lost
+                if self._lost:
+                    break
             writer.write(data)
             await writer.drain()
         raise ConnectionAbortedError
