@@ -160,7 +160,7 @@ def probe(modules: list[str]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     with tempfile.TemporaryFile("w+") as out:
         try:
-            subprocess.run(  # noqa: S603
+            subprocess.run(  # noqa: S603  own code
                 call, stdout=out, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False
             )
             ended = "the process that tried it crashed"
@@ -254,7 +254,9 @@ def graphics() -> Finding:
         return Finding("GPU", "none (no nvidia-smi)")
     try:
         call = [asked, "--query-gpu=name", "--format=csv,noheader"]
-        done = subprocess.run(call, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603  own code
+            call, capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return Finding("GPU", "nvidia-smi does not answer", NOTE, "nvidia-smi")
     names = ", ".join(done.stdout.split("\n")).strip(", ")

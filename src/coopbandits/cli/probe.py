@@ -65,12 +65,12 @@ def import_one(name: str) -> dict[str, Any]:
 
 def try_step(name: str, step: Callable[[], dict[str, Any]]) -> None:
     """Print the name of a step, do it, and print what came of it."""
-    print(json.dumps({"step": name}), flush=True)  # noqa: T201
+    print(json.dumps({"step": name}), flush=True)  # noqa: T201  to its parent
     try:
         told = step()
     except (Exception, SystemExit) as error:
         told = {"error": " ".join(f"{type(error).__name__}: {error}".split())}
-    print(json.dumps({"step": name} | {"done": True} | told), flush=True)  # noqa: T201
+    print(json.dumps({"step": name} | {"done": True} | told), flush=True)  # noqa: T201  to its parent
 
 
 def main(modules: list[str]) -> None:

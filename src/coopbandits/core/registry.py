@@ -58,7 +58,7 @@ class Registry(Generic[T]):
         kind: str,
         group: str,
         known: Mapping[str, T],
-        accepts: Callable[[Any], bool] = lambda thing: True,  # noqa: ARG005
+        accepts: Callable[[Any], bool] = lambda thing: True,  # noqa: ARG005  of this form
         expected: str = "",
     ) -> None:
         self.kind, self.group = kind, group

@@ -46,27 +46,14 @@ class Growing(Index):
 
 
 @dataclass(frozen=True)
-class Falling(Index):
+class Falling(Growing):
     """Explores less and less: a bound for a stretch of rounds would not hold."""
 
     name: ClassVar[str] = "falling"
-    random: ClassVar[bool] = False
-    prepare_reads: ClassVar[str] = "time"
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
         scratch[0] = 60.0 / estimate.time
-
-    @staticmethod
-    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        count = estimate.counts[arm]
-        if count <= 1e-12 * estimate.num_agents:
-            return math.inf
-        return float(estimate.sums[arm] / count + math.sqrt(scratch[0] / count))
-
-    @staticmethod
-    def bonus(estimate: Estimate, numbers: Any, scratch: Any) -> tuple[float, float]:
-        return scratch[0], 0.0
 
 
 @dataclass(frozen=True)

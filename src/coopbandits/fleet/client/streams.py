@@ -32,7 +32,7 @@ class StreamLink(asyncio.Protocol):
 
     def is_quiet(self) -> bool:
         """Whether it is open, and nothing has come that nobody asked for."""
-        assert self._transport is not None  # noqa: S101
+        assert self._transport is not None  # noqa: S101  connected before
         # The event loop may not have looked at the socket for a while.
         return not self._transport.is_closing() and self._ear.is_quiet()
 

@@ -331,7 +331,7 @@ class EntryExchange:
         for number in self.machine.held():
             if number != self.machine.number and self._is_revoked(number):
                 held = self.machine.entry(number)
-                assert held is not None  # noqa: S101
+                assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:

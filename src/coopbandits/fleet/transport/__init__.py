@@ -42,7 +42,7 @@ class Transport(ABC):
         Call it before `start`, and then `read` many times a second.
         """
 
-    def read(self) -> None:  # noqa: B027
+    def read(self) -> None:  # noqa: B027  most need not
         """Tell what has arrived on links that are up, and which of them are down."""
 
     @abstractmethod

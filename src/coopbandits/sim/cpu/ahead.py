@@ -60,7 +60,7 @@ class Helper(event.Listener):
             words = [sys.executable, "-c", PROGRAM, self.index.spelling]
             nowhere = subprocess.DEVNULL
             with suppress(OSError):  # then the choice is compiled here, later
-                self.process = subprocess.Popen(  # noqa: S603
+                self.process = subprocess.Popen(  # noqa: S603  own code
                     words, stdin=nowhere, stdout=nowhere, stderr=nowhere
                 )
 

@@ -56,7 +56,7 @@ class Checks:
     def after(self, actor: Actor) -> None:
         """Look at an agent that has just done something."""
         process = actor.process
-        assert process is not None  # noqa: S101
+        assert process is not None  # noqa: S101  it lives
         self.own(actor, process)
         if not self.stage.robust:
             self._rounds(actor, process.replica.rounds)
@@ -92,7 +92,7 @@ class Checks:
     def started(self, actor: Actor) -> None:
         """Look at an agent that has just read its journal."""
         process = actor.process
-        assert process is not None  # noqa: S101
+        assert process is not None  # noqa: S101  it lives
         if actor.uncertain:
             self._settle_uncertain(actor, process)
         self.own(actor, process)
@@ -133,7 +133,7 @@ class Checks:
     def unavailable(self, actor: Actor) -> None:
         """Refuse that an agent cannot store anything long after its disk was repaired."""
         if self.stage.time > actor.broken_until + 3 * SECOND:
-            assert actor.process is not None  # noqa: S101
+            assert actor.process is not None  # noqa: S101  it lives
             raise ViolationError(
                 f"{actor.name} answers nothing, although its disk is fine: "
                 f"{actor.process.node.trouble}"

@@ -73,7 +73,7 @@ class Lives:
         self.act(actor, call)
 
     def _arm(self, actor: Actor) -> None:
-        assert actor.process is not None  # noqa: S101
+        assert actor.process is not None  # noqa: S101  it lives
         due, now = actor.process.node.gossip.next_tick, self.stage.time
         if due == actor.due or due == math.inf:
             return
@@ -98,7 +98,7 @@ class Lives:
 
     def _beat(self, actor: Actor) -> None:
         process = actor.process
-        assert process is not None  # noqa: S101
+        assert process is not None  # noqa: S101  it lives
         process.beat()
         if not process.node.trouble:
             actor.beaten = process.clock()
@@ -106,7 +106,7 @@ class Lives:
         self.stage.checks.beat(actor)
 
     def _watch(self, actor: Actor) -> None:
-        assert actor.process is not None  # noqa: S101
+        assert actor.process is not None  # noqa: S101  it lives
         actor.process.watch()
         self.later(actor, SECOND // 2, lambda: self._watch(actor))
 

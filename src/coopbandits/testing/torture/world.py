@@ -65,7 +65,7 @@ class World:
     def node(self, agent: int) -> Node:
         """Return an agent that runs."""
         node = self.nodes[agent]
-        assert node is not None  # noqa: S101
+        assert node is not None  # noqa: S101  it runs
         return node
 
     # Trouble
