@@ -36,9 +36,9 @@ def write_normals(
     """
     num_arms = len(estimate.counts)
     for k in range(num_arms):
-        scratch[k] = 1.0 / math.sqrt(1.0 + weight * max(0.0, estimate.counts[k]))
-    for k in range(num_arms):
-        scratch[num_arms + k] = (prior + weight * estimate.sums[k]) * scratch[k]
+        width = 1.0 / math.sqrt(1.0 + weight * max(0.0, estimate.counts[k]))
+        scratch[k] = width
+        scratch[num_arms + k] = (prior + weight * estimate.sums[k]) * width
     scratch[2 * num_arms] = spread
 
 

@@ -92,22 +92,23 @@ def by_value(digest: str) -> Any:
             return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
-        sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
+        totals = carray(scratch_at, 2 * num_arms)
+        sums, counts = totals[:num_arms], totals[num_arms:]
         values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
         time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
+        width = np.uintp(num_arms)  # unsigned: nothing counts from the end
         for agent in range(start, end):
-            row, context = agent * row_stride, agent * context_stride
+            row, context = np.uintp(agent * row_stride), agent * context_stride
             is_new_row = agent == start or row_stride > 0
             is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
             time, agents = contexts[context + TIME], contexts[context + AGENTS]
             if is_new_row:
                 factor = contexts[context + FACTOR]
-                for k in range(num_arms):
-                    sums[k] = factor * rows[row + k]
-                    counts[k] = factor * rows[row + num_arms + k]
+                for k in range(np.uintp(2) * width):
+                    totals[k] = factor * rows[row + k]
                 if squares_at >= 0:
-                    squares = factor * rows[row + squares_at]
+                    squares = factor * rows[row + np.uintp(squares_at)]
             estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
             if IS_RANDOM:
@@ -141,20 +142,21 @@ def by_bound(digest: str) -> Any:
             return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
-        sums, counts = carray(scratch_at, num_arms), carray(scratch_at, 2 * num_arms)[num_arms:]
+        totals = carray(scratch_at, 2 * num_arms)
+        sums, counts = totals[:num_arms], totals[num_arms:]
         values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
         scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
         time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
+        width = np.uintp(num_arms)  # unsigned: nothing counts from the end
         for agent in range(start, end):
-            row, context = agent * row_stride, agent * context_stride
+            row, context = np.uintp(agent * row_stride), agent * context_stride
             is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
             time, agents = contexts[context + TIME], contexts[context + AGENTS]
             factor = contexts[context + FACTOR]
-            for k in range(num_arms):
-                sums[k] = factor * rows[row + k]
-                counts[k] = factor * rows[row + num_arms + k]
+            for k in range(np.uintp(2) * width):
+                totals[k] = factor * rows[row + k]
             if squares_at >= 0:
-                squares = factor * rows[row + squares_at]
+                squares = factor * rows[row + np.uintp(squares_at)]
             estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
             if IS_RANDOM:
@@ -257,6 +259,7 @@ def by_bonus(digest: str) -> Any:
         time, agents, word = -1.0, -1.0, np.uint64(0)
         growth, offset, least, share = 0.0, 0.0, 0.0, 0.0
         width = np.uintp(num_arms)  # unsigned: nothing counts from the end
+        settings = carray(numbers_at, (1 << 30, numbers_stride))
         for agent in range(np.uintp(start), np.uintp(end)):
             row, note = agent * np.uintp(row_stride), agent * np.uintp(MEMORY)
             is_first, is_new_time = agent == np.uintp(start), False
@@ -269,7 +272,7 @@ def by_bonus(digest: str) -> Any:
                 least = LEAST * agents * share
             if is_first or context_stride > 0 or numbers_stride > 0:
                 estimate = Estimate(nothing, nothing, time, agents, 1.0, 0.0, ())
-                numbers = carray(numbers_at, 1 << 40)[agent * np.uintp(numbers_stride) :]
+                numbers = settings[agent]
                 if is_new_time:
                     prepare(estimate, word, numbers, scratch)
                 growth, offset = bonus(estimate, numbers, scratch)

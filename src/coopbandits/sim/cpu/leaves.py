@@ -161,10 +161,25 @@ def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> An
     return types.float64(types.int64, table, types.int64, types.float64), generate
 
 
+@intrinsic
+def _seldom(typing: Any, flag: Any) -> Any:
+    """Return the flag, and let the compiler lay out code for where it is false."""
+    del typing
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        del context, sig
+        bit = ir.IntType(1)
+        function = ir.FunctionType(bit, [bit, bit])
+        expect = builder.module.declare_intrinsic("llvm.expect", [bit], function)
+        return builder.call(expect, [args[0], bit(0)])
+
+    return types.boolean(types.boolean), generate
+
+
 @inner(forceinline=True)
 def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) -> float:
     """Return the reward of one pull; a kind that none of ours has is a function's address."""
-    if form_kind > rewards.OWN:
+    if _seldom(form_kind > rewards.OWN):
         return _pay_at(form_kind, table, np.int64(arm), variate)
     return _tabulated(form_kind, table, arm, variate)
 
