@@ -164,7 +164,7 @@ def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> An
 @intrinsic
 def _seldom(typing: Any, flag: Any) -> Any:
     """Return the flag, and let the compiler lay out code for where it is false."""
-    del typing
+    del typing, flag
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         del context, sig
