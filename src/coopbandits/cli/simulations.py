@@ -15,8 +15,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
+from coopbandits.plots import figure_bytes
 from coopbandits.results import Result
-from coopbandits.results.storage import check_folder
+from coopbandits.results.storage import check_folder, write_files
 from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
@@ -145,7 +146,8 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
 
 def _draw(result: Result, out: Path) -> str:
     """Write figures and report; return their names."""
-    for ending in ("svg", "png"):
-        result.plot(path=out / f"regret.{ending}")
+    figure = result.plot(path=out / "regret.svg")
+    figure.set_layout_engine("none")  # it is laid out
+    write_files({out / "regret.png": figure_bytes(figure, "png")})
     result.report(out / "report.html")
     return "regret.svg, regret.png, report.html"

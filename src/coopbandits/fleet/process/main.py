@@ -77,6 +77,7 @@ async def serve(config: NodeConfig) -> int:
         await runtime.start()
         await api.start()
         gc.freeze()  # objects made so far live as long as the process: spare the collector them
+        gc.set_threshold(700)  # little at a time, so that no request waits for it
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
         await _first(stopping.wait(), runtime.failed.wait(), api.background)
         if api.background.done():
