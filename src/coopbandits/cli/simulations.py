@@ -14,8 +14,8 @@ from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, name
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
-from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.plots import figure_bytes
+from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.results import Result
 from coopbandits.results.storage import check_folder, write_files
 from coopbandits.sim import (
