@@ -38,7 +38,8 @@ def policy(name: str, steps: int) -> AnyPolicy:
 
 
 @pytest.mark.parametrize(
-    ("column", "graph", "steps"), [(0, "cycle:100", 164), (1, "grid:10x10", 43)]
+    ("column", "graph", "steps"),
+    [(0, "cycle:100", 164), pytest.param(1, "grid:10x10", 43, marks=pytest.mark.slow)],
 )
 def test_mean_regret(column: int, graph: str, steps: int) -> None:
     """Within 4 combined standard errors, every policy of the table."""
