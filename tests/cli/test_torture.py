@@ -69,7 +69,7 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         played.append(given)
         if len(played) > 2:
             raise KeyboardInterrupt
-        return play(*given, **named)  # type: ignore[arg-type]
+        return play(*given, **named)  # type: ignore[arg-type]  # as given
 
     monkeypatch.setattr(run, "play", two)
     outcome = call("torture", "--seeds", "100", *SMALL)

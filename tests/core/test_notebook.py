@@ -35,7 +35,7 @@ def test_a_policy_without_parts() -> None:
     class Own(Policy):
         name = "own"
 
-        def make_agent(self, view: LocalView) -> None:  # type: ignore[override]
+        def make_agent(self, view: LocalView) -> None:  # type: ignore[override]  # never called
             """Never called."""
 
     text = Own()._repr_html_()

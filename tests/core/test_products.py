@@ -283,7 +283,7 @@ def test_own_parts_can_be_registered() -> None:
         assert policy.spelling == "own-alone*own-mean:pull=2"
         assert parse_policy(policy.spelling) == policy
         with pytest.raises(InputError, match=r"index 'no-index' is .*; it must be a class derived"):
-            register_index("no-index", Alone)  # type: ignore[arg-type]
+            register_index("no-index", Alone)  # type: ignore[arg-type]  # it is refused
     finally:
         for registry in (AGGREGATION_REGISTRY, INDEX_REGISTRY):
             registry._things.pop("own-alone", None)

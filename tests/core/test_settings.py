@@ -54,7 +54,7 @@ def test_a_mistake_inside_a_policy_is_not_taken_for_bad_settings() -> None:
         step: int
 
         def __post_init__(self) -> None:
-            len(self.step)  # type: ignore[arg-type]
+            len(self.step)  # type: ignore[arg-type]  # a wrong value fails here
 
     with pytest.raises(TypeError, match="has no len"):
         Faulty(3)
@@ -66,13 +66,13 @@ def test_a_mistake_inside_a_policy_is_not_taken_for_bad_settings() -> None:
             self.factory = factory
 
     with pytest.raises(TypeError, match="factory"):
-        Own()  # type: ignore[call-arg]
+        Own()  # type: ignore[call-arg]  # it is refused
 
 
 def test_policies_are_copied_and_sent_to_other_processes() -> None:
     policy = CoopUCB2(2.0)
     assert copy.copy(policy) == copy.deepcopy(policy) == policy
-    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301
+    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301  our own bytes
 
 
 def test_notebooks_show_the_settings() -> None:

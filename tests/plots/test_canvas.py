@@ -47,6 +47,6 @@ def test_onto_axes_of_a_subfigure() -> None:
 
 @pytest.mark.parametrize("draw", [*DRAWN, lambda: panel_figure([Panel("one", CURVES)])])
 def test_notebooks_show_figures_without_pyplot(draw: Callable[..., Figure]) -> None:
-    picture = draw()._repr_png_()  # type: ignore[attr-defined]
+    picture = draw()._repr_png_()  # type: ignore[attr-defined]  # a ShownFigure
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 2000

@@ -120,7 +120,7 @@ def test_sigma_is_a_variance_proxy(problem: Problem) -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=names)
 def test_problems_are_values(problem: Problem) -> None:
-    copied = pickle.loads(pickle.dumps(problem))  # noqa: S301
+    copied = pickle.loads(pickle.dumps(problem))  # noqa: S301  our own bytes
     assert copied == problem
     drawn = UNIFORM[::50]
     assert np.array_equal(
@@ -200,6 +200,6 @@ def test_refused_in_python() -> None:
     with pytest.raises(InputError, match="cap is not given"):
         StudentTBandit([1.5])
     with pytest.raises(InputError, match="problem 3 of a mixture is none; pass problems"):
-        MixtureBandit([1.0], [3])  # type: ignore[list-item]
+        MixtureBandit([1.0], [3])  # type: ignore[list-item]  # it is refused
     with pytest.raises(InputError, match="2 weights and 1 problems; pass one weight per problem"):
         MixtureBandit([0.5, 0.5], [GaussianBandit([1.0])])

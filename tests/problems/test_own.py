@@ -34,7 +34,7 @@ def test_a_problem_in_ten_lines() -> None:
     assert problem.bounds is None
     assert problem.rewards(np.zeros((2, 0), int), np.zeros((2, 0))).shape == (2, 0)
     assert problem == Mine([0.5, 1.5]) != Mine([0.5, 1.0])
-    assert pickle.loads(pickle.dumps(problem)) == problem  # noqa: S301
+    assert pickle.loads(pickle.dumps(problem)) == problem  # noqa: S301  our own bytes
     assert Mine([0.5], bounds=(0.0, 2.0)).bounds == (0.0, 2.0)
     with pytest.raises(InputError, match="arm 2 does not exist"):
         problem.rewards([2], [0.5])

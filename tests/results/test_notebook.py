@@ -38,7 +38,7 @@ class Balanced(HTMLParser):
 
 def shown(value: object) -> list[str]:
     """Return the text that a notebook shows of a value; no colours, so that any theme suits."""
-    page = Balanced(value._repr_html_())  # type: ignore[attr-defined]
+    page = Balanced(value._repr_html_())  # type: ignore[attr-defined]  # each has one
     assert page.tags <= {"div", "table", "caption", "tr", "th", "td", "p", "strong", "br"}
     return page.words
 

@@ -63,7 +63,7 @@ class DrawsOnItsWord(Honest):
     """Goes by a word of its own, which is 0 for everybody as nobody draws one."""
 
     def choose(self, word: int, allowed: object = None) -> int:
-        return super().choose(word, allowed) if allowed else (self.view.random_word >> 7) % 2  # type: ignore[arg-type]
+        return super().choose(word, allowed) if allowed else (self.view.random_word >> 7) % 2  # type: ignore[arg-type]  # none told
 
 
 class NeedsTheNetwork(Honest):
@@ -71,14 +71,14 @@ class NeedsTheNetwork(Honest):
 
     def __init__(self, view: LocalView) -> None:
         super().__init__(view)
-        self.scale = 2 * view.num_agents  # type: ignore[operator]
+        self.scale = 2 * view.num_agents  # type: ignore[operator]  # none told
 
 
 class NeedsMuch(Honest):
     """Fails in the middle of a round, for want of two things."""
 
     def observe(self, arm: int, reward: float) -> None:
-        scale = self.view.lambda_bound * self.view.global_knowledge["epsilon_c:closed"]  # type: ignore[operator]
+        scale = self.view.lambda_bound * self.view.global_knowledge["epsilon_c:closed"]  # type: ignore[operator]  # none told
         super().observe(arm, reward * scale)
 
 

@@ -219,7 +219,7 @@ def concrete(*bases: type) -> Callable[[Any], bool]:
     def accepts(thing: Any) -> bool:
         if not isclass(thing) or not issubclass(thing, bases) or isabstract(thing):
             return False
-        return not is_dataclass(thing) or bool(thing.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        return not is_dataclass(thing) or bool(thing.__dataclass_params__.frozen)  # type: ignore[attr-defined]  # a dataclass has them
 
     return accepts
 

@@ -31,7 +31,7 @@ class Settings(ABCMeta):
     @property
     def __signature__(cls) -> Signature:
         """The signature that notebooks and the documentation show: that of `__init__`."""
-        own = cls.__init__  # type: ignore[misc]
+        own = cls.__init__  # type: ignore[misc]  # the class's own, if any
         if own is object.__init__:
             return Signature()
         return Signature(list(signature(own).parameters.values())[1:])

@@ -63,7 +63,7 @@ def above_zero(name: str, values: NDArray[np.float64]) -> None:
 def positive_values(name: str, values: ArrayLike, num_arms: int) -> NDArray[np.float64]:
     """Return one positive number per arm, given as a list or as one number for all."""
     if np.ndim(values) == 0:
-        return frozen(np.full(num_arms, positive_number(name, values)))  # type: ignore[arg-type]
+        return frozen(np.full(num_arms, positive_number(name, values)))  # type: ignore[arg-type]  # no list
     array = arm_values(name, values)
     if array.size != num_arms:
         raise InputError(

@@ -156,7 +156,7 @@ def grid() -> tuple[list[float], list[float]]:
 def test_numba_compiles_the_same_bounds(function: object) -> None:
     first, second = grid()
     found = compiled(function, 2)(np.array(first), np.array(second))
-    expected = [function(p, x) for p, x in zip(first, second, strict=True)]  # type: ignore[operator]
+    expected = [function(p, x) for p, x in zip(first, second, strict=True)]  # type: ignore[operator]  # one of ours
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=0.0)
 
 

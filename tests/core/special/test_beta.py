@@ -199,6 +199,6 @@ def test_numba_compiles_the_same_quantiles(function: object) -> None:
     levels = [0.0, 1e-300, 1e-50, *LEVELS, 1.0]
     triples = [(level, *pair) for level in levels for pair in PAIRS if max(pair) < 1e7]
     p, a, b = np.array(triples).T
-    expected = [function(*triple) for triple in triples]  # type: ignore[operator]
+    expected = [function(*triple) for triple in triples]  # type: ignore[operator]  # one of ours
     found = compiled(function, 3)(p, a, b)
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=0.0)

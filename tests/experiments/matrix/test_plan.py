@@ -74,4 +74,4 @@ def test_what_only_the_reference_engine_plays_is_left_out() -> None:
 )
 def test_bad_wishes(wish: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        make_matrix(**wish)  # type: ignore[arg-type]
+        make_matrix(**wish)  # type: ignore[arg-type]  # wrong ones are tried

@@ -95,7 +95,7 @@ def test_children_forked_in_the_middle_of_calls_get_their_own_receipts(
         with client, busy(client) as errors:
             children = []
             for share in range(10, 16):
-                children.append(fork(lambda share=share: pull(client, share)))  # type: ignore[misc]
+                children.append(fork(lambda share=share: pull(client, share)))  # type: ignore[misc]  # bound now
                 pull(client, 20, 2)
             ended_well(*children)
         assert not errors

@@ -247,7 +247,7 @@ def test_a_snapshot_that_takes_the_disk_seconds_keeps_nobody_waiting(
         folders.wait(30)
         OperatingSystem.sync_folder(files, path)
 
-    files.sync_folder = sync_folder  # type: ignore[method-assign]
+    files.sync_folder = sync_folder  # type: ignore[method-assign]  # fails now
     gate = files.gate if slow == "sync" else folders
 
     async def play() -> None:

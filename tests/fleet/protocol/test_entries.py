@@ -47,7 +47,7 @@ def fleet(signed: bool, certificates: Path, graph: nx.Graph[int] | None = None) 
 
 
 def machine(world: World, agent: int) -> Attributed:
-    found = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]
+    found = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
     assert isinstance(found, Attributed)
     return found
 

@@ -51,7 +51,7 @@ def everybody_knows(world: World, *, rtol: float = 1e-9) -> None:
 
 
 def numbers(world: World, agent: int = 0) -> int:
-    machine = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]
+    machine = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
     return len(machine.held())
 
 

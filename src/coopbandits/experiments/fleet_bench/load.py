@@ -164,7 +164,7 @@ class Caller(asyncio.Protocol):
     def ask(self, request: bytes, due: float) -> None:
         """Send a request that was due at some time."""
         self.due = due
-        self.transport.write(request)  # type: ignore[attr-defined]
+        self.transport.write(request)  # type: ignore[attr-defined]  # connected
 
     def data_received(self, data: bytes) -> None:
         """Tell of an answer once it is whole: its body, or None for an error."""

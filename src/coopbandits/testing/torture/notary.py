@@ -48,7 +48,7 @@ class VirtualNotary(Notary):
         if certificate != certificate_of(name):
             raise InputError("a certificate that the fleet's authority has not signed")
         fingerprint = blake2b(certificate, digest_size=FINGERPRINT).digest()
-        self.authors[fingerprint] = VirtualAuthor(name, certificate)  # type: ignore[assignment]
+        self.authors[fingerprint] = VirtualAuthor(name, certificate)  # type: ignore[assignment]  # a stand-in
         return fingerprint
 
     def sign(self, entry: bytes) -> bytes:
