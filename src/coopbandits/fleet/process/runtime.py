@@ -29,6 +29,9 @@ JUMP = 5.0
 WATCH_SECONDS = 0.5
 """How often the journal is looked for where it was."""
 
+EARLY = 0.001
+"""uvloop's timers come up to so many seconds too early: a round would wait, and wake, once more."""
+
 log = logging.getLogger(__name__)
 
 
@@ -212,6 +215,8 @@ class Runtime:
             self._timer.cancel()
         self._armed = due
         delay = max(0.0, due - self.clock())
+        if delay > EARLY:
+            delay += EARLY
         self._timer = self._loop.call_later(delay, self._on_tick)
 
     def _on_watch(self) -> None:
