@@ -49,6 +49,8 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(rows) == [
         "bare ping-pong: computing per agent-round",
         "bare ping-pong: pace",
+        "bare ping-pong, 100/s: computing per agent-round",
+        "bare ping-pong, 100/s: pace",
         "flood-ts, 100/s, 20 pulls/s: computing per agent-round",
         "flood-ts, 100/s, 20 pulls/s: pace",
         "flood-ts, 100/s, 20 pulls/s: memory",
@@ -58,6 +60,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
         "flood-ts, 20/s: killed, to first round",
     ]
     assert rows["bare ping-pong: pace"].value > 20.0  # nothing paces it
+    assert 1.0 < rows["bare ping-pong, 100/s: pace"].value < 150.0
     assert 1.0 < rows["flood-ts, 100/s, 20 pulls/s: pace"].value < 150.0
     assert 20.0 < rows["flood-ts, 100/s, 20 pulls/s: memory"].value < 200.0
     median, tail = (
@@ -67,7 +70,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_command() -> None:
-    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 16)
+    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 18)
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)

@@ -1,7 +1,8 @@
 """A bare ping-pong: the cost of the transport alone, for comparison.
 
 A ring of processes with the same links as agents. Each sends both neighbours as many bytes as a
-round's message has, waits for as many from each, and starts over. There is no protocol, no journal
+round's message has, waits for as many from each, and starts over; or it sends at a fixed pace, and
+reads what has come each time, as agents that wait for nobody do. There is no protocol, no journal
 and nothing to compute.
 """
 
@@ -39,6 +40,7 @@ class Seat(NamedTuple):
     values: int
     windows: int
     seconds: float
+    pace: float
 
 
 class Paddle:
@@ -50,10 +52,12 @@ class Paddle:
         The links.
     size : int
         Bytes of a message.
+    pace : float
+        Rounds per second whoever has answered; 0 to wait for all.
     """
 
-    def __init__(self, transport: TcpTransport, size: int) -> None:
-        self.transport, self.message = transport, bytes(size)
+    def __init__(self, transport: TcpTransport, size: int, pace: float = 0.0) -> None:
+        self.transport, self.message, self.pace = transport, bytes(size), pace
         self.heard = dict.fromkeys(transport.neighbors, 0)  # bytes received in the current round
         self.missing = set(transport.neighbors)
         self.rounds = 0
@@ -61,14 +65,26 @@ class Paddle:
     def link_up(self, peer: str) -> None:
         """Start once all links are up."""
         self.missing.discard(peer)
-        if not self.missing:
+        if self.missing:
+            return
+        if self.pace:
+            if not self.rounds:
+                self._beat(asyncio.get_running_loop().time())
+        else:
             self._send()
             self.received(peer, b"")
+
+    def _beat(self, due: float) -> None:
+        self.transport.read()
+        self.rounds += 1
+        self._send()
+        due += 1.0 / self.pace
+        asyncio.get_running_loop().call_at(due, self._beat, due)
 
     def received(self, peer: str, data: bytes) -> None:
         """End the round if this was its last message."""
         self.heard[peer] += len(data)
-        while not self.missing and min(self.heard.values()) >= len(self.message):
+        while not self.pace and not self.missing and min(self.heard.values()) >= len(self.message):
             for each in self.heard:
                 self.heard[each] -= len(self.message)
             self.rounds += 1
@@ -125,7 +141,9 @@ async def _play(seat: Seat, barrier: Barrier) -> list[Window]:
     files = [certificates / name for name in ("ca.pem", f"{node}.pem", f"{node}-key.pem")]
     credentials = read_credentials(node, TlsFiles(*files))
     transport = TcpTransport(node, seat.listen, seat.neighbors, credentials)
-    paddle = Paddle(transport, HEADER.size + 8 * seat.values)
+    paddle = Paddle(transport, HEADER.size + 8 * seat.values, seat.pace)
+    if seat.pace:
+        transport.hold()
     await transport.start(paddle)
     async with asyncio.timeout(PATIENCE):
         while not paddle.rounds:

@@ -99,7 +99,7 @@ class Plan:
     @property
     def parts(self) -> int:
         """How many parts `run_bench` yields."""
-        return (1 + len(self.cases)) * len(self.loops) + 1 + self.serving.parts
+        return (2 + len(self.cases)) * len(self.loops) + 1 + self.serving.parts
 
     def settings(self, case: Case, *, uvloop: bool) -> Settings:
         """Return the fleet of a case."""
@@ -126,6 +126,10 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
         windows = play_bare(plan, uvloop=uvloop)
         bare[uvloop] = cheapest = min(windows, key=lambda window: window.cost)
         yield cost_rows("bare ping-pong", uvloop, windows, cheapest.cost)
+    pace = plan.cases[0].rounds_per_second
+    for uvloop in plan.loops:
+        windows = play_bare(plan, uvloop=uvloop, pace=pace)
+        yield cost_rows(f"bare ping-pong, {pace:g}/s", uvloop, windows, bare[uvloop].cost)
     for case in plan.cases:
         for uvloop in plan.loops:
             yield asyncio.run(time_rounds(plan, case, uvloop=uvloop, bare=bare[uvloop].cost))
@@ -133,7 +137,7 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
     yield from time_load(plan.serving, plan.beside)
 
 
-def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
+def play_bare(plan: Plan, *, uvloop: bool, pace: float = 0.0) -> list[Window]:
     """Play ping-pong with the messages that most policies send, 2K values each."""
     settings = plan.settings(plan.cases[0], uvloop=uvloop)
     values = ArmSums().registers(plan.num_arms).size
@@ -141,7 +145,7 @@ def play_bare(plan: Plan, *, uvloop: bool) -> list[Window]:
         TemporaryDirectory(prefix="coopbandits-") as folder,
         prepared(Path(folder), settings) as places,
     ):
-        rest = Path(folder) / "certificates", uvloop, values, plan.windows, plan.seconds
+        rest = Path(folder) / "certificates", uvloop, values, plan.windows, plan.seconds, pace
         return ping_pong([
             Seat(
                 place.id,
