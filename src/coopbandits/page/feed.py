@@ -245,7 +245,7 @@ class Reader:
     """
 
     def __init__(self, feed: Feed) -> None:
-        self.feed, self.scene_version, self.version, self.event = feed, 0, 0, 0
+        self.feed, self.scene_version, self.version, self.event = feed, -1, 0, 0
 
     def take(self) -> bytes:
         """Return what it lacks, as server-sent events; it counts as told from now on."""
