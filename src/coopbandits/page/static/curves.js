@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot.js";
 import { DASHES, theme } from "./palette.js";
-import { digits, make, named, put } from "./text.js";
+import { clock, digits, make, named, put } from "./text.js";
 
 const MOST_MARKS = 40;
 
@@ -69,7 +69,7 @@ export class Curve {
       width: this.holder.clientWidth || 300, height: this.holder.clientHeight || 180, series, bands,
       legend: { show: false }, padding: [8, 10, 0, 0],
       scales: { x: { time }, y: { range: (_, low, high) => this.bounds(low, high) } },
-      axes: [{ ...axis, size: 26, space: 60 }, { ...axis, size: 46, values: (_, ticks) => ticks.map(this.values) }],
+      axes: [{ ...axis, size: 26, space: time ? 76 : 60, ...(time ? { values: (_, ticks) => ticks.map(clock) } : {}) }, { ...axis, size: 46, values: (_, ticks) => ticks.map((tick) => this.values(tick)) }],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       hooks: { draw: [(plot) => this.decorate(plot)], setCursor: [(plot) => this.explain(plot)], ready: [(plot) => this.listen(plot)] },
     };
@@ -128,7 +128,7 @@ export class Curve {
     }
     const told = this.lines.map((line) => [line.label, line.values[at]]).filter(([, value]) => value !== null && value !== undefined);
     told.sort((a, b) => b[1] - a[1]);
-    const head = plot.scales.x.time ? new Date(1000 * x).toLocaleTimeString("en-GB") : `round ${digits(x)}`;
+    const head = plot.scales.x.time ? clock(x) : `round ${digits(x)}`;
     const rows = told.slice(0, 9).map(([label, value]) => make("div", {}, named(label), make("b", { textContent: this.values(value) })));
     this.tip.replaceChildren(make("div", { textContent: head }), ...rows);
     this.tip.hidden = false;

@@ -19,7 +19,24 @@ function start(count, links) {
     neighbours[a].push(b);
     neighbours[b].push(a);
   }
+  const circle = walk(neighbours);
+  if (circle.length === count) {
+    const points = ring(count);
+    return circle.map((_, agent) => points[circle.indexOf(agent)]);
+  }
   return project(distances(neighbours, Math.min(PIVOTS, count)), count);
+}
+
+// The agents of a ring in their order; fewer where the graph is something else.
+function walk(neighbours) {
+  const seen = [0];
+  if (neighbours.some((each) => each.length !== 2)) return seen;
+  for (let next = neighbours[0][0], last = 0; next !== 0; ) {
+    seen.push(next);
+    const [a, b] = neighbours[next];
+    [last, next] = [next, a === last ? b : a];
+  }
+  return seen;
 }
 
 function ring(count) {

@@ -66,7 +66,7 @@ export class View {
     this.curves = {
       share: new Curve(parent, "Share of choices", "per option", { values: percent, seek, range: unit }),
       mean: new Curve(parent, "Mean reward", "with 95 % interval", { values: digits, seek, range: settled }),
-      disagree: new Curve(parent, "Disagreement", "agents that prefer another option than most", { values: percent, seek, range: unit }),
+      disagree: new Curve(parent, "Disagreement", "agents against the majority", { values: percent, seek, range: unit }),
       last: model.live
         ? new Curve(parent, "Pulls per second", "", { values: digits, seek, range: above })
         : new Curve(parent, "Regret", "of the whole network", { values: digits, seek, range: above }),
