@@ -52,9 +52,9 @@ class MadeUpFleet:
             "pulls_per_second": [each["pulls_per_second"] for each in alls],
             "disagree": [each["disagree"] for each in alls],
             "events": [
-                {"seq": 1, "t": now - 90, "kind": "started", "agent": 0, "text": "first round"},
-                {"seq": 2, "t": now - 40, "kind": "down", "agent": 2, "text": "does not answer"},
-                {"seq": 3, "t": now - 36, "kind": "up", "agent": 2, "text": "answers again"},
+                {"seq": 1, "t": now - 90, "kind": "started", "agent": 0, "text": "shop-1 plays its first round"},
+                {"seq": 2, "t": now - 40, "kind": "down", "agent": 2, "text": "shop-3 does not answer: connection refused"},
+                {"seq": 3, "t": now - 36, "kind": "up", "agent": 2, "text": "shop-3 answers again"},
             ],
         }  # fmt: skip
 

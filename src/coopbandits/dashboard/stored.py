@@ -26,7 +26,8 @@ VERSION = 1
 QUANTILE = 1.96
 DIGITS = 4
 AGREED = 0.9
-"""Share of agents that must prefer one arm for the others to be called outliers."""
+LASTING = 5
+"""Agents agree when so large a share of them prefers one arm in so many frames on end."""
 
 Rows = NDArray[Any]
 
@@ -150,12 +151,14 @@ class StoredRun:
                     yield {"round": at, "kind": "fault", "text": f"{kind.spelling} {word}"}
 
     def _turns(self, common: Rows, disagree: Vector) -> Iterator[dict[str, Any]]:
-        """Yield a mark where most agents have begun to prefer another arm, and agree on it."""
+        """Yield a mark where agents have come to agree on another arm than before."""
+        choice = np.where(disagree <= 1.0 - AGREED, common, -1)
         agreed = -1
-        for frame in np.flatnonzero(disagree <= 1.0 - AGREED).tolist():
-            if common[frame] != agreed:
-                agreed = int(common[frame])
-                text = f"{AGREED:.0%} of the agents prefer {self.arms[agreed]}"
+        for frame in range(choice.size - LASTING + 1):
+            arm = int(choice[frame])
+            if arm not in (-1, agreed) and (choice[frame : frame + LASTING] == arm).all():
+                agreed = arm
+                text = f"over {AGREED:.0%} of the agents prefer {self.arms[arm]} from here on"
                 yield {"round": int(self.rounds[frame]), "kind": "agreed", "text": text}
 
 
