@@ -146,8 +146,10 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
     typer.echo(result.summary())
     result.save(out)
     drawn = f", {_draw(result, out)}" if figures else ""
-    size = (out / DATA_FILE).stat().st_size / 1e6
-    return f"written to {out}: result.nc ({size:.1f} MB), meta.json{drawn}"
+    files = f"result.nc, meta.json{drawn}"
+    if keep := result.meta["settings"]["keep"]:
+        files += f" ({(out / DATA_FILE).stat().st_size / 1e6:.1f} MB with {keep})"
+    return f"written to {out}: {files}"
 
 
 def _draw(result: Result, out: Path) -> str:

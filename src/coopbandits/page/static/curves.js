@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot.js";
 import { DASHES, theme } from "./palette.js";
-import { digits, make, named, put } from "./text.js";
+import { clock, digits, make, named, put } from "./text.js";
 
 const MOST_MARKS = 40;
 
@@ -67,9 +67,9 @@ export class Curve {
     const axis = { stroke: () => theme.muted, font: "11px system-ui, sans-serif", grid: { stroke: () => theme.line, width: 1 }, ticks: { show: false } };
     return {
       width: this.holder.clientWidth || 300, height: this.holder.clientHeight || 180, series, bands,
-      legend: { show: false }, padding: [8, 10, 0, 0],
+      legend: { show: false }, padding: [8, 22, 0, 0],
       scales: { x: { time }, y: { range: (_, low, high) => this.bounds(low, high) } },
-      axes: [{ ...axis, size: 26, space: 60 }, { ...axis, size: 46, values: (_, ticks) => ticks.map(this.values) }],
+      axes: [{ ...axis, size: 26, space: time ? 76 : 60, ...(time ? { values: (_, ticks) => ticks.map(clock) } : { values: (_, ticks) => ticks.map((tick) => digits(tick)) }) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => this.values(tick)) }],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       hooks: { draw: [(plot) => this.decorate(plot)], setCursor: [(plot) => this.explain(plot)], ready: [(plot) => this.listen(plot)] },
     };
@@ -116,7 +116,29 @@ export class Curve {
       context.lineTo(at, box.top + box.height);
       context.stroke();
     }
+    this.writeTags(plot, context, box);
     context.restore();
+  }
+
+  // The names of lines that no legend tells, at their right ends and not on top of each other.
+  writeTags(plot, context, box) {
+    const tagged = this.lines.filter((line) => line.tag && line.values.length);
+    const places = tagged.map((line) => [plot.valToPos(line.values.findLast((value) => value !== null) ?? 0, "y", true), line.label]);
+    const size = 12 * devicePixelRatio;
+    context.font = `600 ${size}px system-ui, sans-serif`;
+    context.textAlign = "right";
+    context.textBaseline = "alphabetic";
+    context.lineWidth = 4 * devicePixelRatio;
+    context.strokeStyle = theme.surface;
+    context.fillStyle = theme.ink;
+    context.setLineDash([]);
+    let lowest = box.top + box.height + size;
+    for (const [y, label] of places.sort((a, b) => b[0] - a[0])) {
+      lowest = Math.min(y - size / 3, lowest - 1.15 * size);
+      const text = label.length > 24 ? `${label.slice(0, 23)}…` : label;
+      context.strokeText(text, box.left + box.width - size / 2, Math.max(box.top + size, lowest));
+      context.fillText(text, box.left + box.width - size / 2, Math.max(box.top + size, lowest));
+    }
   }
 
   explain(plot) {
@@ -128,7 +150,7 @@ export class Curve {
     }
     const told = this.lines.map((line) => [line.label, line.values[at]]).filter(([, value]) => value !== null && value !== undefined);
     told.sort((a, b) => b[1] - a[1]);
-    const head = plot.scales.x.time ? new Date(1000 * x).toLocaleTimeString("en-GB") : `round ${digits(x)}`;
+    const head = plot.scales.x.time ? clock(x) : `round ${digits(x)}`;
     const rows = told.slice(0, 9).map(([label, value]) => make("div", {}, named(label), make("b", { textContent: this.values(value) })));
     this.tip.replaceChildren(make("div", { textContent: head }), ...rows);
     this.tip.hidden = false;

@@ -3,6 +3,7 @@
 import { colour, letter, OTHERS, textOn, theme } from "./palette.js";
 
 const MARGIN = 26;
+const STRETCH = 1.5;
 
 export class Graph {
   constructor(canvas, select) {
@@ -43,14 +44,22 @@ export class Graph {
       surface.width = Math.round(width * this.scale);
       surface.height = Math.round(height * this.scale);
     }
-    const narrow = Math.min(width, height) / Math.sqrt(this.names.length || 1);
-    this.radius = Math.max(2.2, Math.min(17, narrow * 0.21));
     const [tall, wide] = [spread(this.places, 1), spread(this.places, 0)];
     const inner = [width - 2 * MARGIN, height - 2 * MARGIN];
-    const unit = Math.min(inner[0] / (wide || 1e-9), inner[1] / (tall || 1e-9), Math.max(...inner));
-    this.points = this.places.map(([x, y]) => [width / 2 + (x - 0.5) * unit, height / 2 + (y - 0.5) * unit]);
+    const room = [inner[0] / (wide || 1e-9), inner[1] / (tall || 1e-9)];
+    const unit = Math.min(...room, Math.max(...inner));
+    const [across, down] = room.map((most) => Math.min(most, STRETCH * unit)); // to fill the card
+    this.points = this.places.map(([x, y]) => [width / 2 + (x - 0.5) * across, height / 2 + (y - 0.5) * down]);
+    this.radius = Math.max(2.2, Math.min(17, 0.36 * this.typicalLink(Math.min(...inner))));
     this.stale = true;
     this.draw();
+  }
+
+  // The median length of a link, or what there would be room for if agents filled the square.
+  typicalLink(side) {
+    const room = (1.2 * side) / Math.sqrt(this.names.length || 1);
+    const lengths = this.links.map(([a, b]) => Math.hypot(this.points[a][0] - this.points[b][0], this.points[a][1] - this.points[b][1]));
+    return lengths.length ? Math.min(room, lengths.sort((a, b) => a - b)[lengths.length >> 1] * 1.2) : room;
   }
 
   draw() {

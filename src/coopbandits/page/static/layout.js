@@ -7,19 +7,35 @@ const PIVOTS = 40;
 const SPAN = 30; // length of a link while forces act
 
 export function place(count, links, before) {
-  const points = before.every(Boolean) && count ? before : relax(count, links, start(count, links), before);
-  return fit(points);
+  if (before.every(Boolean)) return before;
+  const neighbours = listed(count, links);
+  const circle = walk(neighbours, links.length);
+  if (circle) return fit(circle);
+  return fit(relax(count, links, project(distances(neighbours, Math.min(PIVOTS, count)), count), before));
 }
 
-function start(count, links) {
-  const complete = links.length === (count * (count - 1)) / 2;
-  if (count < 4 || complete) return ring(count);
+function listed(count, links) {
   const neighbours = Array.from({ length: count }, () => []);
   for (const [a, b] of links) {
     neighbours[a].push(b);
     neighbours[b].push(a);
   }
-  return project(distances(neighbours, Math.min(PIVOTS, count)), count);
+  return neighbours;
+}
+
+// Rings and complete graphs are circles, which no force could improve; null for all others.
+function walk(neighbours, links) {
+  const count = neighbours.length;
+  if (count < 4 || links === (count * (count - 1)) / 2) return ring(count);
+  if (neighbours.some((each) => each.length !== 2)) return null;
+  const seen = new Map([[0, 0]]);
+  for (let next = neighbours[0][0], last = 0; next !== 0; ) {
+    seen.set(next, seen.size);
+    const [a, b] = neighbours[next];
+    [last, next] = [next, a === last ? b : a];
+  }
+  const points = ring(count);
+  return seen.size === count ? neighbours.map((_, agent) => points[seen.get(agent)]) : null;
 }
 
 function ring(count) {

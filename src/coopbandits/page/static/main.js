@@ -151,7 +151,7 @@ function setTheme(name) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
   byId("theme").setAttribute("aria-label", `Theme: ${THEME_NAMES[name]}`);
-  put(byId("theme"), { "": "Auto", light: "Light", dark: "Dark" }[name]);
+  put(byId("theme"), { "": "Theme: auto", light: "Theme: light", dark: "Theme: dark" }[name]);
   readTheme();
   if (model.scene) view.recolour();
   redraw();

@@ -174,7 +174,7 @@ export class EventList {
 
   fill(model, panel) {
     const told = model.live
-      ? model.events.map((event) => ({ at: clock(event.t), kind: event.kind, text: event.text, who: model.names[event.agent] }))
+      ? model.events.map((event) => ({ at: clock(event.t), kind: event.kind, text: event.text }))
       : (model.tracks[panel]?.marks ?? []).map((mark) => ({ at: whole(mark.round), kind: mark.kind, text: mark.text }));
     const shown = model.live ? told.slice(-EVENTS).reverse() : told.slice(0, EVENTS);
     const key = `${panel} ${told.length} ${model.events.at(-1)?.seq ?? ""}`;
@@ -184,12 +184,9 @@ export class EventList {
   }
 }
 
-function entry({ at, kind, text, who }) {
+function entry({ at, kind, text }) {
   const node = make("li", {}, make("time", { textContent: at }));
   node.dataset.kind = kind;
-  const words = make("span", {}, make("b", { textContent: `${kind} ` }));
-  if (who) words.append(named(who), " ");
-  words.append(String(text).slice(0, 12000));
-  node.append(words);
+  node.append(make("span", {}, make("b", { textContent: `${kind} ` }), String(text).slice(0, 12000)));
   return node;
 }

@@ -66,7 +66,7 @@ export class View {
     this.curves = {
       share: new Curve(parent, "Share of choices", "per option", { values: percent, seek, range: unit }),
       mean: new Curve(parent, "Mean reward", "with 95 % interval", { values: digits, seek, range: settled }),
-      disagree: new Curve(parent, "Disagreement", "agents that prefer another option than most", { values: percent, seek, range: unit }),
+      disagree: new Curve(parent, "Disagreement", "agents against the majority", { values: percent, seek, range: unit }),
       last: model.live
         ? new Curve(parent, "Pulls per second", "", { values: digits, seek, range: above })
         : new Curve(parent, "Regret", "of the whole network", { values: digits, seek, range: above }),
@@ -78,7 +78,7 @@ export class View {
     const { model } = this;
     this.options.setScene(model);
     const entries = order(model).filter((arm) => model.slots.of(arm) < OTHERS).map((arm) => [model.slots.of(arm), model.arms[arm]]);
-    if (model.size > model.slots.size) entries.push([OTHERS, "others, or nothing yet"]);
+    if (model.size > model.slots.size) entries.push([OTHERS, "others"]);
     this.legend = entries;
     byId("legend").replaceChildren(...entries.map(([slot, name]) => make("li", {}, chip(slot), named(name))));
     this.spoken = null;
@@ -197,7 +197,7 @@ export class View {
     const { model } = this;
     if (model.live) return [{ label: "all agents", colour: () => colour(0), dash: [], values: model.past[part] }];
     return model.panels.map((name, at) => ({
-      label: name.slice(0, 100), colour: () => (model.panels.length > 1 ? theme.options[at % 8] : theme.ink), dash: dash(at), values: model.tracks[at]?.[part] ?? [],
+      label: name.slice(0, 100), colour: () => theme.ink, dash: dash(at), tag: model.panels.length > 1, values: model.tracks[at]?.[part] ?? [],
     }));
   }
 
