@@ -1,0 +1,35 @@
+"""Serves the page on this machine: over one source, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.api.pages import ROOT, PageSite
+from coopbandits.fleet.api.server import Server
+
+HOST = "127.0.0.1"
+
+
+class Shown(PageSite):
+    """The page over a source that may have work of its own."""
+
+    async def run(self) -> None:
+        """Do this work until cancelled; here there is none."""
+        await asyncio.get_running_loop().create_future()
+
+
+async def serve(site: Shown, port: int, told: Callable[[str], None]) -> None:
+    """Serve a site on this machine until cancelled; `told` hears the page's address.
+
+    Where a token is needed, it is in the address, behind a # that no browser sends anywhere.
+    """
+    server = Server(site, Address(HOST, port))
+    await server.start()
+    proof = f"#token={site.token.decode()}" if site.token else ""
+    told(f"http://{server.address}{ROOT}{proof}")
+    try:
+        await site.run()
+    finally:
+        await server.stop()
