@@ -347,6 +347,6 @@ class AnyPatience(RuleBasedStateMachine):
 
 TestAnyPatience = AnyPatience.TestCase
 TestAnyPatience.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None,
+    max_examples=50, stateful_step_count=40, deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip

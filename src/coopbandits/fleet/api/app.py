@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Collection
 from functools import cached_property
+from urllib.parse import parse_qs
 
 import msgspec
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.api.answers import Answer, accepted, refused
 from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.messages import (
@@ -21,19 +26,27 @@ from coopbandits.fleet.api.messages import (
     reader,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
-from coopbandits.fleet.api.openapi import describe
-from coopbandits.fleet.api.site import Endpoint, Request, Site
+from coopbandits.fleet.api.openapi import LARGEST, describe
+from coopbandits.fleet.api.pages import FRESH, PageSite
+from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Service, Stored
+from coopbandits.page.assets import HEADERS
+from coopbandits.page.feed import Feed
+
+log = logging.getLogger(__name__)
 
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
+LOOK_SECONDS, SAMPLE_SECONDS = 0.19, 0.9
+"""Between two looks at the agent while a page is open, and while none is."""
+
 _read_choose, _read_observe = reader(ChooseRequest), reader(ObserveRequest)
 
 
-class Api(Site):
-    """An agent's HTTP API.
+class Api(PageSite):
+    """An agent's HTTP API, and a page that shows the agent.
 
     Parameters
     ----------
@@ -59,9 +72,9 @@ class Api(Site):
         limits: ApiLimits | None = None,
     ) -> None:
         super().__init__(token, callers=callers, limits=limits)
-        self.service, self.public = service, frozenset(public)
-        self.endpoints = {
-            path: Endpoint(method, call, path in self.public)
+        self.service = service
+        self.endpoints |= {
+            path: Endpoint(method, call, path in public)
             for method, path, call in (
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
@@ -71,9 +84,13 @@ class Api(Site):
                 ("GET", "/alive", self.alive),
                 ("GET", "/metrics", self.metrics),
                 ("GET", "/openapi.json", self.openapi),
+                ("GET", "/ui/state", self.state),
+                ("GET", "/ui/events", self.events),
                 ("GET", "/", self.index),
             )
         }
+        self._feed = Feed("agent", time.time())
+        self._asked, self._failed = -math.inf, False
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
@@ -114,6 +131,32 @@ class Api(Site):
         """Describe this API."""
         return Answer(200, self._description)
 
+    def state(self, request: Request) -> Answer:
+        """Return what a page shows, with events after `since`."""
+        answer = accepted(self.service.state(_since(request.query)))
+        return answer._replace(headers=(FRESH, *HEADERS))
+
+    def events(self, _: Request) -> Answer:
+        """Tell a page of everything that changes."""
+        return self.page_stream(self._feed, self._look)
+
+    def _look(self, apart: float = LOOK_SECONDS) -> None:
+        """Bring the feed up to date, unless that was done just before."""
+        now = time.monotonic()
+        if now - self._asked >= apart:
+            self._asked = now
+            self._feed.tell(self.service.state(), time.time())
+            self._feed.step(time.time())
+
+    def beat(self) -> None:
+        """Remember the present even if nobody watches, so that a page can show the past."""
+        try:
+            self._look(apart=SAMPLE_SECONDS)
+        except Exception:  # an agent goes on without a page
+            if not self._failed:
+                log.exception("the page cannot be told of this agent")
+            self._failed = True
+
     def index(self, _: Request) -> Answer:
         """List the paths."""
         lines = [f"{endpoint.method} {path}\n" for path, endpoint in self.endpoints.items()]
@@ -122,4 +165,15 @@ class Api(Site):
     @cached_property
     def _description(self) -> bytes:
         arms = [estimate.arm for estimate in self.service.arms()]
-        return msgspec.json.encode(describe(arms, self.token is not None, self.public))
+        public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
+        return msgspec.json.encode(describe(arms, self.token is not None, public))
+
+
+def _since(query: str) -> int:
+    """Return the number after which events are asked for; 0 for all."""
+    found = parse_qs(query, max_num_fields=10).get("since", ["0"])[-1]
+    if not (found.isascii() and found.isdigit() and len(found) < 20 and int(found) <= LARGEST):
+        raise InputError(
+            f"since is {found[:50]!r}; it must be the number of an event, or be left out"
+        )
+    return int(found)

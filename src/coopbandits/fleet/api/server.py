@@ -84,6 +84,7 @@ class Server:
     async def _attend(self) -> None:
         while True:
             self._connections.sweep(asyncio.get_running_loop().time())
+            self.api.beat()
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def stop(self) -> None:

@@ -144,7 +144,8 @@ class Site:
     def serve(self, request: Request, reply: Reply) -> None:
         """Answer a request that was not refused, once what it changes is on disk."""
         started = perf_counter()
-        endpoint = self.endpoints[request.path]
+        endpoint = self.find(request.path)
+        assert endpoint is not None  # noqa: S101  it would have been refused
         try:
             answer = endpoint.call(request)
         except Exception as error:  # one failing request must not stop the server
@@ -175,6 +176,9 @@ class Site:
         """Return what serves a path."""
         return self.endpoints.get(path)
 
+    def beat(self) -> None:
+        """Do what is due about twice a second, whether or not anybody asks."""
+
     def _finish(
         self,
         request: Request,
@@ -195,8 +199,11 @@ class Site:
         return answer._replace(headers=answer.headers + grants) if grants else answer
 
     def _count(self, request: Request, answer: Answer) -> None:
-        path = request.path if request.path in self.endpoints else "other"
-        self.meter.count(path, answer.status)
+        self.meter.count(self.label(request.path), answer.status)
+
+    def label(self, path: str) -> str:
+        """Return the path under which an answer is counted, one of a few."""
+        return path if path in self.endpoints else "other"
 
     def _refuse(self, request: Request) -> Answer | None:
         path, method = request.path, request.method.decode()
