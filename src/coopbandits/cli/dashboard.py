@@ -7,6 +7,7 @@ import os
 import sys
 import webbrowser
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Annotated, NamedTuple
@@ -38,15 +39,16 @@ def dashboard_command(
     browser: Annotated[bool, typer.Option(help="open the page in a browser")] = True,
 ) -> None:
     """Show a running fleet or a stored simulation in a browser: who prefers what, and how sure."""
-
-    def told(address: str) -> None:
-        typer.echo(f"the page is at {address} (Ctrl-C ends it)")
-        if browser and _has_display():
-            webbrowser.open(address)
-
     files = Files(token_file, ca, certificate, key)
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve(_site(what, files), port, told))
+        asyncio.run(serve(_site(what, files), port, partial(tell_address, browser=browser)))
+
+
+def tell_address(address: str, *, browser: bool = True) -> None:
+    """Print the page's address, and open it where there is a display."""
+    typer.echo(f"the page is at {address} (Ctrl-C ends it)")
+    if browser and _has_display():
+        webbrowser.open(address)
 
 
 class Files(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.pages import ROOT, PageSite
@@ -20,16 +21,31 @@ class Shown(PageSite):
         await asyncio.get_running_loop().create_future()
 
 
-async def serve(site: Shown, port: int, told: Callable[[str], None]) -> None:
-    """Serve a site on this machine until cancelled; `told` hears the page's address.
+@asynccontextmanager
+async def served(site: Shown, port: int = 0) -> AsyncIterator[str]:
+    """Serve a site on this machine until the block ends; yields the page's address.
 
     Where a token is needed, it is in the address, behind a # that no browser sends anywhere.
+
+    Raises
+    ------
+    InputError
+        The port cannot be used.
     """
     server = Server(site, Address(HOST, port))
     await server.start()
-    proof = f"#token={site.token.decode()}" if site.token else ""
-    told(f"http://{server.address}{ROOT}{proof}")
+    work = asyncio.create_task(site.run())
     try:
-        await site.run()
+        proof = f"#token={site.token.decode()}" if site.token else ""
+        yield f"http://{server.address}{ROOT}{proof}"
     finally:
+        work.cancel()
+        await asyncio.wait([work])
         await server.stop()
+
+
+async def serve(site: Shown, port: int, told: Callable[[str], None]) -> None:
+    """Serve a site on this machine until cancelled; `told` hears the page's address."""
+    async with served(site, port) as address:
+        told(address)
+        await asyncio.get_running_loop().create_future()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.dashboard.serving import Shown
+from coopbandits.dashboard.serving import Shown, served
 from coopbandits.dashboard.targets import Doorman, Target, parse_target
 from coopbandits.fleet.api.answers import Answer
 from coopbandits.fleet.api.pages import ROOT
@@ -131,6 +132,16 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnreachableError) and cause is not None:
         return (isinstance(cause, OSError) and cause.strerror) or str(cause) or "timed out"
     return str(error)
+
+
+@asynccontextmanager
+async def shown_beside(
+    told: Callable[[str], None], addresses: Sequence[str]
+) -> AsyncIterator[None]:
+    """Show some agents on a page of this machine until the block ends; `told` hears its address."""
+    async with served(FleetSite(Watch(addresses))) as address:
+        told(address)
+        yield
 
 
 class FleetSite(Shown):
