@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -130,7 +131,8 @@ def _reason(error: Exception) -> str:
     """Return why an agent does not answer, in a few words."""
     cause = error.__cause__
     if isinstance(error, UnreachableError) and cause is not None:
-        return (isinstance(cause, OSError) and cause.strerror) or str(cause) or "timed out"
+        errno = getattr(cause, "errno", None)  # asyncio puts the address into its own words
+        return os.strerror(errno).lower() if errno else str(cause) or "timed out"
     return str(error)
 
 
