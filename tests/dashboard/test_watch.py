@@ -113,6 +113,18 @@ def test_agents_may_be_given_twice_and_be_found_too() -> None:
     assert set(watch.feed.agents) == {"a", "b"}
 
 
+def test_an_address_given_by_hand_counts_more_than_what_neighbours_say() -> None:
+    async def scenario(watch: Watch) -> None:
+        await until(lambda: up(watch) == {"a", "b"})
+        await asyncio.sleep(1.5)
+        assert up(watch) == {"a", "b"}
+
+    with fleet("a", "b") as servers:
+        servers[0].api.service.neighbors = [neighbor("b", "http://127.0.0.1:1")]  # type: ignore[attr-defined]
+        watch = watching([each.address for each in servers], scenario)
+    assert not watch.feed.events
+
+
 def test_an_agent_that_dies_and_returns_is_shown_within_two_seconds() -> None:
     with fleet("a", "b") as servers, ExitStack() as later:
         mortal = Agent("c")
