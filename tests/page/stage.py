@@ -90,7 +90,6 @@ class MadeUpFleet:
         return found
 
     def delta(self, step: int) -> dict[str, Any]:
-        events, self.extra_events = self.extra_events, []
         states = {
             f"{a}-{b}": {
                 "state": "down" if {a, b} & self.down else "up",
@@ -100,7 +99,7 @@ class MadeUpFleet:
         }  # fmt: skip
         return {
             "t": time.time(), "agents": self.agents(step), "links": states,
-            "all": self.everyone(min(1.0, 0.75 + step / 400)), "events": events,
+            "all": self.everyone(min(1.0, 0.75 + step / 400)), "events": self.extra_events,
         }  # fmt: skip
 
     def events(self) -> Events:

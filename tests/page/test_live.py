@@ -103,7 +103,7 @@ def test_the_table_sorts_and_finds(browser: Browser, server: PageServer) -> None
     first = "#agent-table tbody tr:first-child"
     tab.click("th button:text('Agent')")
     wait_for(tab, first, "shop-8")
-    assert tab.get_attribute("th:first-child", "aria-sort") == "descending"
+    assert tab.get_attribute("#agent-table th:first-child", "aria-sort") == "descending"
     tab.fill("#find", "SHOP-4")
     wait_for(tab, "#page-of", "1 agents")
     wait_for(tab, first, "shop-4")
@@ -162,7 +162,6 @@ def test_silence_and_absence_are_told(
     wait_for(tab, "#connection", "no news for")
     fleet.silent.clear()
     wait_for(tab, "#connection", "live")
-    tab.context.close()
 
 
 def test_the_page_comes_back_when_its_server_does(browser: Browser, fleet: MadeUpFleet) -> None:
