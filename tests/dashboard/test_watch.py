@@ -254,6 +254,18 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     assert sent[0] < 64 << 20
 
 
+@pytest.mark.parametrize("api", ["", "x", "http://a:1/secret", "ftp://b:1", "http://[::1", "\0"])
+def test_what_is_no_address_of_a_neighbour_is_not_asked(api: str) -> None:
+    async def scenario(watch: Watch) -> None:
+        await until(lambda: up(watch) == {"a"})
+        await asyncio.sleep(0.3)
+
+    with fleet("a") as servers:
+        servers[0].api.service.neighbors = [neighbor("b", api)]  # type: ignore[attr-defined]
+        watch = watching([servers[0].address], scenario)
+    assert set(watch.feed.agents) == {"a"}
+
+
 def test_agents_of_another_cluster_are_not_mixed_in() -> None:
     stranger = StandIn(["left", "right"])
 
@@ -373,8 +385,8 @@ def test_the_page_over_a_fleet_needs_a_token_of_its_own() -> None:
 
     async def scenario() -> None:
         watch = Watch([servers[0].address], "secret")
-        async with served(FleetSite(watch, "another")) as address:
-            page, _, token = address.partition("#token=")
+        async with served(FleetSite(watch, "another")) as made:
+            page, _, token = made.address.partition("#token=")
             assert token == "another"  # noqa: S105
             assert (await ask(page, ""))[0] == 401
             assert (await ask(page, "secret"))[0] == 401

@@ -129,7 +129,10 @@ class Watch:
             name = neighbor.name
             if neighbor.api is None or name in self._known or name in self._found:
                 continue
-            target = parse_target(neighbor.api)
+            try:
+                target = parse_target(neighbor.api)
+            except InputError:  # whoever says so is not to be believed, and may be asked himself
+                continue
             if self.doorman.may_be_named(target, by) and len(self._found) < MOST_AGENTS:
                 self._found[name] = self._group.create_task(self._follow(target, name))
 
@@ -148,8 +151,8 @@ async def shown_beside(
     told: Callable[[str], None], addresses: Sequence[str]
 ) -> AsyncIterator[None]:
     """Show some agents on a page of this machine until the block ends; `told` hears its address."""
-    async with served(FleetSite(Watch(addresses))) as address:
-        told(address)
+    async with served(FleetSite(Watch(addresses))) as page:
+        told(page.address)
         yield
 
 
