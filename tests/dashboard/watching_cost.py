@@ -20,7 +20,8 @@ from coopbandits.dashboard.watch import FleetSite, Watch
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState
-from tests.fleet.api.stand_in import StandIn
+
+from ..fleet.api.stand_in import StandIn
 
 ARMS = [f"arm-{k}" for k in range(17)]
 
