@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.page.browser import Browser, chromium, text, wait_for
 
 from coopbandits.dashboard.watch import shown_beside
 from coopbandits.fleet.client import AsyncClient, UnreachableError
@@ -18,8 +19,6 @@ from coopbandits.fleet.local.layout import Place, prepared, reserve_port, write_
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service import UnavailableError
-
-from ..page.browser import Browser, chromium, text, wait_for
 
 pytestmark = pytest.mark.plays
 

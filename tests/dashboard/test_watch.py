@@ -16,6 +16,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fleet.api.certificates import contexts
+from tests.fleet.api.running import running
+from tests.fleet.api.stand_in import StandIn
 
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import served
@@ -24,10 +27,6 @@ from coopbandits.dashboard.watch import FleetSite, Watch, shown_beside
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState, Note
-
-from ..fleet.api.certificates import contexts
-from ..fleet.api.running import running
-from ..fleet.api.stand_in import StandIn
 
 PATIENCE = 10.0
 
