@@ -16,9 +16,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fleet.api.certificates import contexts
-from tests.fleet.api.running import running
-from tests.fleet.api.stand_in import StandIn
 
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import served
@@ -27,6 +24,10 @@ from coopbandits.dashboard.watch import FleetSite, Watch, shown_beside
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState, Note
+
+from .api.certificates import contexts
+from .api.running import running
+from .api.stand_in import StandIn
 
 PATIENCE = 10.0
 
