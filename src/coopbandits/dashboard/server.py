@@ -67,7 +67,9 @@ def _numbers(request: Request, *names: str) -> list[int]:
     for name in names:
         if not (given.get(name, "").isdecimal() and len(given[name]) < 10):
             example = "&".join(f"{each}=0" for each in names)
-            raise InputError(f"{name} is {given.get(name, '')[:40]!r}; ask {request.path}?{example}")
+            raise InputError(
+                f"{name} is {given.get(name, '')[:40]!r}; ask {request.path}?{example}"
+            )
     return [int(given[name]) for name in names]
 
 
