@@ -65,7 +65,7 @@ COMMANDS = {
     ),
     "dashboard": (
         "dashboard",
-        "Show a stored simulation in a browser: who prefers what, round by round.",
+        "Show a running fleet or a stored simulation in a browser: who prefers what, and how sure.",
     ),
     "torture": (
         "torture",

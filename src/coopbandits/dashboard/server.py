@@ -1,9 +1,7 @@
-"""Serves the page on this machine: over one source, until interrupted."""
+"""The page over a stored simulation: its scene, tracks and agents over HTTP."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,18 +9,15 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from coopbandits.core.errors import InputError
+from coopbandits.dashboard.serving import Shown
 from coopbandits.dashboard.stored import StoredRun
-from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.answers import JSON, Answer
-from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT, PageSite
-from coopbandits.fleet.api.server import Server
+from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.page import assets
 
-HOST = "127.0.0.1"
 
-
-class StoredSite(PageSite):
+class StoredSite(Shown):
     """The page over a stored simulation.
 
     Parameters
@@ -76,14 +71,3 @@ def _numbers(request: Request, *names: str) -> list[int]:
 def _data(found: dict[str, Any]) -> Answer:
     """Return an answer; numbers that are none become null."""
     return Answer(200, msgspec.json.encode(found), JSON, (FRESH, *assets.HEADERS))
-
-
-async def serve(site: PageSite, port: int, told: Callable[[str], None]) -> None:
-    """Serve a site on this machine until cancelled; `told` hears the page's address."""
-    server = Server(site, Address(HOST, port))
-    await server.start()
-    told(f"http://{server.address}{ROOT}")
-    try:
-        await asyncio.get_running_loop().create_future()
-    finally:
-        await server.stop()
