@@ -7,12 +7,14 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
 
 import coopbandits as cb
-from coopbandits.dashboard.server import StoredSite, serve
+from coopbandits.dashboard.server import StoredSite
+from coopbandits.dashboard.serving import serve
 from coopbandits.dashboard.stored import StoredRun
 from coopbandits.page import assets
 
@@ -34,10 +36,8 @@ class Place:
 
     async def live(self, site: StoredSite) -> None:
         self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        try:
+        with suppress(asyncio.CancelledError):
             await serve(site, 0, self.told)
-        except asyncio.CancelledError:
-            pass
 
     def told(self, address: str) -> None:
         self.address = address
@@ -66,9 +66,7 @@ def run() -> StoredRun:
     policies = [cb.DDUCB(), cb.IndependentUCB()]
     network = cb.Network.from_spec("cycle:5")
     problem = cb.BernoulliBandit([0.2, 0.8])
-    return StoredRun(
-        cb.simulate(problem, network, policies, 30, keep="watch", engine="reference")
-    )
+    return StoredRun(cb.simulate(problem, network, policies, 30, keep="watch", engine="reference"))
 
 
 @pytest.fixture(scope="module")

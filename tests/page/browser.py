@@ -11,7 +11,7 @@ import pytest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-PATIENCE = 90_000
+PATIENCE = 30_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
 # How far the page is wider than its window, and how its text stands out.

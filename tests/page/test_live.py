@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -231,8 +231,8 @@ def test_two_hundred_agents_are_kept_up_with(browser: Browser) -> None:
         rounds = "#agent-table tbody tr:first-child td:nth-child(4)"
         before = int(text(tab, rounds).replace(" ", ""))
         tab.wait_for_function(
-            "([cell, before]) => Number(document.querySelector(cell).textContent.replaceAll(' ', ''))"
-            " > before + 8",
+            "([cell, before]) => "
+            "Number(document.querySelector(cell).textContent.replaceAll(' ', '')) > before + 8",
             arg=[rounds, before],
         )
     assert [line for line in browser.complaints if "ERR_" not in line] == []
@@ -248,7 +248,7 @@ def test_pictures_show_what_the_page_shows(
         with tab.expect_download() as download:
             tab.click(f"#save-{ending}")
         download.value.save_as(tmp_path / f"picture.{ending}")
-    drawn = ElementTree.fromstring((tmp_path / "picture.svg").read_text())  # noqa: S314  ours
+    drawn = ET.fromstring((tmp_path / "picture.svg").read_text())  # noqa: S314  ours
     tags = [element.tag.rpartition("}")[2] for element in drawn.iter()]
     assert tags.count("circle") == 8
     assert tags.count("line") == 8

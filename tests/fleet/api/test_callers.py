@@ -127,6 +127,16 @@ def test_many_names_are_not_remembered() -> None:
     assert len(callers._known) <= 100
 
 
+def test_pages_served_here_may_ask_here(server: ApiServer) -> None:
+    """A browser names the page when it loads its modules, though both have one address."""
+    own = f"http://{server.address}"
+    assert ask(server, "GET", "/arms", headers={"origin": own}).status == 200
+    for other in (f"{own}0", f"{own}.evil.example", own.replace("http", "ftp"), f"{own}/"):
+        assert ask(server, "GET", "/arms", headers={"origin": other}).status == 403, other
+    named = {"host": "localhost:1", "origin": own}  # another name of this machine, another page
+    assert ask(server, "GET", "/arms", headers=named).status == 403
+
+
 @pytest.mark.parametrize("origin", [PAGE, "null", "http://127.0.0.1:8400", "http://localhost", ""])
 @pytest.mark.parametrize(("method", "path"), [("GET", "/arms"), ("POST", "/choose")])
 def test_web_pages_may_not_ask(server: ApiServer, origin: str, method: str, path: str) -> None:
