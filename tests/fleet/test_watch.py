@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 import threading
@@ -398,6 +397,16 @@ def test_the_page_over_a_fleet_needs_a_token_of_its_own() -> None:
         asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_is_none_is_refused(port: int) -> None:
+    async def scenario() -> None:
+        async with served(FleetSite(Watch(["127.0.0.1:1"])), port):
+            pass
+
+    with pytest.raises(InputError, match=f"the port is {port}"):
+        asyncio.run(scenario())
+
+
 def test_a_page_beside_agents() -> None:
     found: list[str] = []
 
@@ -409,4 +418,3 @@ def test_a_page_beside_agents() -> None:
         asyncio.run(scenario())
     assert found[0].startswith("http://127.0.0.1:")
     assert found[0].endswith("/ui/")
-    assert json.dumps(found)
