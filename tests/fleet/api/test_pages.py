@@ -95,6 +95,17 @@ def test_a_web_page_elsewhere_cannot_read_it(locked: ApiServer, path: str) -> No
     )
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_other_pages_cannot_use_up_the_streams(site: str) -> None:
+    """As images they come without an origin, and could not be read: but there are only so many."""
+    with running(StandIn()) as server:
+        image = {"sec-fetch-mode": "no-cors", "sec-fetch-site": site}
+        assert ask(server, "GET", "/ui/events", headers=image).status == 403
+        assert server.api.streams == 0
+        for own in ("same-origin", "none"):
+            assert read(server, 1, f"sec-fetch-site: {own}\r\n")[0][0] == "scene"
+
+
 def test_a_stream_tells_the_scene_the_past_and_what_changes() -> None:
     agent = StandIn()
     agent.neighbors = [NeighborState("<script>", False, "no link yet", 0, 1.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coopbandits.fleet.api.answers import Answer
+from coopbandits.fleet.api.answers import Answer, refused
 from coopbandits.fleet.api.site import Endpoint, Request, Site
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed, Reader
@@ -31,6 +31,21 @@ class PageSite(Site):
         if found is None and path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
             return self._page
         return self._moved if path == ROOT.rstrip("/") else found
+
+    def refuse_head(self, request: Request) -> Answer | None:
+        """Refuse streams to other pages, too, that load them as if they were images.
+
+        They could not read them, but there are only so many. Browsers say where a request comes
+        from, and for one that asks properly the origin was checked.
+        """
+        came_from = request.fields.get(b"sec-fetch-site", b"none")
+        if (
+            request.path == f"{ROOT}events"
+            and came_from not in (b"none", b"same-origin")
+            and b"origin" not in request.fields
+        ):
+            return refused(403, "only the page that is served here may open a stream")
+        return super().refuse_head(request)
 
     def page_moved(self, _: Request) -> Answer:
         """Lead to the page, whose addresses are relative to the slash."""

@@ -133,7 +133,7 @@ class Site:
             if answer is not None:
                 self._count(request, answer)
                 return answer
-        answer = self._refuse(request)
+        answer = self.refuse_head(request)
         return None if answer is None else self._finished(request, answer)
 
     def refuse_body(self, request: Request) -> Answer:
@@ -205,7 +205,8 @@ class Site:
         """Return the path under which an answer is counted, one of a few."""
         return path if path in self.endpoints else "other"
 
-    def _refuse(self, request: Request) -> Answer | None:
+    def refuse_head(self, request: Request) -> Answer | None:
+        """Return an answer to a request without token, to nothing, or of a wrong kind."""
         path, method = request.path, request.method.decode()
         if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
             return Answer(204, b"", headers=PREFLIGHT)
