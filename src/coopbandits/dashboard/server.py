@@ -14,7 +14,6 @@ from coopbandits.dashboard.stored import StoredRun
 from coopbandits.fleet.api.answers import JSON, Answer
 from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
-from coopbandits.page import assets
 
 
 class StoredSite(Shown):
@@ -32,7 +31,7 @@ class StoredSite(Shown):
         self._track = cache(lambda panel: _data(run.track(panel)))
         self._agent = lambda panel, agent: _data(run.agent(panel, agent))
         for name, call in (
-            ("events", lambda _: self.streamed(EVENTS, self._begin, FRESH, *assets.HEADERS)),
+            ("events", lambda _: self.streamed(EVENTS, self._begin, FRESH)),
             ("track", lambda request: self._track(*_numbers(request, "panel"))),
             ("agent", lambda request: self._agent(*_numbers(request, "panel", "agent"))),
         ):
@@ -70,4 +69,4 @@ def _numbers(request: Request, *names: str) -> list[int]:
 
 def _data(found: dict[str, Any]) -> Answer:
     """Return an answer; numbers that are none become null."""
-    return Answer(200, msgspec.json.encode(found), JSON, (FRESH, *assets.HEADERS))
+    return Answer(200, msgspec.json.encode(found), JSON, (FRESH,))

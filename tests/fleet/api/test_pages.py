@@ -64,6 +64,10 @@ def test_everything_has_the_headers_that_keep_a_page_in_its_place(
         assert answer.headers[name.decode()] == value.decode()
     assert answer.headers["cache-control"] in {"no-store", "no-cache"}
     assert "access-control-allow-origin" not in answer.headers
+    for wrong in ({}, {"host": "attacker.example"}, {"origin": "http://attacker.example"}):
+        refused = ask(locked, "GET", f"{path}?x" if wrong else "/ui/nothing", headers=wrong)
+        assert refused.status in {401, 403, 421}
+        assert refused.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_address_without_its_slash_leads_to_the_page(locked: ApiServer) -> None:

@@ -47,25 +47,28 @@ class PageSite(Site):
             return refused(403, "only the page that is served here may open a stream")
         return super().refuse_head(request)
 
+    def dressed(self, request: Request, answer: Answer) -> Answer:
+        """Return an answer, an error too, with what keeps a page in its place."""
+        if not request.path.startswith(ROOT.rstrip("/")) or assets.HEADERS[0] in answer.headers:
+            return answer
+        return answer._replace(headers=answer.headers + assets.HEADERS)
+
     def page_moved(self, _: Request) -> Answer:
         """Lead to the page, whose addresses are relative to the slash."""
-        location = (b"location", ROOT.encode())
-        return Answer(308, b"", b"text/plain", (location, *assets.HEADERS))
+        return Answer(308, b"", b"text/plain", ((b"location", ROOT.encode()),))
 
     def page_file(self, request: Request) -> Answer:
         """Return a file of the page, unless the browser has it already."""
         asset = assets.find(request.path.removeprefix(ROOT))
         assert asset is not None  # noqa: S101  `find` has found it
-        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache"), *assets.HEADERS
+        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache")
         if request.fields.get(b"if-none-match") == asset.etag:
             return Answer(304, b"", headers=headers)
         return Answer(200, asset.body, asset.kind, headers)
 
     def page_stream(self, feed: Feed, refresh: Callable[[], None]) -> Answer:
         """Answer with what a feed tells, brought up to date by `refresh` before each look."""
-        return self.streamed(
-            EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH, *assets.HEADERS
-        )
+        return self.streamed(EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH)
 
     def label(self, path: str) -> str:
         """Return the path under which an answer is counted."""

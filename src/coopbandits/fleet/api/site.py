@@ -132,7 +132,7 @@ class Site:
             answer = self.callers.refuse(request.headers, request.version)
             if answer is not None:
                 self._count(request, answer)
-                return answer
+                return self.dressed(request, answer)
         answer = self.refuse_head(request)
         return None if answer is None else self._finished(request, answer)
 
@@ -196,7 +196,14 @@ class Site:
             answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
         self._count(request, answer)
         grants = self.callers.grants(request.headers)
-        return answer._replace(headers=answer.headers + grants) if grants else answer
+        if grants:
+            answer = answer._replace(headers=answer.headers + grants)
+        return self.dressed(request, answer)
+
+    def dressed(self, request: Request, answer: Answer) -> Answer:
+        """Return an answer with the headers that all answers at its path have; here none."""
+        del request
+        return answer
 
     def _count(self, request: Request, answer: Answer) -> None:
         self.meter.count(self.label(request.path), answer.status)
