@@ -205,7 +205,8 @@ def test_a_slow_reader_gets_fewer_pieces_and_none_twice(loop: Any) -> None:
             stuck = site.pulled
             time.sleep(0.3)
         head(caller)
-        numbers, text = [], b""
+        numbers: list[int] = []
+        text = b""
         while len(numbers) < stuck + 20:
             text += caller.recv(1 << 16)
             *whole, text = text.split(b"\n\n")

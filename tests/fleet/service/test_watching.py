@@ -92,11 +92,12 @@ def test_a_snapshot_without_choices_is_read() -> None:
 # Where a neighbour's API is: its port comes from its HELLO, its host from this agent's own file.
 
 
-def api_of_n1(**told: int) -> str | None:
+def api_of_n1(told: Door = NO_DOOR) -> str | None:
     world = path_world()
     world.step()
     relinked(world)
-    hello = Hello("n1", "test", CLUSTER.hash, 2, **told)
+    port, secure = told
+    hello = Hello("n1", "test", CLUSTER.hash, 2, api_port=port, api_secure=secure)
     world.node(0).received("n1", encode_hello(stamp(world), hello))
     assert world.node(0).peers["n1"].met
     return service_in(world).state().neighbors[0].api
@@ -104,8 +105,8 @@ def api_of_n1(**told: int) -> str | None:
 
 def test_a_neighbour_tells_its_port_and_never_its_host() -> None:
     assert api_of_n1() is None  # as agents of earlier versions say nothing
-    assert api_of_n1(api_port=8401) == "http://127.0.0.1:8401"
-    assert api_of_n1(api_port=8401, api_secure=True) == "https://127.0.0.1:8401"
+    assert api_of_n1(Door(8401)) == "http://127.0.0.1:8401"
+    assert api_of_n1(Door(8401, api_secure=True)) == "https://127.0.0.1:8401"
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 2**63, "80", "evil.example:80", None, [8400]])
