@@ -28,7 +28,9 @@ def test_frames_are_kept_on_request_and_their_size_is_told(call: Call, tmp_path:
         "--engine", "reference", "--no-figures", "--keep", "watch", "--out", str(tmp_path / "w"),
     )  # fmt: skip
     assert done.status == 0
-    assert done.out.splitlines()[-1].endswith("result.nc, meta.json (0.2 MB with watch)")
+    size = (tmp_path / "w" / "result.nc").stat().st_size
+    told = f"result.nc ({size / 1000:.0f} kB with watch), meta.json"
+    assert done.out.splitlines()[-1] == f"written to {tmp_path / 'w'}: {told}"
 
 
 @pytest.mark.parametrize("wrong", ["wach", "arm"])

@@ -45,7 +45,7 @@ def watch(seconds: float, agents: int) -> bool:
         browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
         tab = browser.new_page(viewport={"width": 1440, "height": 900})
         tab.goto(server.address)
-        tab.wait_for_function("document.querySelector('#connection').textContent === 'live'")
+        tab.wait_for_function("() => document.querySelector('#connection').textContent === 'live'")
         session = tab.context.new_cdp_session(tab)
         session.send("Runtime.enable")
         tab.evaluate(COUNT_FRAMES)

@@ -205,7 +205,7 @@ def test_the_policy_of_content_is_in_force(browser: Browser, server: PageServer)
       document.body.append(Object.assign(new Image(), {src: "http://elsewhere.invalid/a.png"}));
       fetch("http://elsewhere.invalid/").catch(() => {});
     }""")
-    tab.wait_for_function("window.broken.length >= 3")
+    tab.wait_for_function("() => window.broken.length >= 3")
     assert set(tab.evaluate("window.broken")) == {"script-src-elem", "img-src", "connect-src"}
     assert tab.evaluate("window.hacked") is None
     assert not [line for line in browser.complaints if line.startswith("asks for")]

@@ -73,12 +73,10 @@ def test_the_slider_goes_to_any_round(browser: Browser, address: str) -> None:
     tab.keyboard.press("ArrowRight")
     wait_for(tab, "#round", "round 2 of 150")
     assert tab.get_attribute("#frame", "aria-valuetext") == "round 2 of 150"
-    away = "() => [...document.querySelectorAll('.state-down')].length"
-    assert tab.evaluate(away) == 0
-    tab.locator("#frame").fill(str(tab.evaluate(
-        "() => Math.round(Number(document.querySelector('#frame').max) * Math.sqrt(75 / 150))"
-    )))  # fmt: skip
-    tab.wait_for_function(f"({away})() === 3")
+    assert tab.locator(".state-down").count() == 0
+    middle = "() => Math.round(Number(document.querySelector('#frame').max) * Math.sqrt(75 / 150))"
+    tab.locator("#frame").fill(str(tab.evaluate(middle)))
+    tab.wait_for_function("() => document.querySelectorAll('.state-down').length === 3")
     assert browser.complaints == []
 
 
@@ -87,7 +85,7 @@ def test_play_goes_on_to_the_end(browser: Browser, address: str) -> None:
     tab.select_option("#speed", "60")
     tab.click("#play")
     wait_for(tab, "#play", "Pause")
-    tab.wait_for_function("Number(document.querySelector('#frame').value) > 5")
+    tab.wait_for_function("() => Number(document.querySelector('#frame').value) > 5")
     tab.click("#play")
     wait_for(tab, "#play", "Play")
     stopped = tab.input_value("#frame")
@@ -111,7 +109,7 @@ def test_a_policy_and_an_agent_are_chosen(browser: Browser, address: str) -> Non
     wait_for(tab, "#shown", "agent agent 11")
     wait_for(tab, "#selected", "2 neighbours")
     share = "#options tbody tr:nth-child(2) td:nth-child(2)"
-    tab.wait_for_function(f"document.querySelector('{share}').textContent !== '–'")
+    tab.wait_for_function(f"() => document.querySelector('{share}').textContent !== '–'")
     tab.keyboard.press("ArrowLeft")
     wait_for(tab, "#shown", "agent agent 10")
     assert browser.complaints == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ PROBLEMS = (
     cb.BernoulliBandit([0.5, 0.4, 0.9]),
     cb.ExponentialBandit([1.0, 0.5, 2.0]),
 )
-SETTINGS = {"runs": 2, "seed": 3, "engine": "reference"}
+SETTINGS: dict[str, Any] = {"runs": 2, "seed": 3, "engine": "reference"}
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)

@@ -148,7 +148,8 @@ export class View {
   sentence(node, now) {
     const { model } = this;
     if (!isNumber(now.ahead) || now.ahead < 0) {
-      put(node, "Nothing is known about any option yet.");
+      const loading = !model.live && !model.tracks[this.panel];
+      put(node, loading ? "Reading the recording …" : "Nothing is known about any option yet.");
       return;
     }
     const name = make("strong", {}, named(model.arms[now.ahead]));
