@@ -7,8 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.api.metrics import Meter, render
 from coopbandits.fleet.config import NodeConfig, TlsFiles
 from coopbandits.fleet.process.main import doors
 from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, encode_hello
@@ -186,6 +188,21 @@ def test_labels_are_bounded_and_the_rest_is_added_up() -> None:
     assert sample(service, "arm_rewards_total", arm="others") == 3.0
     assert sample(service, "arm_reward_sum", arm="others") == 6.0
     assert sample(service, "arm_choices_total", arm="others") == 3.0
+
+
+def test_prometheus_reads_names_as_they_are() -> None:
+    hostile = ('a"b\\', "two\nlines", "<script>", "\u202eevil")
+    service = service_in(path_world(replace(CLUSTER, arms=hostile)))
+    pulled(service, hostile[1], 2.0)
+    text = render(service.metrics(), Meter()).decode()
+    (family,) = (
+        family
+        for family in text_string_to_metric_families(text)
+        if family.name == "coopbandits_arm_choices"
+    )
+    assert {each.labels["arm"]: each.value for each in family.samples} == dict(
+        zip(hostile, (0.0, 1.0, 0.0, 0.0), strict=True)
+    )
 
 
 def test_labels_tell_arms_apart() -> None:
