@@ -6,6 +6,13 @@ import { clock, digits, make, named, put } from "./text.js";
 
 const MOST_MARKS = 40;
 
+// Frames of a stored run are shorter in the beginning. Rounds are shown by their square root, so
+// that frames are equally wide and the line of the present moves evenly.
+const ROUNDS = { time: false, distr: 100, fwd: (x) => Math.sqrt(Math.max(0, x)), bwd: (x) => x * x, range: (_, low, high) => [0, high ?? 1] };
+const TIME_AXIS = { space: 76, values: (_, ticks) => ticks.map(clock) };
+const ROUND_AXIS = { splits: (plot) => ticksOf(plot.scales.x.max), filter: (_, ticks) => ticks, values: (_, ticks) => ticks.map((tick) => digits(tick)) };
+const ticksOf = (most) => [0, 1 / 16, 1 / 4, 9 / 16, 1].map((part) => Number((part * most).toPrecision(part === 1 ? 4 : 1)));
+
 export class Curve {
   // `values(number)` shows a number of the vertical axis; `seek(x)` is told of clicks, if given.
   constructor(parent, heading, note, { values, seek, range }) {
@@ -68,8 +75,8 @@ export class Curve {
     return {
       width: this.holder.clientWidth || 300, height: this.holder.clientHeight || 180, series, bands,
       legend: { show: false }, padding: [8, 22, 0, 0],
-      scales: { x: { time }, y: { range: (_, low, high) => this.bounds(low, high) } },
-      axes: [{ ...axis, size: 26, space: time ? 76 : 60, ...(time ? { values: (_, ticks) => ticks.map(clock) } : { values: (_, ticks) => ticks.map((tick) => digits(tick)) }) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => this.values(tick)) }],
+      scales: { x: time ? { time } : ROUNDS, y: { range: (_, low, high) => this.bounds(low, high) } },
+      axes: [{ ...axis, size: 26, ...(time ? TIME_AXIS : ROUND_AXIS) }, { ...axis, size: 54, values: (_, ticks) => ticks.map((tick) => this.values(tick)) }],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       hooks: { draw: [(plot) => this.decorate(plot)], setCursor: [(plot) => this.explain(plot)], ready: [(plot) => this.listen(plot)] },
     };

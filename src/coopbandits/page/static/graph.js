@@ -4,6 +4,7 @@ import { colour, letter, OTHERS, textOn, theme } from "./palette.js";
 
 const MARGIN = 26;
 const STRETCH = 1.5;
+const NAMED = 24; // up to so many agents have their names beside them
 
 export class Graph {
   constructor(canvas, select) {
@@ -71,17 +72,23 @@ export class Graph {
 
   draw() {
     if (!this.points.length || !this.slots) return;
+    const { context, before } = this;
+    const plain = this.names.length > NAMED && this.chosen < 0 && this.hovered < 0;
+    const few = plain && before?.plain && !this.stale;
+    const changed = (i) => !few || before.slots[i] !== this.slots[i] || before.up[i] !== this.up[i];
     if (this.stale) this.drawLinks();
-    const context = this.context;
     context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    context.drawImage(this.backdrop, 0, 0);
+    if (!few) {
+      context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+      context.drawImage(this.backdrop, 0, 0);
+    }
     context.scale(this.scale, this.scale);
     this.drawRing(this.chosen, 5, theme.ink, 2.5);
     this.drawRing(this.hovered, 3, theme.muted, 1.5);
-    this.drawDiscs(context);
-    this.drawAbsent(context);
-    this.drawText(context);
+    this.drawDiscs(context, changed);
+    this.drawAbsent(context, changed);
+    this.drawText(context, changed);
+    this.before = { plain, slots: this.slots, up: this.up }; // where little changes, little is drawn
   }
 
   drawLinks() {
@@ -109,10 +116,10 @@ export class Graph {
     }
   }
 
-  drawDiscs(context) {
+  drawDiscs(context, changed) {
     const paths = Array.from({ length: OTHERS + 1 }, () => new Path2D());
     this.points.forEach(([x, y], i) => {
-      if (!this.up[i]) return;
+      if (!this.up[i] || !changed(i)) return;
       const path = paths[this.slots[i]];
       path.moveTo(x + this.radius, y);
       path.arc(x, y, this.radius, 0, 7);
@@ -127,11 +134,11 @@ export class Graph {
     });
   }
 
-  drawAbsent(context) {
+  drawAbsent(context, changed) {
     const path = new Path2D();
     const arm = this.radius * 0.55;
     this.points.forEach(([x, y], i) => {
-      if (this.up[i]) return;
+      if (this.up[i] || !changed(i)) return;
       path.moveTo(x + this.radius, y);
       path.arc(x, y, this.radius, 0, 7);
       path.moveTo(x - arm, y - arm);
@@ -146,13 +153,13 @@ export class Graph {
     context.stroke(path);
   }
 
-  drawText(context) {
+  drawText(context, changed) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     if (this.radius >= 8) {
       context.font = `700 ${Math.round(this.radius)}px system-ui, sans-serif`;
       this.points.forEach(([x, y], i) => {
-        if (!this.up[i]) return;
+        if (!this.up[i] || !changed(i)) return;
         context.fillStyle = textOn(colour(this.slots[i]));
         context.fillText(letter(this.slots[i]), x, y + 1);
       });
@@ -161,7 +168,7 @@ export class Graph {
     context.fillStyle = theme.ink;
     context.lineWidth = 3;
     context.strokeStyle = theme.surface;
-    const all = this.names.length <= 24;
+    const all = this.names.length <= NAMED;
     this.points.forEach((_, i) => {
       if (all || i === this.chosen || i === this.hovered) this.drawName(context, i);
     });

@@ -92,7 +92,8 @@ function drawCurve(curve, width, height) {
   group.append(svg("rect", { x: left, y: top, width: right - left, height: bottom - top, fill: "none", stroke: theme.line }));
   if (!plot || !data[0].length) return group;
   const { x: across, y: up } = plot.scales;
-  const toX = (value) => left + ((value - across.min) / (across.max - across.min || 1)) * (right - left);
+  const along = across.fwd ?? ((value) => value);
+  const toX = (value) => left + ((along(value) - along(across.min)) / (along(across.max) - along(across.min) || 1)) * (right - left);
   const toY = (value) => bottom - ((Math.min(up.max, Math.max(up.min, value)) - up.min) / (up.max - up.min || 1)) * (bottom - top);
   const path = (values) => values
     .map((value, at) => (value === null || value === undefined ? "" : `${toX(data[0][at]).toFixed(1)},${toY(value).toFixed(1)}`))

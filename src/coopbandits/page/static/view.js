@@ -160,7 +160,7 @@ export class View {
     const { model, chosen } = this;
     byId("everyone").hidden = chosen < 0;
     if (chosen < 0) {
-      put(byId("shown"), model.panels.length > 1 ? model.panels[this.panel] : "all agents");
+      put(byId("shown"), (model.panels.length > 1 ? model.panels[this.panel] : "all agents") + (model.live ? "" : ", rounds by their square root"));
       put(byId("selected"), model.count > 1 ? "Choose an agent to see its own curves." : "");
       return;
     }
