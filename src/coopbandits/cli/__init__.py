@@ -63,6 +63,10 @@ COMMANDS = {
         "fleet",
         "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
     ),
+    "dashboard": (
+        "dashboard",
+        "Show a running fleet or a stored simulation in a browser: who prefers what, and how sure.",
+    ),
     "torture": (
         "torture",
         "Torture a virtual fleet, and check its promises after every event.",

@@ -17,7 +17,7 @@ from coopbandits.network import Network, parse_faults
 from coopbandits.plots import figure_bytes
 from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.results import Result
-from coopbandits.results.storage import check_folder, write_files
+from coopbandits.results.storage import DATA_FILE, check_folder, write_files
 from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
@@ -73,6 +73,12 @@ def simulate_command(
     clocks: Annotated[
         str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
     ] = "none",
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="keep more: agents, curves or arms of all runs; watch, for `coopbandits dashboard`"
+        ),
+    ] = "",
     figures: Annotated[bool, typer.Option(help="draw figures and report")] = True,
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
@@ -80,7 +86,7 @@ def simulate_command(
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
     setup = Setup(
-        arms, network, horizon, recorded_rounds(horizon), runs, seed,
+        arms, network, horizon, recorded_rounds(horizon), runs, seed, keep,
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
@@ -141,7 +147,10 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
     typer.echo(result.summary())
     result.save(out)
     drawn = f", {_draw(result, out)}" if figures else ""
-    return f"written to {out}: result.nc, meta.json{drawn}"
+    keep, size = result.meta["settings"]["keep"], (out / DATA_FILE).stat().st_size
+    shown = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
+    kept = f" ({shown} with {keep})" if keep else ""
+    return f"written to {out}: result.nc{kept}, meta.json{drawn}"
 
 
 def _draw(result: Result, out: Path) -> str:
