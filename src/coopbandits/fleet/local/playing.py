@@ -84,7 +84,7 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
 
 async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
     ending = Ending()
-    with _interruptible(ending):
+    with interruptible(ending):
         async with opened(settings, folder) as stage:
             seconds, verdict = await _watched(stage, ending, console)
     found = summary.as_json(stage, verdict, seconds)
@@ -94,7 +94,7 @@ async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
 
 
 @contextmanager
-def _interruptible(ending: Ending) -> Iterator[None]:
+def interruptible(ending: Ending) -> Iterator[None]:
     """Let the first signal end the run in order, and the second abort it."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101  it runs in one
@@ -127,13 +127,13 @@ async def _watched(stage: Stage, ending: Ending, console: Console) -> tuple[floa
             for watcher in watchers:
                 watcher.cancel()
     except ExceptionGroup as errors:
-        raise _first(errors) from None
+        raise first_error(errors) from None
     return seconds, verdict
 
 
-def _first(error: Exception) -> Exception:
+def first_error(error: Exception) -> Exception:
     """Return the error that cancelled the rest."""
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    return first_error(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def perform(stage: Stage, ending: Ending) -> None:
