@@ -5,7 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-FLEET = ("cli.fleet", "cli.torture", "experiments.fleet_bench", "fleet", "testing.torture")
+FLEET = (
+    "cli.demo", "cli.fleet", "cli.torture", "demo", "experiments.fleet_bench", "fleet",
+    "testing.torture",
+)  # fmt: skip
 """Where the modules are that real agents need, or that run them."""
 
 

@@ -63,6 +63,10 @@ COMMANDS = {
         "fleet",
         "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
     ),
+    "demo": (
+        "demo",
+        "Let six real agents learn how to compress files; kill one, change the files, draw it.",
+    ),
     "torture": (
         "torture",
         "Torture a virtual fleet, and check its promises after every event.",

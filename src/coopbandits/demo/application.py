@@ -145,6 +145,4 @@ class AdvisedApplication(Application):
                 return
             self._owed.pop(0)
             arm = list(OPTIONS).index(receipt.arm)
-            self.acknowledged.append(
-                Reward(receipt.ticket, arm, receipt.reward, receipt.duplicate)
-            )
+            self.acknowledged.append(Reward(receipt.ticket, arm, receipt.reward, receipt.duplicate))

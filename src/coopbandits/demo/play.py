@@ -47,18 +47,26 @@ class Outcome(NamedTuple):
     ----------
     story : Story
         All measurements.
-    conservation : str
-        Whether every acknowledged reward is counted exactly once, as a sentence.
-    holds : bool
-        Whether it is.
+    verdict : Verdict
+        Whether every acknowledged reward is counted exactly once.
     interrupted : bool
         Whether it was ended early.
     """
 
     story: Story
-    conservation: str
-    holds: bool
+    verdict: Verdict
     interrupted: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether all agents answered in the end, and their accounts agree."""
+        return self.verdict.holds
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found."""
+        account = conservation(self.verdict)
+        return [*self.story.sentences(), f"Conservation {account}."]
 
 
 def play(seconds: float, tell: Tell, *, browser: bool = False) -> Outcome:
@@ -146,7 +154,7 @@ class _Demo:
                 verdict = await self._settle()
         except ExceptionGroup as errors:
             raise first_error(errors) from None
-        return Outcome(self.story, conservation(verdict), verdict.holds, ending.interrupted)
+        return Outcome(self.story, verdict, ending.interrupted)
 
     async def _perform(self, ending: Ending) -> None:
         """Let applications work, and things happen, until time is up."""
