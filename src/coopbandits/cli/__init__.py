@@ -31,6 +31,10 @@ COMMANDS = {
         "graphs",
         "Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage.",
     ),
+    "animate": (
+        "graphs",
+        "Show how the news of one agent spreads: plain and accelerated mixing, a tree, a flood.",
+    ),
     "simulate": (
         "simulations",
         "Simulate policies on the same tapes; print the table, write result, figure and report.",
