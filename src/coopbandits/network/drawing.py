@@ -24,6 +24,8 @@ LABELLED = 40
 """Up to so many agents have their names shown."""
 
 SIZE = (6.0, 6.0)
+ALIKE = 1e-9
+"""Weights that differ less are drawn alike."""
 
 
 def draw_network(
@@ -76,6 +78,8 @@ def _values(
 
 def _weights(network: Network) -> NDArray[np.float64] | None:
     """Return the weight of every edge in P; None if all are alike."""
-    first, second = network.edges.T
-    found = np.asarray(network.matrix[first, second], dtype=np.float64).ravel()
-    return None if found.size == 0 or np.ptp(found) < 1e-9 else found
+    entries = network.matrix.tocoo()
+    pairs = zip(*(each.tolist() for each in entries.coords), strict=True)
+    weights = dict(zip(pairs, entries.data.tolist(), strict=True))
+    found = np.array([weights.get((i, j), 0.0) for i, j in network.edges.tolist()])
+    return None if found.size == 0 or np.ptp(found) < ALIKE else found

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import stream_key, words
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.index import UCB
+from coopbandits.core.policy import combine
 from coopbandits.core.registry import parse_aggregation
 from coopbandits.core.statistic import ArmSums
 from coopbandits.plots.spreading import CLOSE, Scene, gif_bytes, html_page
@@ -149,10 +151,10 @@ def spread(
 
 def _named(given: Aggregation | str) -> tuple[str, Aggregation]:
     """Return an aggregation with its spelling."""
-    found = parse_aggregation(given) if isinstance(given, str) else given
-    if not hasattr(found, "make"):
+    found: Any = parse_aggregation(given) if isinstance(given, str) else given
+    if combine(found, UCB()).central:  # which also refuses what is no aggregation
         raise InputError(
-            f"aggregation {given!r} has no agents that talk; give one such as tree-sums"
+            f"aggregation {found.spelling} has no agents that talk; give one such as tree-sums"
         )
     return found.spelling, found
 

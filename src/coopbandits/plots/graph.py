@@ -43,10 +43,25 @@ def draw_graph(
     inside = bool(labels) and max(map(len, labels)) <= SHORT
     size = 2.0 * node_size(len(places)) if inside else node_size(len(places))
     if values is None:
-        axes.scatter(*places.T, s=size, color=PLAIN, edgecolors="black", linewidths=0.6, zorder=2)
+        axes.scatter(
+            places[:, 0],
+            places[:, 1],
+            s=size,
+            color=PLAIN,
+            edgecolors="black",
+            linewidths=0.6,
+            zorder=2,
+        )
     elif np.issubdtype((found := np.asarray(values)).dtype, np.number):
         shown = axes.scatter(
-            *places.T, s=size, c=found, cmap="viridis", edgecolors="black", linewidths=0.6, zorder=2
+            places[:, 0],
+            places[:, 1],
+            s=size,
+            c=found,
+            cmap="viridis",
+            edgecolors="black",
+            linewidths=0.6,
+            zorder=2,
         )
         axes.get_figure(root=True).colorbar(shown, ax=axes, label=legend, shrink=0.7)  # type: ignore[union-attr]
     else:
@@ -106,7 +121,8 @@ def _draw_kinds(
     for i, kind in enumerate(sorted(set(texts))):
         here = [text == kind for text in texts]
         axes.scatter(
-            *places[here].T, s=size, color=COLOURS[i % len(COLOURS)], zorder=2, label=kind,
+            places[here, 0], places[here, 1], s=size, color=COLOURS[i % len(COLOURS)], zorder=2, label=kind,
             marker=MARKERS[i % len(MARKERS)], edgecolors="black", linewidths=0.6,
         )  # fmt: skip
-    axes.legend(title=legend, frameon=False, loc="best", fontsize="small")
+    small = (40.0 / size) ** 0.5  # or the legend's nodes would overlap
+    axes.legend(title=legend, frameon=False, loc="best", fontsize="small", markerscale=small)

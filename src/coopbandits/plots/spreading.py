@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,11 +111,11 @@ def _pictures(scene: Scene) -> Iterator[Image]:
     from PIL import Image
 
     figure, nodes, captions, line = _draw(scene)
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # its methods have no types
     for at in range(scene.values.shape[1]):
         for i, (shown, caption) in enumerate(zip(nodes, captions, strict=True)):
             shown.set_array(scene.values[i, at])
-            shown.set_linewidths(_rims(scene.values[i, at]))
+            shown.set_linewidth(_rims(scene.values[i, at]))
             caption.set_text(f"round {at}: {scene.informed[i, at]:.0%} know it")
         line.set_xdata([at, at])
         canvas.draw()
@@ -150,9 +150,15 @@ def _draw_nodes(axes: Axes, scene: Scene, values: NDArray[np.float64]) -> PathCo
     prepare(axes, scene.positions)
     draw_edges(axes, scene.positions, scene.edges)
     size = node_size(4 * len(scene.positions))
-    axes.scatter(*scene.positions[scene.source], s=3.5 * size, color="none", edgecolors="black")
+    axes.scatter(
+        scene.positions[scene.source, 0],
+        scene.positions[scene.source, 1],
+        s=3.5 * size,
+        color="none",
+        edgecolors="black",
+    )
     return axes.scatter(
-        *scene.positions.T, s=size, c=values, cmap=_colours(),
+        scene.positions[:, 0], scene.positions[:, 1], s=size, c=values, cmap=_colours(),
         norm=Normalize(SCALE[0][0], SCALE[-1][0]), edgecolors="black", linewidths=_rims(values),
         zorder=2,
     )  # fmt: skip
@@ -174,8 +180,8 @@ def _draw_informed(axes: Axes, names: Sequence[str], informed: NDArray[np.float6
     return axes.axvline(0.0, color="black", linewidth=1.0)
 
 
-def _rims(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(abs(values - 1.0) <= CLOSE, RIMS[1], RIMS[0])
+def _rims(values: NDArray[np.float64]) -> list[float]:
+    return np.where(abs(values - 1.0) <= CLOSE, RIMS[1], RIMS[0]).tolist()
 
 
 def _colours() -> Colormap:
