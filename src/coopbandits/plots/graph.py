@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PLAIN = "#56B4E9"
+RIM: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.6, "zorder": 2}
+"""Of nodes, which lie above lines."""
 EDGE = "0.6"
 WIDTHS = (0.5, 4.0)
 """Of the edges with the least and the most weight, in points."""
@@ -43,27 +45,10 @@ def draw_graph(
     inside = bool(labels) and max(map(len, labels)) <= SHORT
     size = 2.0 * node_size(len(places)) if inside else node_size(len(places))
     if values is None:
-        axes.scatter(
-            places[:, 0],
-            places[:, 1],
-            s=size,
-            color=PLAIN,
-            edgecolors="black",
-            linewidths=0.6,
-            zorder=2,
-        )
+        axes.scatter(places[:, 0], places[:, 1], s=size, color=PLAIN, **RIM)
     elif np.issubdtype((found := np.asarray(values)).dtype, np.number):
-        shown = axes.scatter(
-            places[:, 0],
-            places[:, 1],
-            s=size,
-            c=found,
-            cmap="viridis",
-            edgecolors="black",
-            linewidths=0.6,
-            zorder=2,
-        )
-        axes.get_figure(root=True).colorbar(shown, ax=axes, label=legend, shrink=0.7)  # type: ignore[union-attr]
+        shown = axes.scatter(places[:, 0], places[:, 1], s=size, c=found, cmap="viridis", **RIM)
+        axes.figure.figure.colorbar(shown, ax=axes, label=legend, shrink=0.7)
     else:
         _draw_kinds(axes, places, found, legend, size)
     _write_labels(axes, places, labels, 0.0 if inside else -0.55 * size**0.5)
@@ -121,8 +106,8 @@ def _draw_kinds(
     for i, kind in enumerate(sorted(set(texts))):
         here = [text == kind for text in texts]
         axes.scatter(
-            places[here, 0], places[here, 1], s=size, color=COLOURS[i % len(COLOURS)], zorder=2, label=kind,
-            marker=MARKERS[i % len(MARKERS)], edgecolors="black", linewidths=0.6,
+            places[here, 0], places[here, 1], s=size, label=kind, color=COLOURS[i % len(COLOURS)],
+            marker=MARKERS[i % len(MARKERS)], **RIM,
         )  # fmt: skip
     small = (40.0 / size) ** 0.5  # or the legend's nodes would overlap
     axes.legend(title=legend, frameon=False, loc="best", fontsize="small", markerscale=small)

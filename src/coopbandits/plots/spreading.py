@@ -149,18 +149,12 @@ def _draw_nodes(axes: Axes, scene: Scene, values: NDArray[np.float64]) -> PathCo
 
     prepare(axes, scene.positions)
     draw_edges(axes, scene.positions, scene.edges)
-    size = node_size(4 * len(scene.positions))
-    axes.scatter(
-        scene.positions[scene.source, 0],
-        scene.positions[scene.source, 1],
-        s=3.5 * size,
-        color="none",
-        edgecolors="black",
-    )
+    x, y = scene.positions.T
+    size = node_size(4 * len(x))
+    axes.scatter(x[scene.source], y[scene.source], s=3.5 * size, color="none", edgecolors="black")
     return axes.scatter(
-        scene.positions[:, 0], scene.positions[:, 1], s=size, c=values, cmap=_colours(),
-        norm=Normalize(SCALE[0][0], SCALE[-1][0]), edgecolors="black", linewidths=_rims(values),
-        zorder=2,
+        x, y, s=size, c=values, cmap=_colours(), norm=Normalize(SCALE[0][0], SCALE[-1][0]),
+        edgecolors="black", linewidths=_rims(values), zorder=2,
     )  # fmt: skip
 
 
@@ -181,7 +175,7 @@ def _draw_informed(axes: Axes, names: Sequence[str], informed: NDArray[np.float6
 
 
 def _rims(values: NDArray[np.float64]) -> list[float]:
-    return np.where(abs(values - 1.0) <= CLOSE, RIMS[1], RIMS[0]).tolist()
+    return [RIMS[abs(value - 1.0) <= CLOSE] for value in values.tolist()]
 
 
 def _colours() -> Colormap:
