@@ -55,7 +55,7 @@ class Story:
     @property
     def times(self) -> NDArray[np.float64]:
         """Moments at which curves have points, half a second apart."""
-        return np.arange(1.0, max(1.0, self.end) + 0.25, 0.5)
+        return np.arange(0.5, max(1.0, self.end) + 0.25, 0.5)
 
     def shares(self) -> NDArray[np.float64]:
         """Return the share of every option in the recent choices (moment, option)."""
