@@ -71,6 +71,10 @@ COMMANDS = {
         "demo",
         "Let six real agents learn how to compress files; kill one, change the files, draw it.",
     ),
+    "dashboard": (
+        "dashboard",
+        "Show a running fleet or a stored simulation in a browser: who prefers what, and how sure.",
+    ),
     "torture": (
         "torture",
         "Torture a virtual fleet, and check its promises after every event.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,6 +86,7 @@ def fleet_command(
     partition: Partition = None,
     uvloop: Annotated[bool, typer.Option("--uvloop", help="agents use uvloop")] = False,
     out: Annotated[Path | None, folder("folder that keeps all files")] = None,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="show it in a browser")] = False,
 ) -> None:
     """Run a local fleet of real agents, inject faults, and prove that no reward is lost."""
     playing, read = part("fleet.local.playing"), part("fleet.local.settings")
@@ -105,7 +107,7 @@ def fleet_command(
     from rich.console import Console  # imported late: agents do not need it
 
     try:
-        outcome = playing.play(settings, out, Console())
+        outcome = playing.play(settings, out, Console(), _page() if dashboard else None)
     except part("fleet.local.members").FleetError as error:
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
@@ -114,6 +116,12 @@ def fleet_command(
     if not outcome.holds:
         say(f"conservation: {outcome.sentence}", 1)
     raise typer.Exit(130 if outcome.interrupted else int(not outcome.holds))
+
+
+def _page() -> Any:
+    """Return what shows a fleet beside it."""
+    told = part("cli.dashboard").tell_address
+    return partial(part("dashboard.watch").shown_beside, told)
 
 
 @certs.command("init")

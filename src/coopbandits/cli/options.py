@@ -32,6 +32,11 @@ def folder(explanation: str) -> Any:
     return typer.Option(help=explanation, parser=read_folder, metavar="FOLDER")
 
 
+def file(explanation: str) -> Any:
+    """Return an option that is a file to read."""
+    return typer.Option(help=explanation, metavar="FILE")
+
+
 def read_folder(text: str | Path) -> Path:
     """Refuse a path on which there is a file: hours may pass before something is written."""
     path = Path(text)

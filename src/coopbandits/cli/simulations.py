@@ -16,7 +16,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.results import Result
-from coopbandits.results.storage import check_folder
+from coopbandits.results.storage import DATA_FILE, check_folder
 from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
@@ -72,6 +72,12 @@ def simulate_command(
     clocks: Annotated[
         str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
     ] = "none",
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="keep more: agents, curves or arms of all runs; watch, for `coopbandits dashboard`"
+        ),
+    ] = "",
     figures: Annotated[bool, typer.Option(help="draw figures and report")] = True,
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
@@ -79,7 +85,7 @@ def simulate_command(
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
     setup = Setup(
-        arms, network, horizon, recorded_rounds(horizon), runs, seed,
+        arms, network, horizon, recorded_rounds(horizon), runs, seed, keep,
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
@@ -140,7 +146,10 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
     typer.echo(result.summary())
     result.save(out)
     drawn = f", {_draw(result, out)}" if figures else ""
-    return f"written to {out}: result.nc, meta.json{drawn}"
+    files = f"result.nc, meta.json{drawn}"
+    if keep := result.meta["settings"]["keep"]:
+        files += f" ({(out / DATA_FILE).stat().st_size / 1e6:.1f} MB with {keep})"
+    return f"written to {out}: {files}"
 
 
 def _draw(result: Result, out: Path) -> str:

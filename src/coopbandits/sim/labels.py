@@ -16,11 +16,12 @@ from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import Setup
+from coopbandits.sim.watch import COMPRESSED, frame_rounds, surroundings
 
 if TYPE_CHECKING:
     from coopbandits.sim.ledger import Cell
 
-AXES = ("policy", "run", "round", "arm", "agent", "pull")
+AXES = ("policy", "run", "round", "arm", "agent", "pull", "frame", "link", "end")
 
 
 def label(
@@ -38,11 +39,14 @@ def label(
         )
         for name, dims in _variables(setup).items()
     }
+    if setup.keep == "watch":
+        data |= _frames(setup, records)
     coords = {
         "policy": [policy.spelling for policy in policies],
         "run": np.arange(records[0].messages.size),
         "round": setup.rounds,
         "arm": arm_labels(setup.problem),
+        **({"frame": _frame_rounds(setup)} if setup.keep == "watch" else {}),
         **(agent_labels(setup.network, {*data, *AXES}) if setup.keep else {}),
     }
     meta = {
@@ -124,6 +128,23 @@ def network_settings(network: Network) -> dict[str, Any]:
         "weights": network.weights,
         "sha256": digest.hexdigest(),
     }
+
+
+def _frames(setup: Setup, records: list[Record]) -> dict[str, Any]:
+    """Return what `coopbandits dashboard` shows; single precision is plenty for a picture."""
+    dims = ("policy", "frame", "agent", "arm")
+    frames = [record.frames for record in records if record.frames]
+    pulls = np.stack([each.pulls for each in frames])
+    rewards = np.stack([each.rewards for each in frames]).astype(np.float32)
+    return {
+        "watch_pulls": (dims, pulls, {}, COMPRESSED),
+        "watch_rewards": (dims, rewards, {}, COMPRESSED),
+        **surroundings(setup.problem, setup.network),
+    }
+
+
+def _frame_rounds(setup: Setup) -> Any:
+    return frame_rounds(setup.horizon, setup.network.num_agents, setup.problem.num_arms)
 
 
 def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import arm_order
+from coopbandits.sim.watch import RUN, Totals, totals
 
 Tick = Callable[[int], None]
 """Called with the number of agent-rounds just played; may raise to stop."""
@@ -38,7 +39,7 @@ class Task:
         self.problem, self.network = setup.problem, setup.network
         self.horizon, self.num_runs, self.seed = setup.horizon, setup.runs, setup.seed
         self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms
-        self.keep = "arms" if setup.keep == "curves" else setup.keep  # curves are made of arms
+        self.keep = "arms" if setup.keep in ("curves", "watch") else setup.keep  # made of arms
         self.faults, self.clocks = setup.faults, setup.clocks
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
@@ -68,6 +69,8 @@ class Record:
         Every arm played, −1 in a round without a pull.
     agent_regret : (run, agent, round), or (run, 0, round) when not kept
         Regret of each agent up to each recorded round; `add_agent_regret` fills it in.
+    frames : Totals or None
+        One run frame by frame, where it is among these and was to be kept; `add_frames` adds it.
     """
 
     arm_counts: NDArray[np.int64]
@@ -80,6 +83,7 @@ class Record:
     agent_pulls: NDArray[np.int64]
     arms: NDArray[np.int32]
     agent_regret: Vector
+    frames: Totals | None = None
 
     @classmethod
     def empty(cls, task: Task, runs: int) -> Record:
@@ -109,6 +113,13 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
     return record
 
 
+def add_frames(record: Record, task: Task, runs: range) -> Record:
+    """Add up one run by frame, from the problem's arms, if it is among these and wanted."""
+    if task.setup.keep == "watch" and RUN in runs:
+        record.frames = totals(task.problem, task.seed, record.arms[runs.index(RUN)])
+    return record
+
+
 def add_agent_regret(record: Record, task: Task) -> Record:
     """Add up what each agent lost, from the problem's arms; drop those unless wanted."""
     if task.keep != "arms":
@@ -125,9 +136,6 @@ def add_agent_regret(record: Record, task: Task) -> Record:
 
 def join(records: list[Record]) -> Record:
     """Concatenate the runs of several records."""
-    return Record(
-        **{
-            field.name: np.concatenate([getattr(record, field.name) for record in records])
-            for field in fields(Record)
-        }
-    )
+    names = [field.name for field in fields(Record) if field.name != "frames"]
+    arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in names}
+    return Record(**arrays, frames=next((r.frames for r in records if r.frames), None))

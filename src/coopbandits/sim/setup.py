@@ -21,8 +21,8 @@ CURVE_POINTS = 200
 MOST_ROUNDS = 10**15
 """More than anybody can wait for, and far from where 64-bit numbers end."""
 
-KEPT = ("agents", "curves", "arms")
-KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms"}
+KEPT = ("agents", "curves", "arms", "watch")
+KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms", "watch": "frames"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,9 @@ class Setup:
         The rounds after which totals are recorded, as `recorded_rounds` returns them.
     runs, seed : int
         Independent repetitions, and the seed they all follow from.
-    keep : {"", "agents", "curves", "arms"}
-        Whether to keep pulls per agent, their regret as curves, or every single arm as well.
+    keep : {"", "agents", "curves", "arms", "watch"}
+        Whether to keep pulls per agent, their regret as curves, or every single arm as well; or
+        pulls per agent and the first run in frames, for `coopbandits dashboard`.
     shuffle_arms : bool
         Whether the arms are shuffled in every run.
     faults : Faults
@@ -93,7 +94,7 @@ class Setup:
                 f"fault {others[0].full_name()} is defined in rounds, and with clocks there are "
                 "none; of faults only loss goes with clocks"
             )
-        if self.keep in ("curves", "arms"):
+        if self.keep in KEPT_WORDS:
             raise InputError(
                 f"{KEPT_WORDS[self.keep]} cannot be kept with clocks, since agents pull unequally "
                 "often; "

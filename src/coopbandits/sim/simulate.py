@@ -18,7 +18,7 @@ from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO, Engine, choose
 from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress
-from coopbandits.sim.record import Record, Task, Tick, add_agent_regret, restore_order
+from coopbandits.sim.record import Record, Task, Tick, add_agent_regret, add_frames, restore_order
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
 
 Policies = AnyPolicy | Sequence[AnyPolicy]
@@ -85,9 +85,10 @@ def simulate(
     rounds : int, sequence of int or None
         The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
-    keep : {"", "agents", "curves", "arms"}
+    keep : {"", "agents", "curves", "arms", "watch"}
         Keep pulls per agent; or their regret in every recorded round as well; or every single arm
-        too: N × T numbers per run.
+        too: N × T numbers per run. "watch" keeps pulls per agent, and the first run frame by frame
+        for `coopbandits dashboard`.
     shuffle_arms : bool
         Shuffle the arms in every run, in the same way for all policies. Ties go to the lowest arm,
         so a best arm that always comes first flatters. Results use the problem's own order.
@@ -176,7 +177,7 @@ def _warn_if_short(setup: Setup) -> None:
 
 def _play(engine: Engine, task: Task, runs: range, tick: Tick) -> Record:
     record = restore_order(engine.play(task, runs, tick), task, runs)
-    return add_agent_regret(record, task)
+    return add_agent_regret(add_frames(record, task, runs), task)
 
 
 @contextmanager

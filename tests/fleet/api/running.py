@@ -9,11 +9,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from coopbandits.fleet.address import Address, parse_place
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.server import Server
+from coopbandits.fleet.api.site import Site
 from coopbandits.fleet.service import Service
+
+Running = TypeVar("Running", bound=Server)
 
 
 class Response(NamedTuple):
@@ -34,7 +38,26 @@ def running(
     **settings: Any,
 ) -> Iterator[ApiServer]:
     """Serve an API until the block ends."""
-    server = ApiServer(service, parse_place(address), **settings)
+    with started(ApiServer(service, parse_place(address), **settings), loop_factory) as server:
+        yield server
+
+
+@contextmanager
+def serving(
+    site: Site,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    **settings: Any,
+) -> Iterator[Server]:
+    """Serve a site until the block ends."""
+    with started(Server(site, Address("127.0.0.1", 0), **settings), loop_factory) as server:
+        yield server
+
+
+@contextmanager
+def started(
+    server: Running, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> Iterator[Running]:
+    """Run a server in a thread of its own until the block ends."""
     loop = loop_factory()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -51,7 +74,7 @@ def running(
 
 
 def ask(
-    server: ApiServer,
+    server: Server,
     method: str,
     path: str,
     body: Any = None,

@@ -20,6 +20,7 @@ from coopbandits.fleet.service import (
     require_allowed,
 )
 from coopbandits.fleet.service.catalogue import measured
+from coopbandits.page.state import AgentState, ArmState, NeighborState, Note
 
 
 class StandIn:
@@ -40,6 +41,8 @@ class StandIn:
         self.open: dict[str, tuple[str, float]] = {}
         self.settled: dict[str, Receipt] = {}
         self.unready: str | None = None
+        self.neighbors: list[NeighborState] = []
+        self.notes: list[Note] = []
 
     def choose(self, allowed: Sequence[str] | None = None) -> Choice:
         names = self.names if allowed is None else require_allowed(allowed)
@@ -80,6 +83,21 @@ class StandIn:
 
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}
+
+    def state(self, since: int = 0) -> AgentState:
+        arms = [
+            ArmState(a.arm, a.mean, *(a.confidence or (None, None)), a.pulls, a.own_pulls + a.open,
+                     a.own_pulls, a.own_reward, a.open)
+            for a in self.arms()
+        ]  # fmt: skip
+        known = [arm for arm in arms if arm.mean is not None]
+        prefers = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None
+        notes = [note for note in self.notes if note.seq > since]
+        done = len(self.settled)
+        return AgentState(
+            "stand-in", "test", "best", 0.0, self.clock(), 0, 1, self.unready, arms, prefers, 1.0,
+            self.made, done, len(self.open), self.expired, list(self.neighbors), notes,
+        )  # fmt: skip
 
     def ready(self) -> str | None:
         return self.unready

@@ -79,6 +79,7 @@ def test_index_lists_every_path(server: ApiServer) -> None:
     assert len(answer.body.decode().splitlines()) == len(server.api.endpoints)
     for line in answer.body.decode().splitlines():
         method, path = line.split()
+        method = "HEAD" if path == "/ui/events" else method  # which never ends
         assert ask(server, method, path).status in {200, 400}
 
 
@@ -235,7 +236,7 @@ def test_probes_need_no_token_and_are_told_one_bit() -> None:
         assert told.json() == {"error": agent.unready}
         assert "journal" not in hidden.body.decode()
         assert ask(server, "GET", "/alive").status == 200
-        others = set(server.api.endpoints) - {"/alive", "/ready"}
+        others = set(server.api.endpoints) - {"/alive", "/ready", "/ui/"}
         for path in others:
             for method in ("GET", "POST", "HEAD"):
                 assert ask(server, method, path).status == 401

@@ -15,7 +15,8 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.address import parse_address
-from coopbandits.fleet.api import ApiServer, protocol
+from coopbandits.fleet.api import protocol
+from coopbandits.fleet.api.server import Server
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ApiLimits
 
@@ -29,14 +30,14 @@ HEAD = b"POST /choose HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/j
 ASK = b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-def call(server: ApiServer, data: bytes = b"") -> socket.socket:
+def call(server: Server, data: bytes = b"") -> socket.socket:
     caller = socket.create_connection(parse_address(server.address), timeout=PATIENCE)
     caller.sendall(data)
     return caller
 
 
 @contextlib.contextmanager
-def calls(server: ApiServer, count: int, data: bytes = b"") -> Iterator[list[socket.socket]]:
+def calls(server: Server, count: int, data: bytes = b"") -> Iterator[list[socket.socket]]:
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(call(server, data)) for _ in range(count)]
 
@@ -76,7 +77,7 @@ def pour(caller: socket.socket, piece: bytes, most: int) -> int:
     return sent
 
 
-def cuts(server: ApiServer) -> dict[str, int]:
+def cuts(server: Server) -> dict[str, int]:
     return dict(server.api.meter.cuts)
 
 

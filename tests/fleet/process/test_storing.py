@@ -17,7 +17,8 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.answers import Answer
-from coopbandits.fleet.api.app import Api, Request
+from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.site import Request
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError

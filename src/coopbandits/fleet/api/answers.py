@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -35,13 +36,27 @@ STATUS: dict[type[InputError], int] = {
 logger = logging.getLogger(__name__)
 
 
+class Stream(Protocol):
+    """What follows the head of an answer without end."""
+
+    def pull(self) -> bytes:
+        """Return what is new since the last call; nothing is asked while the client is slow."""
+
+    def close(self) -> None:
+        """Nobody reads any longer."""
+
+
+Begin = Callable[[], Stream]
+
+
 class Answer(NamedTuple):
-    """Status, body and headers of an answer."""
+    """Status, body and headers of an answer; instead of a body, it may begin a stream."""
 
     status: int
     body: bytes
     content_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    begin: Begin | None = None
 
 
 def encode(answer: Answer, date: bytes, lasting: bool, whole: bool = True) -> bytes:
@@ -58,12 +73,14 @@ def encode(answer: Answer, date: bytes, lasting: bool, whole: bool = True) -> by
     whole : bool
         Whether the body is sent too.
     """
-    status, body, kind, headers = answer
-    more = b"" if lasting else b"connection: close\r\n"
+    status, body, kind, headers, begin = answer
+    more = b"" if lasting and not begin else b"connection: close\r\n"
     for header in headers:
         more += b"%s: %s\r\n" % header
-    if status == 204:
+    if status in (204, 304):
         return b"%s%s\r\n%s\r\n" % (STATUS_LINES[status], date, more)
+    if begin:  # it ends with the connection
+        return b"%s%s\r\ncontent-type: %s\r\n%s\r\n" % (STATUS_LINES[status], date, kind, more)
     return b"%s%s\r\ncontent-type: %s\r\ncontent-length: %d\r\n%s\r\n%s" % (
         STATUS_LINES[status], date, kind, len(body), more, body if whole else b"",
     )  # fmt: skip

@@ -1,22 +1,19 @@
-"""The API without its sockets: one table of paths, one pipeline for every request.
-
-A few fixed paths need no router. A request is checked in this order: host and origin, token, path,
-method, content type and size of its body. Then its endpoint is called, a plain function from bytes
-to an answer.
-"""
+"""The API of an agent: its paths, and what is answered at each."""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable, Collection
-from functools import cached_property, partial
-from time import perf_counter
-from typing import NamedTuple
+import logging
+import math
+import time
+from collections.abc import Collection
+from functools import cached_property
+from urllib.parse import parse_qs
 
 import msgspec
 
-from coopbandits.fleet.api.answers import JSON, Answer, accepted, failed, refused
-from coopbandits.fleet.api.callers import PREFLIGHT, Callers, Headers
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.api.answers import Answer, accepted, refused
+from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmAnswer,
@@ -28,75 +25,28 @@ from coopbandits.fleet.api.messages import (
     ReceiptAnswer,
     reader,
 )
-from coopbandits.fleet.api.metrics import CONTENT_TYPE, Meter, render
-from coopbandits.fleet.api.openapi import describe
+from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
+from coopbandits.fleet.api.openapi import LARGEST, describe
+from coopbandits.fleet.api.pages import FRESH, PageSite
+from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import Service, UnavailableError
+from coopbandits.fleet.service import Service, Stored
+from coopbandits.page.assets import HEADERS
+from coopbandits.page.feed import Feed
+
+log = logging.getLogger(__name__)
 
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
-Reply = Callable[[Answer], None]
+LOOK_SECONDS, SAMPLE_SECONDS = 0.19, 0.9
+"""Between two looks at the agent while a page is open, and while none is."""
 
 _read_choose, _read_observe = reader(ChooseRequest), reader(ObserveRequest)
 
 
-class Request:
-    """One request.
-
-    Parameters
-    ----------
-    method : bytes
-        GET, HEAD, POST or another.
-    path : str
-        What is asked.
-    headers : list of (name, value)
-        The headers, with names in lower case.
-    version : str
-        Of HTTP.
-    lasting : bool
-        Whether the connection is kept for another one.
-
-    Attributes
-    ----------
-    fields : dict
-        The headers by name; of those with the same name, the last.
-    body : bytes or bytearray
-        As much of it as has come.
-    answer : Answer or None
-        The answer, if there is one before the request is whole.
-    """
-
-    __slots__ = ("answer", "body", "fields", "headers", "lasting", "method", "path", "version")
-
-    def __init__(
-        self, method: bytes, path: str, headers: Headers, version: str, lasting: bool
-    ) -> None:
-        self.method, self.path, self.headers = method, path, headers
-        self.version, self.lasting = version, lasting
-        self.fields = dict(headers)
-        self.body: bytes | bytearray = b""
-        self.answer: Answer | None = None
-
-    def add(self, piece: bytes) -> None:
-        """Add to the body, which mostly comes in one piece."""
-        if not self.body:
-            self.body = piece
-            return
-        if isinstance(self.body, bytes):
-            self.body = bytearray(self.body)
-        self.body += piece
-
-
-class Endpoint(NamedTuple):
-    """The method and function behind a path."""
-
-    method: str
-    call: Callable[[bytes | bytearray], Answer]
-
-
-class Api:
-    """An agent's HTTP API.
+class Api(PageSite):
+    """An agent's HTTP API, and a page that shows the agent.
 
     Parameters
     ----------
@@ -121,113 +71,93 @@ class Api:
         callers: Callers | None = None,
         limits: ApiLimits | None = None,
     ) -> None:
-        self.service, self.callers = service, callers or Callers()
-        self.max_body = (limits or ApiLimits()).max_body_bytes
-        self.token = token.encode() if token else None
-        self.public = frozenset(public)
-        self.meter = Meter()
-        self.endpoints = {
-            "/choose": Endpoint("POST", self.choose),
-            "/observe": Endpoint("POST", self.observe),
-            "/arms": Endpoint("GET", self.arms),
-            "/health": Endpoint("GET", self.health),
-            "/ready": Endpoint("GET", self.ready),
-            "/alive": Endpoint("GET", self.alive),
-            "/metrics": Endpoint("GET", self.metrics),
-            "/openapi.json": Endpoint("GET", self.openapi),
-            "/": Endpoint("GET", self.index),
+        super().__init__(token, callers=callers, limits=limits)
+        self.service = service
+        self.endpoints |= {
+            path: Endpoint(method, call, path in public)
+            for method, path, call in (
+                ("POST", "/choose", self.choose),
+                ("POST", "/observe", self.observe),
+                ("GET", "/arms", self.arms),
+                ("GET", "/health", self.health),
+                ("GET", "/ready", self.ready),
+                ("GET", "/alive", self.alive),
+                ("GET", "/metrics", self.metrics),
+                ("GET", "/openapi.json", self.openapi),
+                ("GET", "/ui/state", self.state),
+                ("GET", "/ui/events", self.events),
+                ("GET", "/", self.index),
+            )
         }
-        self.paths = {path.encode(): path for path in self.endpoints}
+        self._feed = Feed("agent", time.time())
+        self._asked, self._failed = -math.inf, False
 
-    def refuse(self, request: Request) -> Answer | None:
-        """Return an answer if the request's head is enough for one."""
-        if not self.callers.is_usual(request.headers, request.fields):
-            answer = self.callers.refuse(request.headers, request.version)
-            if answer is not None:
-                self._count(request, answer)
-                return answer
-        answer = self._refuse(request)
-        return None if answer is None else self._finished(request, answer)
+    def stored(self, then: Stored) -> None:
+        """Call `then` once all that was chosen and observed so far is on disk."""
+        self.service.stored(then)
 
-    def refuse_body(self, request: Request) -> Answer:
-        """Return the answer to a body that is too large."""
-        sentence = f"the body is too large; up to {self.max_body} bytes are taken"
-        return self._finished(request, refused(413, sentence))
-
-    def serve(self, request: Request, reply: Reply) -> None:
-        """Answer a request that was not refused, once what it changes is on disk."""
-        started = perf_counter()
-        method, call = self.endpoints[request.path]
-        try:
-            answer = call(request.body)
-        except Exception as error:  # one failing request must not stop the server
-            self._finish(request, started, reply, failed(error))
-            return
-        finish = partial(self._finish, request, started, reply, answer)
-        if method == "POST":
-            self.service.stored(finish)
-        else:
-            finish()
-
-    def _finish(
-        self,
-        request: Request,
-        started: float,
-        reply: Reply,
-        answer: Answer,
-        error: UnavailableError | None = None,
-    ) -> None:
-        self.meter.time(request.path, perf_counter() - started)
-        reply(self._finished(request, failed(error) if error else answer))
-
-    def _finished(self, request: Request, answer: Answer) -> Answer:
-        """Count an answer; return it as this client may see it."""
-        if answer.status >= 500 and not self._is_proven(request.fields):
-            answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
-        self._count(request, answer)
-        grants = self.callers.grants(request.headers)
-        return answer._replace(headers=answer.headers + grants) if grants else answer
-
-    def _count(self, request: Request, answer: Answer) -> None:
-        path = request.path if request.path in self.endpoints else "other"
-        self.meter.count(path, answer.status)
-
-    def choose(self, body: bytes | bytearray) -> Answer:
+    def choose(self, request: Request) -> Answer:
         """Choose an option."""
-        allowed = _read_choose(body).allowed if body else None
+        allowed = _read_choose(request.body).allowed if request.body else None
         return accepted(ChoiceAnswer(*self.service.choose(allowed)))
 
-    def observe(self, body: bytes | bytearray) -> Answer:
+    def observe(self, request: Request) -> Answer:
         """Count a reward."""
-        request = _read_observe(body)
-        return accepted(ReceiptAnswer(*self.service.observe(request.ticket, request.reward)))
+        sent = _read_observe(request.body)
+        return accepted(ReceiptAnswer(*self.service.observe(sent.ticket, sent.reward)))
 
-    def arms(self, _: bytes | bytearray) -> Answer:
+    def arms(self, _: Request) -> Answer:
         """Return an estimate of every option."""
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
 
-    def health(self, _: bytes | bytearray) -> Answer:
+    def health(self, _: Request) -> Answer:
         """Return the agent's state."""
         return accepted(self.service.health())
 
-    def ready(self, _: bytes | bytearray) -> Answer:
+    def ready(self, _: Request) -> Answer:
         """Return whether the agent can serve."""
         reason = self.service.ready()
         return accepted(ReadyAnswer(True)) if reason is None else refused(503, reason)
 
-    def alive(self, _: bytes | bytearray) -> Answer:
+    def alive(self, _: Request) -> Answer:
         """Return that there is somebody."""
         return accepted(AliveAnswer(True))
 
-    def metrics(self, _: bytes | bytearray) -> Answer:
+    def metrics(self, _: Request) -> Answer:
         """Return all metrics in Prometheus' format."""
         return Answer(200, render(self.service.metrics(), self.meter), CONTENT_TYPE)
 
-    def openapi(self, _: bytes | bytearray) -> Answer:
+    def openapi(self, _: Request) -> Answer:
         """Describe this API."""
         return Answer(200, self._description)
 
-    def index(self, _: bytes | bytearray) -> Answer:
+    def state(self, request: Request) -> Answer:
+        """Return what a page shows, with events after `since`."""
+        answer = accepted(self.service.state(_since(request.query)))
+        return answer._replace(headers=(FRESH, *HEADERS))
+
+    def events(self, _: Request) -> Answer:
+        """Tell a page of everything that changes."""
+        return self.page_stream(self._feed, self._look)
+
+    def _look(self, apart: float = LOOK_SECONDS) -> None:
+        """Bring the feed up to date, unless that was done just before."""
+        now = time.monotonic()
+        if now - self._asked >= apart:
+            self._asked = now
+            self._feed.tell(self.service.state(), time.time())
+            self._feed.step(time.time())
+
+    def beat(self) -> None:
+        """Remember the present even if nobody watches, so that a page can show the past."""
+        try:
+            self._look(apart=SAMPLE_SECONDS)
+        except Exception:  # an agent goes on without a page
+            if not self._failed:
+                log.exception("the page cannot be told of this agent")
+            self._failed = True
+
+    def index(self, _: Request) -> Answer:
         """List the paths."""
         lines = [f"{endpoint.method} {path}\n" for path, endpoint in self.endpoints.items()]
         return Answer(200, "".join(lines).encode(), b"text/plain; charset=utf-8")
@@ -235,39 +165,15 @@ class Api:
     @cached_property
     def _description(self) -> bytes:
         arms = [estimate.arm for estimate in self.service.arms()]
-        return msgspec.json.encode(describe(arms, self.token is not None, self.public))
-
-    def _refuse(self, request: Request) -> Answer | None:
-        path, method = request.path, request.method.decode()
-        if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
-            return Answer(204, b"", headers=PREFLIGHT)
-        if path not in self.public and not self._is_proven(request.fields):
-            sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
-            return refused(401, sentence, (b"www-authenticate", b"Bearer"))
-        endpoint = self.endpoints.get(path)
-        if endpoint is None:
-            return refused(404, f"there is nothing at {path!r}; GET / lists what there is")
-        if method == endpoint.method:
-            return _refuse_kind(request.fields) if method == "POST" else None
-        if method == "HEAD" and endpoint.method == "GET":
-            return None
-        accepts = "GET, HEAD" if endpoint.method == "GET" else "POST"
-        sentence = f"{path} does not take {method}; use {endpoint.method}"
-        return refused(405, sentence, (b"allow", accepts.encode()))
-
-    def _is_proven(self, fields: dict[bytes, bytes]) -> bool:
-        if self.token is None:
-            return True
-        scheme, _, token = fields.get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token)
+        public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
+        return msgspec.json.encode(describe(arms, self.token is not None, public))
 
 
-def _refuse_kind(fields: dict[bytes, bytes]) -> Answer | None:
-    """Refuse all but JSON, the one kind that a web page may not send unasked."""
-    if fields.get(b"content-type") == JSON:
-        return None
-    kind = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind == JSON:
-        return None
-    sent = kind.decode("latin-1") or "no content type"
-    return refused(415, f"POST takes JSON only, got {sent}; send Content-Type: {JSON.decode()}")
+def _since(query: str) -> int:
+    """Return the number after which events are asked for; 0 for all."""
+    found = parse_qs(query, max_num_fields=10).get("since", ["0"])[-1]
+    if not (found.isascii() and found.isdigit() and len(found) < 20 and int(found) <= LARGEST):
+        raise InputError(
+            f"since is {found[:50]!r}; it must be the number of an event, or be left out"
+        )
+    return int(found)

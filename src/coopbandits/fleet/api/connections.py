@@ -11,8 +11,8 @@ from email.utils import formatdate
 from typing import Any
 
 from coopbandits.fleet.api.answers import Answer
-from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.api.protocol import Connection
+from coopbandits.fleet.api.site import Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.sparing import SparingLog
 
@@ -27,7 +27,7 @@ class Connections:
 
     Parameters
     ----------
-    api : Api
+    api : Site
         Answers requests, and counts what is refused and cut.
     limits : ApiLimits
         The limits.
@@ -35,7 +35,7 @@ class Connections:
         For HTTPS.
     """
 
-    def __init__(self, api: Api, limits: ApiLimits, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, api: Site, limits: ApiLimits, tls: ssl.SSLContext | None) -> None:
         self.api, self.limits, self.tls = api, limits, tls
         self.date = formatdate(usegmt=True).encode()
         self._open: dict[Connection, asyncio.Task[Any]] = {}

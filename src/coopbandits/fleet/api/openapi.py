@@ -18,10 +18,13 @@ from coopbandits.fleet.api.messages import (
     ReadyAnswer,
     ReceiptAnswer,
 )
+from coopbandits.page.state import AgentState
 from coopbandits.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
 TEXT = {"text/plain": {"schema": {"type": "string"}}}
+HTML = {"text/html": {"schema": {"type": "string"}}}
+EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 PLAIN_OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 HEAD_ERRORS = {
@@ -59,7 +62,18 @@ class Operation(NamedTuple):
     answer: Any
     errors: Mapping[int, str] = MappingProxyType({})
     body: Any = None
+    parameters: Sequence[Mapping[str, Any]] = ()
 
+
+LARGEST = 2**53
+"""Whole numbers up to it are exact in JavaScript too."""
+
+SINCE = {
+    "name": "since",
+    "in": "query",
+    "description": "Only events with larger numbers are told.",
+    "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST},
+}
 
 OPERATIONS = (
     Operation(
@@ -97,6 +111,16 @@ OPERATIONS = (
     Operation("get", "/alive", "Whether there is an agent at all", AliveAnswer),
     Operation("get", "/metrics", "Metrics for Prometheus", TEXT),
     Operation("get", "/openapi.json", "This description", PLAIN_OBJECT),
+    Operation("get", "/ui/", "A page that shows the agent and its neighbours", HTML),
+    Operation(
+        "get",
+        "/ui/state",
+        "What the page shows",
+        AgentState,
+        {422: "This is no number of an event."},
+        parameters=[SINCE],
+    ),
+    Operation("get", "/ui/events", "What changes, as server-sent events", EVENTS, UNAVAILABLE),
     Operation("get", "/", "A list of the paths", TEXT),
 )
 
@@ -132,13 +156,15 @@ def describe(
 
 def _operation(operation: Operation, secret: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "operationId": operation.path.strip("/").partition(".")[0] or "index",
+        "operationId": operation.path.strip("/").partition(".")[0].replace("/", "_") or "index",
         "summary": operation.summary,
         "responses": _answers(operation, secret),
     }
     if operation.body is not None:
         content = _content(operation.body)
         described["requestBody"] = {"content": content, "required": True}
+    if operation.parameters:
+        described["parameters"] = list(operation.parameters)
     if secret:
         described["security"] = [{"token": []}]
     return described

@@ -2,7 +2,7 @@
 
 httptools parses. Requests are answered in the order in which they came, one at a time: at once, in
 the call that brought the last byte of it, or when its event is on disk. What is sent ahead of the
-answers waits, and nothing more is read meanwhile.
+answers waits, and nothing more is read meanwhile. A stream is the last answer of its connection.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 import httptools
 
-from coopbandits.fleet.api.answers import Answer, encode, refused
-from coopbandits.fleet.api.app import Api, Request
+from coopbandits.fleet.api.answers import Answer, Begin, encode, refused
+from coopbandits.fleet.api.site import Request, Site
+from coopbandits.fleet.api.streams import Pump
 from coopbandits.fleet.config import ApiLimits
 
 MAX_HEADERS = 100
@@ -29,6 +30,7 @@ LINGER_SECONDS = 1.0
 """For a refused client to read why, while what it still sends is thrown away."""
 
 HEAD, BODY, ANSWER, IDLE, LINGER = "headers", "body", "answer", "idle", "refused"
+STREAM = "stream"
 
 
 class RefusedError(Exception):
@@ -44,7 +46,7 @@ class Owner(Protocol):
 
     Attributes
     ----------
-    api : Api
+    api : Site
         Answers requests.
     limits : ApiLimits
         What is taken of clients.
@@ -52,7 +54,7 @@ class Owner(Protocol):
         The time, for the header Date.
     """
 
-    api: Api
+    api: Site
     limits: ApiLimits
     date: bytes
 
@@ -99,14 +101,19 @@ class Connection(asyncio.Protocol):
         self._current: Request | None = None  # is being answered
         self._queue: deque[Request] = deque()
         self._had_turn = self._clogged = self._deaf = self._leaving = False
+        self._pump: Pump | None = None  # a stream is being sent
 
     @property
     def busy(self) -> bool:
         """Whether a whole request waits for its answer, and not the answer for its client."""
-        return not self._clogged and (self._current is not None or bool(self._queue))
+        if self._clogged:
+            return False
+        return self._pump is not None or self._current is not None or bool(self._queue)
 
     def is_late(self, now: float) -> bool:
         """Return whether what the connection waits for takes too long."""
+        if self._pump is not None:
+            return self._pump.is_late(now)
         limits = self.owner.limits
         patience = {
             HEAD: limits.header_timeout,
@@ -128,20 +135,30 @@ class Connection(asyncio.Protocol):
         del exc
         self.parser = None  # which refers to the connection
         self._queue.clear()
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
         self.owner.forget(self)
 
     def pause_writing(self) -> None:
         """Answer nothing more until the client has read."""
         self._clogged = True
+        if self._pump is not None:
+            self._pump.pause()
 
     def resume_writing(self) -> None:
         """Go on."""
         self._clogged = False
+        if self._pump is not None:
+            self._pump.resume()
+            return
         self._settle(self.loop.time())
         self._take_turn()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse and close if they are not requests within the limits."""
+        if self._pump is not None and self.transport is not None:
+            self.transport.abort()  # it reads a stream and has nothing to say
         if self._deaf or self.parser is None:
             return
         messages, self._chunk, self._now = self._messages, len(data), self.loop.time()
@@ -203,22 +220,23 @@ class Connection(asyncio.Protocol):
 
     def _read_head(self, headers: list[tuple[bytes, bytes]]) -> Request:
         assert self.parser is not None  # noqa: S101  it calls
-        parser, path = self.parser, self.api.paths.get(self._url)
+        parser, path, query = self.parser, self.api.paths.get(self._url), ""
         if path is None:
-            path = self._read_target(headers)
+            path, query = self._read_target(headers)
         version = parser.get_http_version()
         lasting = parser.should_keep_alive() and version != "1.0" and not parser.should_upgrade()
-        return Request(parser.get_method(), path, headers, version, lasting)
+        return Request(parser.get_method(), path, headers, version, lasting, query)
 
-    def _read_target(self, headers: list[tuple[bytes, bytes]]) -> str:
-        """Return the path; a host before it, as in `GET http://host/`, overrules the header."""
+    def _read_target(self, headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
+        """Return path and query; a host, as in `GET http://host/`, overrules the header."""
         parsed = httptools.parse_url(self._url)
         host = None if self._url.startswith(b"/") else parsed.host
         if host:
             literal = b"[%s]" % host if b":" in host else host
             headers[:] = [header for header in headers if header[0] != b"host"]
             headers.append((b"host", literal))
-        return unquote((parsed.path or b"/").decode("ascii"))
+        query = (parsed.query or b"").decode("latin-1")
+        return unquote((parsed.path or b"/").decode("ascii")), query
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, if it is not too large."""
@@ -246,6 +264,8 @@ class Connection(asyncio.Protocol):
 
     def _enqueue(self, request: Request) -> None:
         """Answer a request, if none is before it; a client gets one turn per call."""
+        if self._pump is not None:
+            return
         if self._current or self._queue or self._clogged or self._had_turn:
             self._queue.append(request)
             if self.transport is not None:
@@ -262,7 +282,7 @@ class Connection(asyncio.Protocol):
         if self.transport is None or self.transport.is_closing():
             return
         self._serve(self._queue.popleft())
-        if not self._queue:
+        if not self._queue and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def _serve(self, request: Request) -> None:
@@ -279,8 +299,12 @@ class Connection(asyncio.Protocol):
             return
         self.served += 1
         lasting = request.lasting and not self._leaving
-        transport.write(encode(answer, self.owner.date, lasting, request.method != b"HEAD"))
-        if not lasting:
+        whole = request.method != b"HEAD"
+        transport.write(encode(answer, self.owner.date, lasting, whole))
+        if answer.begin is not None and whole and not self._leaving:
+            self._stream(answer.begin, transport)
+            return
+        if not lasting or answer.begin is not None:
             self._deaf = True
             transport.close()
         elif self._queue:
@@ -289,9 +313,17 @@ class Connection(asyncio.Protocol):
             self._invite()
         self._settle(self.loop.time())
 
+    def _stream(self, begin: Begin, transport: asyncio.Transport) -> None:
+        """Send a stream; what the client has asked after it is not answered."""
+        self._deaf, self.phase = True, STREAM
+        self._queue.clear()
+        self._pump = Pump(self.api, begin, transport, self.loop)
+        if self._clogged:
+            self._pump.pause()
+
     def _settle(self, now: float) -> None:
         """Note what the connection waits for, unless it is the rest of a request."""
-        if not self._reading and self.phase != LINGER:
+        if not self._reading and self.phase not in (LINGER, STREAM):
             waits = self._current or self._queue or self._clogged
             self.phase, self.since = ANSWER if waits else IDLE, now
 
@@ -307,9 +339,10 @@ class Connection(asyncio.Protocol):
     # Ending
 
     def leave(self) -> None:
-        """Close once the request that has begun is answered."""
+        """Close once the request that has begun is answered; a stream has no end of its own."""
         self._leaving = True
-        if self.transport is not None and not (self.busy or self.phase == BODY):
+        waits = self._pump is None and (self.busy or self.phase == BODY)
+        if self.transport is not None and not waits:
             self.transport.close()
 
     def _turn_down(self, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""Serves an API in a running event loop."""
+"""Serves a site, such as an agent's API, in a running event loop."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api
 from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.connections import Connections
+from coopbandits.fleet.api.site import Site
 from coopbandits.fleet.api.sockets import listen, release
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.transport.listener import Listener
@@ -26,43 +27,35 @@ SWEEP_SECONDS = 0.5
 """How often connections are looked at that take too long."""
 
 
-class ApiServer:
-    """An agent's HTTP API on a socket.
+class Server:
+    """A site on a socket.
 
     Parameters
     ----------
-    service : Service
-        The agent.
+    site : Site
+        Answers requests.
     place : Address or Path
         Where to listen; a path is a Unix socket, and port 0 picks a free port.
-    token : str, optional
-        Required of every request.
     tls : ssl.SSLContext, optional
         Serves HTTPS; a context that requires certificates admits only clients that have one.
-    public : collection of str
-        Paths that need no token.
     limits : ApiLimits, optional
         What is taken of clients.
 
     Attributes
     ----------
     background : Task
-        Runs as long as the API is served; if it ends, time-outs are no longer kept.
+        Runs as long as requests are served; if it ends, time-outs are no longer kept.
     """
 
     def __init__(
         self,
-        service: Service,
+        site: Site,
         place: Address | Path,
         *,
-        token: str | None = None,
         tls: ssl.SSLContext | None = None,
-        public: Collection[str] = PUBLIC,
         limits: ApiLimits | None = None,
     ) -> None:
-        self.tls, self.limits = tls, limits or ApiLimits()
-        callers = Callers(place, self.limits, any_host=tls is not None)
-        self.api = Api(service, token, public, callers=callers, limits=self.limits)
+        self.api, self.tls, self.limits = site, tls, limits or ApiLimits()
         self._wanted = self._bound = place
         self._listener: Listener | None = None
 
@@ -91,6 +84,7 @@ class ApiServer:
     async def _attend(self) -> None:
         while True:
             self._connections.sweep(asyncio.get_running_loop().time())
+            self.api.beat()
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def stop(self) -> None:
@@ -103,3 +97,37 @@ class ApiServer:
         self.background.cancel()
         await asyncio.wait([self.background])
         await self._connections.close(GRACE)
+
+
+class ApiServer(Server):
+    """An agent's HTTP API on a socket.
+
+    Parameters
+    ----------
+    service : Service
+        The agent.
+    place : Address or Path
+        Where to listen; a path is a Unix socket, and port 0 picks a free port.
+    token : str, optional
+        Required of every request.
+    tls : ssl.SSLContext, optional
+        Serves HTTPS; a context that requires certificates admits only clients that have one.
+    public : collection of str
+        Paths that need no token.
+    limits : ApiLimits, optional
+        What is taken of clients.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        place: Address | Path,
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        public: Collection[str] = PUBLIC,
+        limits: ApiLimits | None = None,
+    ) -> None:
+        callers = Callers(place, limits, any_host=tls is not None)
+        api = Api(service, token, public, callers=callers, limits=limits)
+        super().__init__(api, place, tls=tls, limits=limits)

@@ -20,6 +20,7 @@ from coopbandits.fleet.client.exchange import (
     choice_in,
     content_in,
     receipt_in,
+    state_request,
     unpack,
 )
 from coopbandits.fleet.client.line import Line
@@ -97,6 +98,10 @@ class Client(Caller):
     def health(self) -> dict[str, Any]:
         """Return the agent's state."""
         return self._ask(HEALTH, content_in)
+
+    def state(self, since: int = 0) -> dict[str, Any]:
+        """Return what a page shows of the agent, with what happened after an event."""
+        return self._ask(state_request(since), content_in)
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""

@@ -48,6 +48,11 @@ def observe_request(ticket: str, reward: float) -> Request:
     return Request("POST", "/observe", _json({"ticket": ticket, "reward": reward}))
 
 
+def state_request(since: int) -> Request:
+    """Return the request for what a page shows, with what happened after an event."""
+    return Request("GET", f"/ui/state?since={int(since)}")
+
+
 def _json(body: Content) -> bytes:
     return json.dumps(body).encode()  # msgspec is as large as the rest of the client together
 

@@ -14,6 +14,10 @@ from coopbandits.fleet.address import Address
 BROKEN = (OSError, EOFError, HttpParserError)
 
 
+LARGEST = 1 << 24
+"""Bytes of a body that are taken; whoever answers at the address may be no agent of ours."""
+
+
 class Request(NamedTuple):
     """An HTTP request; one with a body is JSON."""
 
@@ -97,6 +101,7 @@ class Wire:
         self._begun, self._headed = True, False
         self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
+        self._size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header."""
@@ -107,7 +112,10 @@ class Wire:
         self._headed = True
 
     def on_body(self, part: bytes) -> None:
-        """Add to the body."""
+        """Add to the body, if it is not too large."""
+        self._size += len(part)
+        if self._size > LARGEST:
+            raise EOFError(f"the answer is larger than {LARGEST} bytes")
         self._parts.append(part)
 
     def on_message_complete(self) -> None:

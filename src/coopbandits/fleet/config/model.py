@@ -37,6 +37,8 @@ class ApiLimits:
     ----------
     max_connections : int
         Open at once; one that only waits makes room for a new one.
+    max_streams : int
+        Pages that watch at once.
     max_header_bytes, max_body_bytes : int
         Of one request.
     header_timeout, body_timeout, idle_timeout : float
@@ -48,6 +50,7 @@ class ApiLimits:
     """
 
     max_connections: int = 256
+    max_streams: int = 16
     max_header_bytes: int = 16_384
     max_body_bytes: int = 65_536
     header_timeout: float = 10.0

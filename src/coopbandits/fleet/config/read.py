@@ -72,6 +72,7 @@ NODE: dict[str, read.Reader] = {
 
 API_LIMITS: dict[str, read.Reader] = {
     "max_connections": read.count,
+    "max_streams": read.count,
     "max_header_bytes": read.count,
     "max_body_bytes": read.count,
     "header_timeout": read.positive,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,11 @@ class Credentials:
     ca, certificate, key : Path
         Files in PEM format.
 
+    Attributes
+    ----------
+    tell : callable
+        Called with kind and text of what happens to the files.
+
     Raises
     ------
     InputError
@@ -41,6 +47,7 @@ class Credentials:
 
     def __init__(self, node: str, ca: Path, certificate: Path, key: Path) -> None:
         self.node, self.ca, self.certificate, self.key = node, ca, certificate, key
+        self.tell: Callable[[str, str], None] = lambda _kind, _text: None
         self._seen = self._versions()
         self._contexts, self.expires = self._load()
 
@@ -56,8 +63,10 @@ class Credentials:
             try:
                 self._contexts, self.expires = self._load()
                 log.info("certificate read anew from %s", self.certificate)
+                self.tell("certificate", f"certificate read anew from {self.certificate}")
             except InputError as error:
                 log.warning("going on with the certificate of before: %s", error)
+                self.tell("certificate", f"going on with the certificate of before: {error}")
         return self._contexts
 
     def _versions(self) -> list[tuple[int, int, int] | None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -54,7 +54,16 @@ class Outcome(NamedTuple):
     interrupted: bool
 
 
-def play(settings: Settings, out: Path | None = None, console: Console | None = None) -> Outcome:
+Beside = Callable[[list[str]], AbstractAsyncContextManager[object]]
+"""What runs beside a fleet; it is handed the addresses of all agents' APIs."""
+
+
+def play(
+    settings: Settings,
+    out: Path | None = None,
+    console: Console | None = None,
+    beside: Beside | None = None,
+) -> Outcome:
     """Run a fleet on this machine.
 
     Parameters
@@ -65,6 +74,8 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
         An empty or new folder for all files; without it they are removed at the end.
     console : Console, optional
         Shows progress.
+    beside : callable, optional
+        What runs beside the fleet, such as a page that shows it.
 
     Raises
     ------
@@ -77,20 +88,29 @@ def play(settings: Settings, out: Path | None = None, console: Console | None = 
         require_empty(out)
     with nullcontext(out) if out else TemporaryDirectory(prefix="coopbandits-") as folder:
         try:
-            return asyncio.run(_play(settings, Path(folder), console or Console(quiet=True)))
+            screen = console or Console(quiet=True)
+            return asyncio.run(_play(settings, Path(folder), screen, beside))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
 
-async def _play(settings: Settings, folder: Path, console: Console) -> Outcome:
+async def _play(
+    settings: Settings, folder: Path, console: Console, beside: Beside | None
+) -> Outcome:
     ending = Ending()
     with interruptible(ending):
-        async with opened(settings, folder) as stage:
+        async with opened(settings, folder) as stage, _running(beside, stage):
             seconds, verdict = await _watched(stage, ending, console)
     found = summary.as_json(stage, verdict, seconds)
     (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     text, sentence = summary.as_text(stage, verdict, seconds), summary.conservation(verdict)
     return Outcome(text, sentence, verdict.holds, ending.interrupted)
+
+
+def _running(beside: Beside | None, stage: Stage) -> AbstractAsyncContextManager[object]:
+    if beside is None:
+        return nullcontext()
+    return beside([member.place.api for member in stage.members.all])
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
+from coopbandits.page.state import AgentState
 
 T = TypeVar("T")
 
@@ -104,6 +105,10 @@ class LocalAgent:
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
         return self._ask(lambda: self._runtime.service.health())
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows, with what happened after an event."""
+        return self._ask(lambda: self._runtime.service.state(since))
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

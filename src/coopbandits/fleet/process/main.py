@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from coopbandits.fleet.api import ApiServer
@@ -15,6 +16,7 @@ from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
 from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.protocol.frames import Door
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport.tcp import TcpTransport
 
@@ -29,10 +31,13 @@ def make_runtime(config: NodeConfig) -> Runtime:
     transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
     disk = FileDisk(config.journal, config.durability)
     try:
-        return Runtime(config, disk, transport)
+        runtime = Runtime(config, disk, transport)
     except BaseException:
         disk.close()
         raise
+    if credentials is not None:
+        credentials.tell = runtime.node.chronicle.note
+    return runtime
 
 
 def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
@@ -44,6 +49,18 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
         tls=api_context(config.api_tls) if config.api_tls else None,
         limits=config.api_limits,
     )
+
+
+def doors(config: NodeConfig) -> dict[str, Door]:
+    """Return what each neighbour is told of this agent's API, if it can reach it."""
+    api = config.api
+    if isinstance(api, Path):
+        return {}
+    return {
+        name: Door(api.port, config.api_tls is not None)
+        for name, neighbor in config.neighbors.items()
+        if neighbor.is_loopback or not api.is_loopback
+    }
 
 
 def run_agent(config: NodeConfig) -> int:
@@ -73,6 +90,7 @@ async def serve(config: NodeConfig) -> int:
         loop.add_signal_handler(number, stopping.set)
     runtime = make_runtime(config)
     api = make_api(config, runtime)
+    runtime.node.doors = doors(config)
     try:
         await runtime.start()
         await api.start()

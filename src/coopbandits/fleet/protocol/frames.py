@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -95,6 +95,15 @@ class Stamp(msgspec.Struct, frozen=True):
     bandit: int = 0
 
 
+class Door(NamedTuple):
+    """What an agent tells of its HTTP API: never a host, since that is known to who asks."""
+
+    api_port: int = 0
+    api_secure: bool = False
+
+
+NO_DOOR = Door()
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Version = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
@@ -118,6 +127,8 @@ class Hello(msgspec.Struct, frozen=True):
         The number under which its own pulls are flooded.
     heard : (int, int, int)
         The receiver's message that it heard last: of which memory and incarnation, and its number.
+    api_port, api_secure : int and bool
+        The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -128,6 +139,8 @@ class Hello(msgspec.Struct, frozen=True):
     memory: Count = 0
     entry: Count = 0
     heard: tuple[Count, Count, Count] = (0, 0, 0)
+    api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    api_secure: bool = False
 
 
 class Bye(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from coopbandits.core.aggregate import Claims
@@ -22,13 +22,16 @@ from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
+    NO_DOOR,
     VERSIONS,
     BeatFrame,
     ByeFrame,
     DataFrame,
+    Door,
     Fields,
     Frame,
     FrameError,
@@ -119,6 +122,13 @@ class Node:
         Its links.
     clock : callable
         Seconds since 1970, never going back.
+
+    Attributes
+    ----------
+    chronicle : Chronicle
+        What lately happened.
+    doors : mapping of str to Door
+        What each neighbour is told of this agent's API.
     """
 
     def __init__(
@@ -144,6 +154,9 @@ class Node:
         self._told_trouble = ""
         self._logged: dict[tuple[str, str], float] = {}
         self._strangers_log = SparingLog(log, "strangers")
+        self.doors: Mapping[str, Door] = {}
+        self.chronicle = Chronicle(clock, settings.incarnation)
+        self.chronicle.note("started", f"started, after {replica.rounds} rounds")
         self.gossip = self._make_gossip()
         self._revoke()
 
@@ -201,6 +214,7 @@ class Node:
         else:
             if self._told_trouble:
                 log.info("the journal is written again")
+                self.chronicle.note("settled", "the journal is written again")
             self._told_trouble = ""
 
     @property
@@ -211,6 +225,8 @@ class Node:
     def _revoke(self) -> None:
         names, number_of = self.settings.revoked.names, self.settings.signing.number_of
         self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
+        if names:
+            self.chronicle.note("revoked", f"no longer believed: {', '.join(sorted(names))}")
         for name in names & self.peers.keys():
             if self.peers[name].decoder is not None:
                 self._close(self.peers[name], f"{name} is revoked")
@@ -223,6 +239,7 @@ class Node:
     def _note_trouble(self, error: DiskError) -> None:
         if self._told_trouble != str(error):
             log.error("%s", error)
+            self.chronicle.note("trouble", str(error))
         self._told_trouble = str(error)
 
     # Called by the transport
@@ -244,10 +261,13 @@ class Node:
         if entries is not None:
             more = {"memory": entries.memory, "entry": entries.machine.number}
             more |= {"heard": entries.heard(peer)}
+        more |= self.doors.get(peer.name, NO_DOOR)._asdict()
         return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
+        if self.peers[peer].reason != reason:  # a neighbour that is away is dialled in vain
+            self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
         log.info("link to %s is down: %s", peer, reason)
 
@@ -257,6 +277,7 @@ class Node:
         if who in self.peers:
             self._log_refusal(who, "stranger", reason)
         else:  # of these there can be any number
+            self.chronicle.note("refused", f"refused {who}: {reason}", apart=QUIET_SECONDS)
             self._strangers_log.warning(self.clock(), "refused %s: %s", who, reason)
 
     def give_up(self, peer: str, error: Exception) -> None:
@@ -269,6 +290,7 @@ class Node:
         sentence = f"what it sent could not be handled ({type(error).__name__})"
         if self._is_time_to_log(peer, "failed"):
             log.error("refused %s: %s", peer, sentence, exc_info=error)
+            self.chronicle.note("refused", f"refused {peer}: {sentence}", peer)
         self._refuse(here, "failed", sentence)
         self._close(here, sentence)
 
@@ -332,6 +354,7 @@ class Node:
             self._close(peer, str(error))
         else:
             log.info("link to %s is up", peer.name)
+            self.chronicle.note("link-up", f"link to {peer.name} is up", peer.name)
 
     def _is_of_link(self, peer: Peer, stamp: Stamp) -> bool:
         """Refuse a frame before HELLO, or of another epoch, bandit, number of arms or start."""
@@ -377,6 +400,7 @@ class Node:
     def _log_refusal(self, who: str, reason: str, sentence: str) -> None:
         if self._is_time_to_log(who, reason):
             log.warning("refused %s: %s", who, sentence)
+            self.chronicle.note("refused", f"refused {who}: {sentence}", who)
 
     def _is_time_to_log(self, who: str, reason: str) -> bool:
         now = self.clock()

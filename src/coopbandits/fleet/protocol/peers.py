@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coopbandits.fleet.protocol.decoder import Decoder
-from coopbandits.fleet.protocol.frames import VERSION, HelloFrame, common_version
+from coopbandits.fleet.protocol.frames import NO_DOOR, VERSION, Door, HelloFrame, common_version
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
@@ -45,6 +45,8 @@ class Peer:
         When anything was last sent to it.
     waited : float
         Seconds that the last round waited for it.
+    door : Door
+        Where its API is, as it told.
     links : int
         How often a link came up.
     reason : str
@@ -71,6 +73,7 @@ class Peer:
     certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
     waited: float = 0.0
+    door: Door = NO_DOOR
     links: int = 0
     reason: str = "no link yet"
     frames: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FRAMES, 0))
@@ -86,6 +89,7 @@ class Peer:
         """Note what an accepted HELLO tells."""
         self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
         self.version = common_version(frame.hello.versions) or VERSION
+        self.door = Door(frame.hello.api_port, frame.hello.api_secure)
 
     def down(self, reason: str) -> None:
         """Note that the link went down."""

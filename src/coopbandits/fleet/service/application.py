@@ -24,7 +24,9 @@ from coopbandits.fleet.service import (
 )
 from coopbandits.fleet.service.catalogue import measured
 from coopbandits.fleet.service.pace import Pace
+from coopbandits.fleet.service.watching import agent_state, arm_metrics
 from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.page.state import AgentState
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
@@ -164,6 +166,10 @@ class ApplicationService:
             },
         }
 
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows, with what happened after an event."""
+        return agent_state(self, since)
+
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
@@ -207,6 +213,7 @@ class ApplicationService:
             measured("journal_bytes", ({}, replica.journal.size)),
             measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
             measured("conservation_residual", ({}, residual(self))),
+            *arm_metrics(self),
         ]
 
 

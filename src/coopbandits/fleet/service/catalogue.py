@@ -16,6 +16,7 @@ class Entry(NamedTuple):
 
 
 NEIGHBOR = ("neighbor",)
+ARM = ("arm",)
 
 CATALOGUE = {
     "round": Entry("gauge", "Round of gossip that the agent is in"),
@@ -45,6 +46,12 @@ CATALOGUE = {
     "journal_seconds_total": Entry("counter", "Time spent writing the journal"),
     "conservation_residual": Entry(
         "gauge", "Relative difference between what was handed in and what the totals hold"
+    ),
+    "arm_choices_total": Entry("counter", "Choices of an arm handed out by this agent", ARM),
+    "arm_rewards_total": Entry("counter", "Rewards of an arm taken in by this agent", ARM),
+    "arm_reward_sum": Entry("gauge", "Sum of these rewards", ARM),
+    "arm_mean": Entry(
+        "gauge", "Mean reward of an arm over the whole network, as this agent sees it", ARM
     ),
 }
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from coopbandits.page.state import AgentState
 
 DEFAULT = "default:"
 """How the ticket begins where a client chose its default, since the agent was away."""
@@ -165,6 +168,9 @@ class Service(Protocol):
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent, with what happened after an event."""
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

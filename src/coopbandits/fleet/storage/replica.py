@@ -10,6 +10,7 @@ random words are arguments, and the disk belongs to the journal.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -76,6 +77,8 @@ class Replica:
         Whether the messages of the next round have been made.
     observed : int
         Rewards counted since the start.
+    own_choices, own_counts, own_sums : arrays
+        Choices handed out here, rewards handed in, and their sums, by arm.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
     proofs, certificates : dict of int to bytes, and list of bytes
@@ -98,6 +101,7 @@ class Replica:
         self.degrees: dict[int, int] = {}
         self.agent = make_agent(self.neighbors, self.degrees)
         arms = self.agent.view.num_arms
+        self.own_choices = np.zeros(arms, dtype=np.int64)
         self.own_counts = np.zeros(arms, dtype=np.int64)
         self.own_sums = np.zeros(arms)
         self.rounds, self.spoken, self.observed = 0, False, 0
@@ -262,6 +266,7 @@ class Replica:
                 self._speak()
             case Chose(arm, now):
                 self.tickets.add(arm, now)
+                self.own_choices[arm] += 1
                 self.agent.open_pulls[arm] += 1
             case Observed(number, reward):
                 self._observe(self.tickets.settle(number, reward), reward)
@@ -328,6 +333,11 @@ class Replica:
         fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
         self.agent = fresh
 
+    def _known_choices(self) -> list[int]:
+        """Return choices by arm where a snapshot has not counted them: without expired tickets."""
+        waiting = Counter(ticket.arm for ticket in self.tickets.open.values())
+        return [int(count) + waiting[arm] for arm, count in enumerate(self.own_counts)]
+
     def _export(self) -> dict[str, Any]:
         return {
             "incarnation": self.incarnation,
@@ -335,6 +345,7 @@ class Replica:
             "degrees": self.degrees,
             "agent": self.agent.export_state(),
             "tickets": self.tickets.export_state(),
+            "own_choices": self.own_choices.tolist(),
             "own_counts": self.own_counts.tolist(),
             "own_sums": self.own_sums.tolist(),
             "rounds": self.rounds,
@@ -356,6 +367,7 @@ class Replica:
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])
         self.own_counts = np.array(state["own_counts"], dtype=np.int64)
+        self.own_choices = np.array(state.get("own_choices", self._known_choices()), dtype=np.int64)
         self.own_sums = np.array(state["own_sums"], dtype=np.float64)
         self.rounds, self.spoken = state["rounds"], state["spoken"]
         self.sent = {

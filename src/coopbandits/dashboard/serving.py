@@ -1,0 +1,51 @@
+"""Serves the page on this machine: over one source, until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.api.pages import ROOT, PageSite
+from coopbandits.fleet.api.server import Server
+
+HOST = "127.0.0.1"
+
+
+class Shown(PageSite):
+    """The page over a source that may have work of its own."""
+
+    async def run(self) -> None:
+        """Do this work until cancelled; here there is none."""
+        await asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def served(site: Shown, port: int = 0) -> AsyncIterator[str]:
+    """Serve a site on this machine until the block ends; yields the page's address.
+
+    Where a token is needed, it is in the address, behind a # that no browser sends anywhere.
+
+    Raises
+    ------
+    InputError
+        The port cannot be used.
+    """
+    server = Server(site, Address(HOST, port))
+    await server.start()
+    work = asyncio.create_task(site.run())
+    try:
+        proof = f"#token={site.token.decode()}" if site.token else ""
+        yield f"http://{server.address}{ROOT}{proof}"
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+        await server.stop()
+
+
+async def serve(site: Shown, port: int, told: Callable[[str], None]) -> None:
+    """Serve a site on this machine until cancelled; `told` hears the page's address."""
+    async with served(site, port) as address:
+        told(address)
+        await asyncio.get_running_loop().create_future()

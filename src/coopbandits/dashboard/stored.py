@@ -1,0 +1,193 @@
+"""A stored simulation as the page shows it: who prefers what, frame by frame, per policy.
+
+Everything follows from pulls and rewards per frame, agent and arm, which `simulate` keeps with
+``keep="watch"``. Means are of all pulls so far; their interval is mean ± 1.96 σ/√n with the σ that
+agents are told. What an agent prefers is the arm that it pulled most within the frame.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
+from coopbandits.network import parse_faults
+from coopbandits.results import Result
+
+VERSION = 1
+QUANTILE = 1.96
+DIGITS = 4
+AGREED = 0.9
+LASTING = 5
+"""Agents agree when so large a share of them prefers one arm in so many frames on end."""
+
+Rows = NDArray[Any]
+
+
+class StoredRun:
+    """The recorded run of a result.
+
+    Parameters
+    ----------
+    result : Result
+        Simulated with ``keep="watch"``.
+    """
+
+    def __init__(self, result: Result) -> None:
+        if "watch_pulls" not in result.dataset:
+            raise InputError(
+                'this result was not kept for watching; simulate again with keep="watch", or on '
+                "the command line: coopbandits simulate … --keep watch --out FOLDER"
+            )
+        self.result, data = result, result.dataset
+        self.rounds = data["frame"].values
+        self.means = data["watch_means"].values
+        self.sigma = float(data["watch_sigma"])
+        self.num_agents, self.num_arms = data.sizes["agent"], data.sizes["arm"]
+        self.arms = _names(data["arm"].values, "arm ")
+
+    @classmethod
+    def load(cls, folder: Path) -> StoredRun:
+        """Read a folder that `coopbandits simulate` or `Result.save` has written."""
+        return cls(Result.load(folder))
+
+    def scene(self) -> dict[str, Any]:
+        """Return what does not change: agents, links, arms, policies, and when frames end."""
+        settings, data = self.result.meta["settings"], self.result.dataset
+        title = f"{settings['network']['description']}, {self.num_arms} arms, T = "
+        title += f"{self.result.horizon}, seed {settings['seed']}"
+        faults = settings.get("faults")
+        labels = data["agent"].values if "agent" in data.coords else np.arange(self.num_agents)
+        return {
+            "version": VERSION,
+            "source": "simulation",
+            "title": f"{title}, {faults}" if faults else title,
+            "bandits": [""],
+            "arms": self.arms,
+            "agents": [{"name": name, "policy": ""} for name in _names(labels, "agent ")],
+            "links": data["watch_links"].values.tolist(),
+            "panels": self.result.policies,
+            "rounds": self.rounds.tolist(),
+            "regret": True,
+            "truth": self.means.tolist(),
+        }
+
+    def track(self, panel: int) -> dict[str, Any]:
+        """Return one policy: what every agent prefers, and the network's numbers, by frame."""
+        pulls, rewards = self._frames(panel)
+        preferred = _preferred(pulls)
+        network, gaps = pulls.sum(axis=1), self.means.max() - self.means
+        numbers = self._estimates(network, rewards.sum(axis=1))
+        wide = self.num_arms > 254
+        absent, kind = (65535, "<u2") if wide else (255, "u1")
+        codes = np.where(preferred < 0, absent, preferred).astype(kind)
+        common, disagree = _disagreement(preferred, self.num_arms)
+        return {
+            "arm": base64.b64encode(codes.tobytes()).decode("ascii"),
+            "wide": wide,
+            **{name: _plain(values) for name, values in numbers.items()},
+            **self._ahead(network.cumsum(axis=0), rewards.sum(axis=1).cumsum(axis=0)),
+            "regret": _plain((network @ gaps).cumsum()),
+            "disagree": _plain(disagree),
+            "marks": [*self._faults(), *self._turns(common, disagree)],
+        }
+
+    def agent(self, panel: int, agent: int) -> dict[str, Any]:
+        """Return one agent's own pulls by frame: share, mean and interval per arm."""
+        if not 0 <= agent < self.num_agents:
+            raise InputError(f"agent {agent} does not exist; there are {self.num_agents}, from 0")
+        pulls, rewards = self._frames(panel)
+        numbers = self._estimates(pulls[:, agent], rewards[:, agent])
+        return {name: _plain(values) for name, values in numbers.items()}
+
+    def _frames(self, panel: int) -> tuple[Rows, Rows]:
+        policies = self.result.policies
+        if not 0 <= panel < len(policies):
+            raise InputError(f"panel {panel} does not exist; there are {len(policies)}, from 0")
+        data = self.result.dataset
+        rewards = data["watch_rewards"].values[panel]
+        return data["watch_pulls"].values[panel].astype(np.int64), rewards.astype(np.float64)
+
+    def _estimates(self, pulls: Rows, rewards: Rows) -> dict[str, Vector]:
+        """Return share within frames, and mean with its interval of all pulls so far."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = pulls / pulls.sum(axis=1, keepdims=True)
+            so_far = pulls.cumsum(axis=0)
+            mean = rewards.cumsum(axis=0) / so_far
+            half = np.where(so_far > 0, QUANTILE * self.sigma / np.sqrt(so_far), np.nan)
+        return {"share": share, "mean": mean, "low": mean - half, "high": mean + half}
+
+    def _ahead(self, pulls: Rows, rewards: Rows) -> dict[str, list[Any]]:
+        """Return the arm with the largest mean, and how surely it beats each other one."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.where(pulls > 0, rewards / pulls, -math.inf)
+            best = mean.argmax(axis=1)
+            rows = np.arange(best.size)
+            spread = self.sigma * np.sqrt(1 / pulls[rows, best][:, None] + 1 / pulls)
+            better = ndtr((mean[rows, best][:, None] - mean) / spread)
+        better[rows, best] = math.inf
+        better[pulls == 0] = 0.5  # of an arm that nobody pulled nothing is known
+        sure = np.minimum(better.min(axis=1), 1.0)
+        known = pulls.sum(axis=1) > 0
+        return {
+            "ahead": np.where(known, best, -1).tolist(),
+            "sure": _plain(np.where(known, sure, np.nan)),
+        }
+
+    def _faults(self) -> Iterator[dict[str, Any]]:
+        """Yield a mark where a fault begins and where it ends, if it says when."""
+        for kind in parse_faults(self.result.meta["settings"].get("faults", "none")).kinds:
+            for name, word in (("start", "begins"), ("stop", "ends")):
+                at = getattr(kind, name, None)
+                if isinstance(at, int) and at <= self.result.horizon:
+                    yield {"round": at, "kind": "fault", "text": f"{kind.spelling} {word}"}
+
+    def _turns(self, common: Rows, disagree: Vector) -> Iterator[dict[str, Any]]:
+        """Yield a mark where agents have come to agree on another arm than before."""
+        choice = np.where(disagree <= 1.0 - AGREED, common, -1)
+        agreed = -1
+        for frame in range(choice.size - LASTING + 1):
+            arm = int(choice[frame])
+            if arm not in (-1, agreed) and (choice[frame : frame + LASTING] == arm).all():
+                agreed = arm
+                text = f"over {AGREED:.0%} of the agents prefer {self.arms[arm]} from here on"
+                yield {"round": int(self.rounds[frame]), "kind": "agreed", "text": text}
+
+
+def _names(values: Rows, prefix: str) -> list[str]:
+    """Return names as text; mere numbers get a word before them."""
+    return [f"{prefix}{value}" if values.dtype.kind in "iu" else str(value) for value in values]
+
+
+def _preferred(pulls: Rows) -> NDArray[np.int64]:
+    """Return the arm that each agent pulled most within each frame, −1 where it pulled none.
+
+    Of several the one that it had pulled most before, since a low number is no merit.
+    """
+    before = pulls.cumsum(axis=0) - pulls
+    weight = pulls + before / (before.sum(axis=2, keepdims=True) + 1)
+    return np.where(pulls.any(axis=2), weight.argmax(axis=2), -1)
+
+
+def _disagreement(preferred: NDArray[np.int64], num_arms: int) -> tuple[Rows, Vector]:
+    """Return the arm most preferred in each frame, and the share of agents that prefer another."""
+    votes = np.stack([np.bincount(row[row >= 0], minlength=num_arms) for row in preferred])
+    with np.errstate(invalid="ignore"):
+        return votes.argmax(axis=1), 1.0 - votes.max(axis=1) / votes.sum(axis=1)
+
+
+def _plain(values: Vector) -> list[Any]:
+    """Return nested lists of numbers with few digits, which become JSON."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(values))))
+        rounded = np.where(np.isfinite(scale), np.rint(values * scale) / scale, values)
+    plain: list[Any] = rounded.tolist()
+    return plain

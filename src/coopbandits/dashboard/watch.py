@@ -1,0 +1,170 @@
+"""Watches a fleet: asks every agent for its state, and finds further ones through them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from coopbandits.core.errors import InputError
+from coopbandits.dashboard.serving import Shown, served
+from coopbandits.dashboard.targets import Doorman, Target, parse_target
+from coopbandits.fleet.api.answers import Answer
+from coopbandits.fleet.api.pages import ROOT
+from coopbandits.fleet.api.site import Endpoint, Request
+from coopbandits.fleet.client import AsyncClient, UnreachableError
+from coopbandits.fleet.service import UnavailableError
+from coopbandits.page.feed import Feed
+from coopbandits.page.state import AgentState, NeighborState
+
+PERIOD = 0.2
+"""Seconds between two questions to one agent, at least,"""
+LONGEST_PAUSE = 1.0
+"""and at most, however long it has not answered."""
+
+AT_ONCE = 32
+"""So many agents are asked at the same time."""
+
+MOST_AGENTS = 2000
+"""Neighbours beyond are not asked; who names so many is no agent of ours."""
+
+STEP_SECONDS = 1.0
+"""How often the present is remembered while nobody reads."""
+
+
+class Watch:
+    """Keeps a feed of a fleet up to date.
+
+    Parameters
+    ----------
+    addresses : sequence of str
+        Agents to begin with: one is enough where agents tell each other their APIs.
+    token : str, optional
+        Shown to agents, as `Doorman` says.
+    tls : ssl.SSLContext, optional
+        For agents whose API has TLS.
+
+    Attributes
+    ----------
+    feed : Feed
+        What is known.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        if not addresses:
+            raise InputError("no agent to watch was given; give the address of one at least")
+        self.given = [parse_target(address) for address in addresses]
+        self.doorman = Doorman(self.given, token, tls)
+        self.feed = Feed("fleet", time.time())
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._asked: set[str] = set()  # agents by name, and addresses before the name is known
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as self._group:
+            for target in dict.fromkeys(self.given):
+                self._group.create_task(self._follow(target))
+            while True:
+                self.feed.step(time.time())
+                await asyncio.sleep(STEP_SECONDS)
+
+    async def _follow(self, target: Target, name: str = "") -> None:
+        """Ask one agent again and again; without a name, whoever is found there."""
+        shown, since, pause = name or str(target), 0, PERIOD
+        async with self.doorman.client(target) as client:
+            while True:
+                began = time.monotonic()
+                try:
+                    state = await self._ask(client, since, name)
+                    if not name:
+                        self.feed.forget(shown)
+                        if state.id in self._asked:  # another address of the same agent
+                            return
+                        shown = name = state.id
+                        self._asked.add(name)
+                    self.feed.tell(state, time.time())
+                except (UnreachableError, UnavailableError, InputError) as error:
+                    self.feed.lose(shown, _reason(error), time.time())
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                else:
+                    since = max([since, *(event.seq for event in state.events)])
+                    pause = PERIOD
+                    self._find(state.neighbors, target)
+                await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+
+    async def _ask(self, client: AsyncClient, since: int, name: str) -> AgentState:
+        """Return an agent's state; refuse what does not look like one, or comes from another."""
+        async with self._turns:
+            content = await client.state(since)
+        try:
+            state = msgspec.convert(content, AgentState)
+        except msgspec.ValidationError as error:
+            raise InputError(
+                f"what it tells does not fit: {error}; is it of this version?"
+            ) from None
+        if name and state.id != name:
+            raise InputError(f"{state.id!r} answers at its address")
+        return state
+
+    def _find(self, neighbors: Sequence[NeighborState], by: Target) -> None:
+        """Ask neighbours whose API is known, too."""
+        for neighbor in neighbors:
+            if neighbor.api is None or neighbor.name in self._asked:
+                continue
+            target = parse_target(neighbor.api)
+            if self.doorman.may_be_named(target, by) and len(self._asked) < MOST_AGENTS:
+                self._asked.add(neighbor.name)
+                self._group.create_task(self._follow(target, neighbor.name))
+
+
+def _reason(error: Exception) -> str:
+    """Return why an agent does not answer, in a few words."""
+    cause = error.__cause__
+    if isinstance(error, UnreachableError) and cause is not None:
+        return (isinstance(cause, OSError) and cause.strerror) or str(cause) or "timed out"
+    return str(error)
+
+
+@asynccontextmanager
+async def shown_beside(
+    told: Callable[[str], None], addresses: Sequence[str]
+) -> AsyncIterator[None]:
+    """Show some agents on a page of this machine until the block ends; `told` hears its address."""
+    async with served(FleetSite(Watch(addresses))) as address:
+        told(address)
+        yield
+
+
+class FleetSite(Shown):
+    """The page over a fleet.
+
+    Parameters
+    ----------
+    watch : Watch
+        Watches it.
+    token : str, optional
+        Required of whoever reads.
+    """
+
+    def __init__(self, watch: Watch, token: str | None = None) -> None:
+        super().__init__(token)
+        self.watch = watch
+        self.endpoints[f"{ROOT}events"] = Endpoint("GET", self.events)
+
+    def events(self, _: Request) -> Answer:
+        """Tell a page of everything that changes."""
+        feed = self.watch.feed
+        return self.page_stream(feed, lambda: feed.step(time.time()))
+
+    async def run(self) -> None:
+        """Watch the fleet."""
+        await self.watch.run()

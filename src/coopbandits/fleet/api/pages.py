@@ -1,0 +1,80 @@
+"""The page over HTTP: its files, the same wherever it is served, and a stream of a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coopbandits.fleet.api.answers import Answer
+from coopbandits.fleet.api.site import Endpoint, Request, Site
+from coopbandits.page import assets
+from coopbandits.page.feed import Feed, Reader
+
+ROOT = "/ui/"
+EVENTS = b"text/event-stream"
+FRESH = (b"cache-control", b"no-store")
+"""For data; files are asked for again too, but need not be sent again."""
+
+
+class PageSite(Site):
+    """A site with the page under /ui/; the page itself holds no data, so it needs no token."""
+
+    def __init__(self, token: str | None = None, **settings: Any) -> None:
+        super().__init__(token, **settings)
+        self._page = Endpoint("GET", self.page_file, public=True)
+        self._moved = Endpoint("GET", self.page_moved, public=True)
+        self.endpoints[ROOT] = self._page
+
+    def find(self, path: str) -> Endpoint | None:
+        """Return what serves a path, one of the page's files too."""
+        found = self.endpoints.get(path)
+        if found is None and path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
+            return self._page
+        return self._moved if path == ROOT.rstrip("/") else found
+
+    def page_moved(self, _: Request) -> Answer:
+        """Lead to the page, whose addresses are relative to the slash."""
+        location = (b"location", ROOT.encode())
+        return Answer(308, b"", b"text/plain", (location, *assets.HEADERS))
+
+    def page_file(self, request: Request) -> Answer:
+        """Return a file of the page, unless the browser has it already."""
+        asset = assets.find(request.path.removeprefix(ROOT))
+        assert asset is not None  # noqa: S101  `find` has found it
+        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache"), *assets.HEADERS
+        if request.fields.get(b"if-none-match") == asset.etag:
+            return Answer(304, b"", headers=headers)
+        return Answer(200, asset.body, asset.kind, headers)
+
+    def page_stream(self, feed: Feed, refresh: Callable[[], None]) -> Answer:
+        """Answer with what a feed tells, brought up to date by `refresh` before each look."""
+        return self.streamed(
+            EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH, *assets.HEADERS
+        )
+
+    def label(self, path: str) -> str:
+        """Return the path under which an answer is counted."""
+        return ROOT if path not in self.endpoints and self.find(path) else super().label(path)
+
+
+class FeedStream:
+    """What one page reads of a feed.
+
+    Parameters
+    ----------
+    reader : Reader
+        What it was told so far.
+    refresh : callable
+        Brings the feed up to date.
+    """
+
+    def __init__(self, reader: Reader, refresh: Callable[[], None]) -> None:
+        self.reader, self.refresh = reader, refresh
+
+    def pull(self) -> bytes:
+        """Return what the page lacks."""
+        self.refresh()
+        return self.reader.take()
+
+    def close(self) -> None:
+        """Nothing is kept for a reader."""

@@ -1,0 +1,121 @@
+"""An agent's state for a page that watches it, and its metrics per arm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.service import ArmEstimate, Metric
+from coopbandits.fleet.service.catalogue import measured
+from coopbandits.page.state import AgentState, ArmState, NeighborState
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.service.application import ApplicationService
+
+MOST_LABELS = 50
+"""Metrics have labels for so many arms; the rest are added up as `others`."""
+
+OTHERS = "others"
+LONGEST_LABEL = 100
+
+
+def agent_state(service: ApplicationService, since: int) -> AgentState:
+    """Return an agent's state, with what happened after an event."""
+    node, replica, cluster = service.node, service.replica, service.config.cluster
+    now, estimates = node.clock(), service.arms()
+    choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
+    waiting = len(replica.tickets.open)
+    known = [arm for arm in estimates if arm.mean is not None]
+    return AgentState(
+        id=service.config.id,
+        cluster=cluster.name,
+        policy=cluster.policy,
+        started=node.chronicle.started,
+        now=now,
+        round=replica.rounds,
+        incarnation=replica.incarnation,
+        ready=service.ready(),
+        arms=[_arm(arm, int(n)) for arm, n in zip(estimates, replica.own_choices, strict=True)],
+        prefers=max(known, key=lambda arm: arm.mean or 0.0).arm if known else None,
+        agents_known=replica.agent.estimate().num_agents,
+        choices=choices,
+        rewards=rewards,
+        open_tickets=waiting,
+        expired_tickets=choices - rewards - waiting,
+        neighbors=[
+            _neighbor(peer, service.config.neighbors[name], now)
+            for name, peer in node.peers.items()
+        ],
+        events=node.chronicle.since(since),
+    )
+
+
+def _arm(arm: ArmEstimate, choices: int) -> ArmState:
+    low, high = arm.confidence or (None, None)
+    return ArmState(
+        arm.arm, arm.mean, low, high, arm.pulls, choices, arm.own_pulls, arm.own_reward, arm.open
+    )
+
+
+def _neighbor(peer: Peer, place: Address, now: float) -> NeighborState:
+    return NeighborState(
+        name=peer.name,
+        up=peer.met,
+        why="" if peer.met else peer.reason or "no HELLO yet",
+        frames=peer.frames["received"] + peer.frames["sent"],
+        heard=round(max(0.0, now - peer.last_heard), 3),
+        api=_api(peer, place),
+    )
+
+
+def _api(peer: Peer, place: Address) -> str | None:
+    """Return where a neighbour's API is: at its own port, on the host where it is known to be.
+
+    A neighbour tells no host, so it cannot send whoever watches to somebody else.
+    """
+    port, secure = peer.door
+    if not port:
+        return None
+    return f"{'https' if secure else 'http'}://{Address(place.host, port)}"
+
+
+def arm_metrics(service: ApplicationService) -> list[Metric]:
+    """Return what is measured per arm, under a bounded number of labels."""
+    replica, estimates = service.replica, service.arms()
+    names = labels([arm.arm for arm in estimates])
+    counts = (
+        ("arm_choices_total", replica.own_choices),
+        ("arm_rewards_total", replica.own_counts),
+        ("arm_reward_sum", replica.own_sums),
+    )
+    metrics = []
+    for name, values in counts:
+        shown = [float(value) for value in values[: len(names)]]
+        if len(values) > len(names):
+            shown.append(float(values[len(names) :].sum()))
+        listed = [*names, OTHERS][: len(shown)]
+        samples = zip(listed, shown, strict=True)
+        metrics.append(measured(name, *(({"arm": arm}, value) for arm, value in samples)))
+    means = [
+        ({"arm": name}, arm.mean)
+        for name, arm in zip(names, estimates, strict=False)
+        if arm.mean is not None
+    ]
+    return [*metrics, measured("arm_mean", *means)]
+
+
+def labels(names: list[str]) -> list[str]:
+    """Return a label for each of the first arms: its name, cut, and told apart from all others.
+
+    Examples
+    --------
+    >>> labels(["blue", "others"])
+    ['blue', 'others (2)']
+    """
+    found: list[str] = []
+    for at, name in enumerate(names[:MOST_LABELS], 1):
+        label = name[:LONGEST_LABEL]
+        taken = label == OTHERS or label in found
+        found.append(f"{label} ({at})" if taken else label)
+    return found

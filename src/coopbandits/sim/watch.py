@@ -1,0 +1,80 @@
+"""What is kept for watching a run: pulls and rewards of every agent and arm, frame by frame.
+
+Arms alone would not do. A result holds neither the graph nor the rewards, and a problem or a graph
+of the user's own cannot be made again from its description. So all that a page shows is taken down
+while these are at hand: of the first run, in frames that are shorter in the beginning. What that
+takes does not grow with the horizon.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from coopbandits.core.contract import Vector
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
+
+RUN = 0
+"""The run that is taken down."""
+MOST_FRAMES = 240
+FEWEST_FRAMES = 24
+MOST_CELLS = 20_000_000
+"""Frames × N × K, where the fewest frames do not take more: 160 MB before compression."""
+COMPRESSED = {"zlib": True, "complevel": 4, "shuffle": True}
+
+
+class Totals(NamedTuple):
+    """What happened in every frame.
+
+    Attributes
+    ----------
+    pulls, rewards : array of shape (frame, N, K)
+        Of each agent and arm: the number of pulls, and the sum of what they paid.
+    """
+
+    pulls: NDArray[np.uint32]
+    rewards: Vector
+
+
+def frame_rounds(horizon: int, num_agents: int, num_arms: int) -> NDArray[np.int64]:
+    """Return the last round of every frame: they grow longer, as less and less happens."""
+    fitting = MOST_CELLS // (num_agents * num_arms)
+    frames = max(FEWEST_FRAMES, min(MOST_FRAMES, fitting))
+    ends = np.rint(horizon * (np.arange(1, frames + 1) / frames) ** 2)
+    return np.unique(np.maximum(ends, 1.0)).astype(np.int64)
+
+
+def totals(problem: Problem, seed: int, arms: NDArray[np.int32]) -> Totals:
+    """Add up a run by frame; `arms` (agent, round) are the problem's, −1 where none was pulled."""
+    num_agents, horizon = arms.shape
+    ends = frame_rounds(horizon, num_agents, problem.num_arms)
+    shape = (ends.size, num_agents, problem.num_arms)
+    found = Totals(np.zeros(shape, dtype=np.uint32), np.zeros(shape))
+    keys = agent_keys(seed, REWARDS, RUN, num_agents)
+    first_cell = np.arange(num_agents)[:, None] * problem.num_arms
+    for frame, (start, stop) in enumerate(pairwise((0, *ends.tolist()))):
+        played = arms[:, start:stop]
+        pulled = played >= 0
+        tape = variates(problem.variate, tape_words(keys, start, stop - start))[pulled]
+        paid = problem.rewards(played[pulled], tape)
+        cells = (first_cell + played)[pulled]
+        found.pulls[frame].flat[:] = np.bincount(cells, minlength=shape[1] * shape[2])
+        found.rewards[frame].flat[:] = np.bincount(cells, paid, minlength=shape[1] * shape[2])
+    return found
+
+
+def surroundings(problem: Problem, network: Network) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what all policies share: the links, the true means, and σ."""
+    upper = sparse.triu(network.adjacency, k=1).tocoo()
+    links = np.column_stack([upper.row, upper.col]).astype(np.int32)
+    return {
+        "watch_links": (("link", "end"), links),
+        "watch_means": (("arm",), problem.means),
+        "watch_sigma": ((), problem.sigma),
+    }

@@ -1,0 +1,100 @@
+"""A real browser for tests: it reaches the tested server alone, and remembers all complaints."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PATIENCE = 180_000
+"""Milliseconds for one step of the browser: a busy machine is no fault of a page."""
+
+# How far the page is wider than its window, and how its text stands out.
+LAYOUT = r"""() => {
+  const luminance = colour => {
+    const part = colour.match(/[\d.]+/g).slice(0, 3).map(v => v / 255)
+      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const style = getComputedStyle(document.body);
+  const [low, high] = [style.color, style.backgroundColor].map(luminance).sort((a, b) => a - b);
+  return {
+    overflow: document.scrollingElement.scrollWidth - document.documentElement.clientWidth,
+    contrast: (high + 0.05) / (low + 0.05),
+    dark: luminance(style.backgroundColor) < 0.2,
+  };
+}"""
+
+
+class Browser:
+    """Opens tabs, each with a session of its own."""
+
+    def __init__(self, started: Any) -> None:
+        self.started = started
+        self.complaints: list[str] = []
+
+    def open(self, address: str, *, width: int = 1280, theme: str = "light", **more: Any) -> Any:
+        """Return a tab with the page of an address, which is all that it may ask."""
+        context = self.started.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme, **more
+        )
+        tab = context.new_page()
+        tab.set_default_timeout(PATIENCE)
+        tab.on("console", self._console)
+        tab.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        tab.route("**/*", lambda route: self._route(route, address.partition("#")[0]))
+        tab.goto(address)
+        return tab
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def _route(self, route: Any, home: str) -> None:
+        if route.request.url.startswith((home, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.complaints.append(f"asks for {route.request.url}")
+            route.abort()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start a browser, or skip with the reason."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("there is no chromium to open the page with; install Debian's package")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=BROWSER, args=FLAGS, timeout=PATIENCE)
+        yield Browser(launched)
+        launched.close()
+
+
+def text(tab: Any, selector: str) -> str:
+    """Return the text of an element."""
+    return str(tab.text_content(selector))
+
+
+def wait_for(tab: Any, selector: str, wanted: str) -> None:
+    """Wait until an element shows a text."""
+    tab.wait_for_function(
+        "([selector, wanted]) => document.querySelector(selector)?.textContent.includes(wanted)",
+        arg=[selector, wanted],
+    )
+
+
+def problems(tab: Any) -> list[str]:
+    """Return what axe finds serious or critical."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    found = axe.Axe().run(tab).response["violations"]
+    return [
+        f"{each['id']}: {node['html'][:150]} {node['failureSummary'][:300]}"
+        for each in found
+        for node in each["nodes"]
+        if each["impact"] in ("serious", "critical")
+    ]
