@@ -14,14 +14,13 @@ from coopbandits.core.errors import InputError
 from coopbandits.demo.application import AdvisedApplication, Application, BlindApplication
 from coopbandits.demo.files import Supply, make_supply
 from coopbandits.demo.options import BYTES_PER_SECOND, OPTIONS
-from coopbandits.demo.page import page_over
 from coopbandits.demo.story import RECENT, Mark, Story, mean_reward
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
 from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import names, reserved, write_tables
 from coopbandits.fleet.local.members import Member, Members
-from coopbandits.fleet.local.playing import first_error, interruptible
+from coopbandits.fleet.local.playing import Beside, first_error, interruptible, running
 from coopbandits.fleet.local.summary import conservation
 from coopbandits.network import Network
 
@@ -69,7 +68,7 @@ class Outcome(NamedTuple):
         return [*self.story.sentences(), f"Conservation {account}."]
 
 
-def play(seconds: float, tell: Tell, *, browser: bool = False) -> Outcome:
+def play(seconds: float, tell: Tell, beside: Beside | None = None) -> Outcome:
     """Play the demo in a folder that is removed at the end.
 
     Parameters
@@ -78,8 +77,8 @@ def play(seconds: float, tell: Tell, *, browser: bool = False) -> Outcome:
         How long applications choose.
     tell : callable
         Takes lines about what happens.
-    browser : bool
-        Whether to open the page in a browser.
+    beside : callable, optional
+        What runs beside the agents, such as a page that shows them.
 
     Raises
     ------
@@ -94,12 +93,12 @@ def play(seconds: float, tell: Tell, *, browser: bool = False) -> Outcome:
         )
     with TemporaryDirectory(prefix="coopbandits-demo-") as folder:
         try:
-            return asyncio.run(_play(Path(folder), seconds, tell, browser))
+            return asyncio.run(_play(Path(folder), seconds, tell, beside))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
 
-async def _play(folder: Path, seconds: float, tell: Tell, browser: bool) -> Outcome:
+async def _play(folder: Path, seconds: float, tell: Tell, beside: Beside | None) -> Outcome:
     network, ending = Network.from_spec(GRAPH, weights="metropolis"), Ending()
     tell(f"{network.num_agents} agents on a ring choose how to compress files:")
     tell(f"  {', '.join(OPTIONS)}")
@@ -111,11 +110,8 @@ async def _play(folder: Path, seconds: float, tell: Tell, browser: bool) -> Outc
         supply = await asyncio.to_thread(make_supply)
         write_tables(places, network, _cluster(), {})
         read_config(places[0].config, now=time.time())  # refused here rather than in every agent
-        async with Members(places) as members:
-            with page_over(places, browser=browser) as address:
-                if address:
-                    tell(f"Watch them at {address}")
-                return await _Demo(members, supply, seconds, tell).play(ending)
+        async with Members(places) as members, running(beside, members):
+            return await _Demo(members, supply, seconds, tell).play(ending)
 
 
 def _cluster() -> dict[str, Any]:

@@ -17,6 +17,7 @@ from coopbandits.fleet.local import summary
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
 from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import require_empty
+from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.screen import FRAMES_PER_SECOND, Screen
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.fleet.local.stage import Stage, opened
@@ -99,7 +100,7 @@ async def _play(
 ) -> Outcome:
     ending = Ending()
     with interruptible(ending):
-        async with opened(settings, folder) as stage, _running(beside, stage):
+        async with opened(settings, folder) as stage, running(beside, stage.members):
             seconds, verdict = await _watched(stage, ending, console)
     found = summary.as_json(stage, verdict, seconds)
     (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
@@ -107,10 +108,11 @@ async def _play(
     return Outcome(text, sentence, verdict.holds, ending.interrupted)
 
 
-def _running(beside: Beside | None, stage: Stage) -> AbstractAsyncContextManager[object]:
+def running(beside: Beside | None, members: Members) -> AbstractAsyncContextManager[object]:
+    """Return what runs beside some agents."""
     if beside is None:
         return nullcontext()
-    return beside([member.place.api for member in stage.members.all])
+    return beside([member.place.api for member in members.all])
 
 
 @contextmanager
