@@ -45,9 +45,10 @@ def test_the_demo_finds_the_best_option_notices_a_change_and_survives_a_kill() -
 
     killed, back, change = (mark.moment for mark in story.marks)
     assert [mark.text for mark in story.marks] == ["a02 killed", "a02 back", "files change"]
-    assert killed == pytest.approx(KILL * SECONDS, abs=2.0)
+    assert killed >= KILL * SECONDS
     assert back >= RETURN * SECONDS
-    assert change == story.change == pytest.approx(CHANGE * SECONDS, abs=2.0)
+    assert change == pytest.approx(story.change)
+    assert change >= CHANGE * SECONDS
 
     # What was best before is worth nothing after, and the agents have gone elsewhere.
     before, after = story.leader(change), story.leader(story.end)

@@ -29,7 +29,7 @@ POLICY = "flood-ts:family=bernoulli"
 """The default where rewards have a range."""
 ROUNDS_PER_SECOND = 10.0
 VICTIM = 2
-KILL, RETURN, CHANGE = 0.25, 0.4, 0.5
+KILL, RETURN, CHANGE = 0.2, 0.35, 0.5
 """When the agent is killed and comes back, and the files change: parts of the whole time."""
 SHORTEST, LONGEST = 15.0, 600.0
 """Seconds. In less, agents cannot learn what then changes."""
@@ -158,13 +158,13 @@ class _Demo:
         async with asyncio.TaskGroup() as group:
             for application in applications:
                 group.create_task(application.work(ending))
-            group.create_task(self._kill_one(self.members.all[VICTIM], ending))
-            group.create_task(self._change_files(ending))
+            group.create_task(self._let_happen(self.members.all[VICTIM], ending))
             await ending.within(self.seconds)
             ending.set()
         self._gather()
 
-    async def _kill_one(self, victim: Member, ending: Ending) -> None:
+    async def _let_happen(self, victim: Member, ending: Ending) -> None:
+        """Kill an agent, start it again, and change the files; each only after the one before."""
         if await ending.within(KILL * self.seconds):
             return
         await victim.kill()
@@ -174,9 +174,7 @@ class _Demo:
         await self.members.restart(victim)  # also at an early end: rewards may be owed to it
         ready = victim.readiness[-1]
         self._mark(f"{name} back", f"agent {name} is back, {ready:.1f} s after its start")
-
-    async def _change_files(self, ending: Ending) -> None:
-        if await ending.within(CHANGE * self.seconds):
+        if await ending.within(CHANGE * self.seconds - self.now):
             return
         self.supply.change()
         self.story.change = self.now

@@ -37,8 +37,8 @@ RIMS = (0.5, 1.8)
 """Of nodes that do not know it, and that do, in points."""
 
 DPI = 80
-PALETTE = 64
-"""Colours of a picture."""
+SHADES, GREYS, TINTS = 100, 40, 16
+"""Colours of a film: of nodes; between black and white; and of each curve, where it is thin."""
 MILLISECONDS, LAST_MILLISECONDS = 250, 3000
 """Of a round, and of the last one before the film begins again."""
 PANEL = 3.1
@@ -111,6 +111,7 @@ def _pictures(scene: Scene) -> Iterator[Image]:
     from PIL import Image
 
     figure, nodes, captions, line = _draw(scene)
+    palette = _palette(len(scene.names))
     canvas: Any = FigureCanvasAgg(figure)  # its methods have no types
     for at in range(scene.values.shape[1]):
         for i, (shown, caption) in enumerate(zip(nodes, captions, strict=True)):
@@ -119,8 +120,37 @@ def _pictures(scene: Scene) -> Iterator[Image]:
             caption.set_text(f"round {at}: {scene.informed[i, at]:.0%} know it")
         line.set_xdata([at, at])
         canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-        yield picture.quantize(PALETTE, dither=Image.Dither.NONE)
+        places = _nearest(np.asarray(canvas.buffer_rgba())[..., :3], palette)
+        picture = Image.fromarray(places, mode="P")
+        picture.putpalette(palette.astype(np.uint8).tobytes())
+        yield picture
+
+
+def _nearest(pixels: NDArray[np.uint8], palette: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the place of the nearest colour in the palette for every pixel.
+
+    Pillow's own search goes by cells of eight levels, and makes white a shade of pink.
+    """
+    packed = pixels.astype(np.int64) @ [1 << 16, 1 << 8, 1]
+    found, where = np.unique(packed, return_inverse=True)
+    colours = found[:, None] >> np.array([16, 8, 0]) & 255
+    distances = ((colours[:, None, :] - palette[None, :, :]) ** 2).sum(axis=-1)
+    nearest: NDArray[np.uint8] = distances.argmin(axis=1).astype(np.uint8)
+    return nearest[where].reshape(pixels.shape[:2])
+
+
+def _palette(curves: int) -> NDArray[np.int64]:
+    """Return the colours of all pictures: the same ones, so that only what changes is stored."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    fades = [(GREYS, ("white", "black"))]
+    fades += [(TINTS, ("white", colour)) for colour in COLOURS[: min(curves, len(COLOURS))]]
+    colours = [
+        LinearSegmentedColormap.from_list("fade", ends)(np.linspace(0.0, 1.0, number))
+        for number, ends in fades
+    ]
+    colours.append(_colours()(np.linspace(0.0, 1.0, SHADES)))
+    return np.round(255 * np.vstack(colours)[:, :3]).astype(np.int64)
 
 
 def _draw(scene: Scene) -> tuple[Figure, list[PathCollection], list[Text], Line2D]:

@@ -50,9 +50,9 @@ def timeline_figure(
     below.set_xlabel("seconds")
     below.grid(alpha=0.25)
     below.legend(loc="lower left", frameon=False, fontsize="small")
-    for moment in moments:
-        _mark(above, below, moment)
-    above.set_title(title, pad=22 if moments else None)
+    for i, moment in enumerate(moments):
+        _mark(above, below, moment, line=i % 2)
+    above.set_title(title, pad=32 if moments else None)
     return figure
 
 
@@ -75,10 +75,11 @@ def _layers(axes: Axes, times: ArrayLike, names: Sequence[str], shares: ArrayLik
     )
 
 
-def _mark(above: Axes, below: Axes, moment: Moment) -> None:
+def _mark(above: Axes, below: Axes, moment: Moment, line: int) -> None:
+    """Mark a moment; its text goes onto one of two lines, since the next one may be close."""
     for axes in (above, below):
         axes.axvline(moment.time, color="black", linewidth=1.2, linestyle=":")
     above.annotate(
-        moment.text, (moment.time, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4),
+        moment.text, (moment.time, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4 + 12 * line),
         textcoords="offset points", ha="center", fontsize="small",
     )  # fmt: skip
