@@ -21,7 +21,7 @@ demo: $(VENV)/.demo
 # Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
 # run apart: counting lines while agents play, or while kernels are compiled, takes minutes. The
 # three steps together run what plain `pytest` runs.
-OTHERS = adapters cli experiments fleet network plots problems results sim testing theory
+OTHERS = adapters cli demo experiments fleet network plots problems results sim testing theory
 PYTEST = $(BIN)/python -m pytest -n 2 --durations=20
 STARTED := $(shell date +%s)
 

@@ -21,6 +21,8 @@ from coopbandits.fleet.service import UnavailableError
 PERIOD = 0.1
 """Seconds from one file of an application to the next, or longer where compressing takes longer."""
 ANSWER_SECONDS = 0.5
+FINISH_SECONDS = 30.0
+"""How long an application tries to hand in what it still owes in the end."""
 DEFAULT = "zlib-9"
 """What an application uses while its agent is away."""
 
@@ -124,7 +126,8 @@ class AdvisedApplication(Application):
         """Compress files until told to end; then hand in what is still owed."""
         async with self._client:
             await super().work(ending)
-            while self._owed:
+            deadline = asyncio.get_running_loop().time() + FINISH_SECONDS
+            while self._owed and asyncio.get_running_loop().time() < deadline:
                 await self._hand_in()
                 await asyncio.sleep(PERIOD)
 

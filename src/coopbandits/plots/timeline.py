@@ -80,6 +80,6 @@ def _mark(above: Axes, below: Axes, moment: Moment, line: int) -> None:
     for axes in (above, below):
         axes.axvline(moment.time, color="black", linewidth=1.2, linestyle=":")
     above.annotate(
-        moment.text, (moment.time, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4 + 12 * line),
-        textcoords="offset points", ha="center", fontsize="small",
+        moment.text, (moment.time, 1.0), xycoords=("data", "axes fraction"),
+        xytext=(0, 4 + 12 * line), textcoords="offset points", ha="center", fontsize="small",
     )  # fmt: skip
