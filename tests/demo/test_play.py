@@ -66,7 +66,7 @@ def test_the_demo_finds_the_best_option_notices_a_change_and_survives_a_kill() -
     ]
     assert alone
     assert set(alone) == {DEFAULT}
-    later = [d.option for d in story.advised if d.who == "a02" and d.moment > back + 3]
+    later = [deed.option for deed in its if deed.moment > back + 3]
     assert later.count(DEFAULT) < len(later) / 2
 
     assert {deed.option for deed in story.blind} == set(OPTIONS)
