@@ -186,7 +186,7 @@ class _Demo:
 
     def _gather(self) -> None:
         """Put what applications did so far into the story."""
-        self.story.advised = [deed for each in self.advised for deed in each.deeds]
+        self.story.advised = sorted(deed for each in self.advised for deed in each.deeds)
         self.story.blind = self.blind.deeds
         self.story.end = self.now
 

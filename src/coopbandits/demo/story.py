@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -37,7 +38,7 @@ class Story:
     Attributes
     ----------
     advised, blind : list of Deed
-        What was done by the applications with an agent, and by the one without.
+        What was done by the applications with an agent, and by the one without, in order.
     marks : list of Mark
         What happened when.
     change : float or None
@@ -125,5 +126,6 @@ def mean_reward(deeds: Iterable[Deed]) -> float:
     return sum(rewards) / len(rewards) if rewards else float("nan")
 
 
-def _between(deeds: Iterable[Deed], after: float, until: float) -> list[Deed]:
-    return [deed for deed in deeds if after < deed.moment <= until]
+def _between(deeds: Sequence[Deed], after: float, until: float) -> Sequence[Deed]:
+    first, last = (bisect_right(deeds, at, key=lambda deed: deed.moment) for at in (after, until))
+    return deeds[first:last]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -202,6 +202,25 @@ class Network:
         first, second = sparse.triu(self.adjacency).tocoo().coords
         return np.column_stack([first, second]).astype(np.int64)
 
+    @overload
+    def plot(
+        self,
+        values: ArrayLike | str | None = None,
+        *,
+        labels: bool | None = None,
+        title: str = "",
+        path: str | Path | None = None,
+    ) -> Figure: ...
+    @overload
+    def plot(
+        self,
+        values: ArrayLike | str | None = None,
+        *,
+        labels: bool | None = None,
+        title: str = "",
+        path: str | Path | None = None,
+        ax: Axes,
+    ) -> Axes: ...
     def plot(
         self,
         values: ArrayLike | str | None = None,
