@@ -22,8 +22,8 @@ def write_report(story: Story, folder: Path) -> list[Path]:
         list(OPTIONS),
         story.shares(),
         [
-            Curve("applications that ask their agents", story.times, story.rewards(story.advised)),
-            Curve("one that takes all in turn", story.times, story.rewards(story.blind)),
+            Curve("with agents", story.times, story.rewards(story.advised)),
+            Curve("all in turn", story.times, story.rewards(story.blind)),
         ],
         [Moment(*mark) for mark in story.marks],
         ylabel="reward of a file",

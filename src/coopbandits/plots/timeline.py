@@ -49,7 +49,7 @@ def timeline_figure(
     below.set_ylabel(ylabel)
     below.set_xlabel("seconds")
     below.grid(alpha=0.25)
-    below.legend(loc="lower left", frameon=False, fontsize="small")
+    below.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     for i, moment in enumerate(moments):
         _mark(above, below, moment, line=i % 2)
     above.set_title(title, pad=32 if moments else None)
