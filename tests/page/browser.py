@@ -11,7 +11,7 @@ import pytest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-PATIENCE = 180_000
+PATIENCE = 30_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
 # How far the page is wider than its window, and how its text stands out.
@@ -50,6 +50,12 @@ class Browser:
         tab.route("**/*", lambda route: self._route(route, address.partition("#")[0]))
         tab.goto(address)
         return tab
+
+    def close_tabs(self) -> None:
+        """Close all tabs, whose servers may be gone, and forget what they complained about."""
+        for context in self.started.contexts:
+            context.close()
+        self.complaints.clear()
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):

@@ -14,7 +14,7 @@ def started() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def browser(started: Browser) -> Browser:
-    """A browser that has not complained yet."""
-    started.complaints.clear()
-    return started
+def browser(started: Browser) -> Iterator[Browser]:
+    """A browser without tabs, which has not complained yet."""
+    yield started
+    started.close_tabs()

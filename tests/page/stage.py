@@ -52,9 +52,12 @@ class MadeUpFleet:
             "pulls_per_second": [each["pulls_per_second"] for each in alls],
             "disagree": [each["disagree"] for each in alls],
             "events": [
-                {"seq": 1, "t": now - 90, "kind": "started", "agent": 0, "text": "shop-1 plays its first round"},
-                {"seq": 2, "t": now - 40, "kind": "down", "agent": 2, "text": "shop-3 does not answer: connection refused"},
-                {"seq": 3, "t": now - 36, "kind": "up", "agent": 2, "text": "shop-3 answers again"},
+                {"seq": seq, "t": now - ago, "kind": kind, "agent": agent, "text": text}
+                for seq, ago, kind, agent, text in (
+                    (1, 90, "started", 0, "shop-1 plays its first round"),
+                    (2, 40, "down", 2, "shop-3 does not answer: connection refused"),
+                    (3, 36, "up", 2, "shop-3 answers again"),
+                )
             ],
         }  # fmt: skip
 
@@ -90,7 +93,6 @@ class MadeUpFleet:
         return found
 
     def delta(self, step: int) -> dict[str, Any]:
-        events, self.extra_events = self.extra_events, []
         states = {
             f"{a}-{b}": {
                 "state": "down" if {a, b} & self.down else "up",
@@ -100,7 +102,7 @@ class MadeUpFleet:
         }  # fmt: skip
         return {
             "t": time.time(), "agents": self.agents(step), "links": states,
-            "all": self.everyone(min(1.0, 0.75 + step / 400)), "events": events,
+            "all": self.everyone(min(1.0, 0.75 + step / 400)), "events": self.extra_events,
         }  # fmt: skip
 
     def events(self) -> Events:

@@ -63,7 +63,9 @@ def test_every_import_and_link_is_served() -> None:
 
 
 def test_no_text_is_ever_parsed_as_markup() -> None:
-    parsing = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(")
+    parsing = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\("
+    )
     for path in OWN:
         assert not parsing.search(path.read_text(encoding="utf-8")), path.name
 

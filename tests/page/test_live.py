@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,7 +103,7 @@ def test_the_table_sorts_and_finds(browser: Browser, server: PageServer) -> None
     first = "#agent-table tbody tr:first-child"
     tab.click("th button:text('Agent')")
     wait_for(tab, first, "shop-8")
-    assert tab.get_attribute("th:first-child", "aria-sort") == "descending"
+    assert tab.get_attribute("#agent-table th:first-child", "aria-sort") == "descending"
     tab.fill("#find", "SHOP-4")
     wait_for(tab, "#page-of", "1 agents")
     wait_for(tab, first, "shop-4")
@@ -162,7 +162,6 @@ def test_silence_and_absence_are_told(
     wait_for(tab, "#connection", "no news for")
     fleet.silent.clear()
     wait_for(tab, "#connection", "live")
-    tab.context.close()
 
 
 def test_the_page_comes_back_when_its_server_does(browser: Browser, fleet: MadeUpFleet) -> None:
@@ -206,7 +205,7 @@ def test_the_policy_of_content_is_in_force(browser: Browser, server: PageServer)
       document.body.append(Object.assign(new Image(), {src: "http://elsewhere.invalid/a.png"}));
       fetch("http://elsewhere.invalid/").catch(() => {});
     }""")
-    tab.wait_for_function("window.broken.length >= 3")
+    tab.wait_for_function("() => window.broken.length >= 3")
     assert set(tab.evaluate("window.broken")) == {"script-src-elem", "img-src", "connect-src"}
     assert tab.evaluate("window.hacked") is None
     assert not [line for line in browser.complaints if line.startswith("asks for")]
@@ -232,8 +231,8 @@ def test_two_hundred_agents_are_kept_up_with(browser: Browser) -> None:
         rounds = "#agent-table tbody tr:first-child td:nth-child(4)"
         before = int(text(tab, rounds).replace(" ", ""))
         tab.wait_for_function(
-            "([cell, before]) => Number(document.querySelector(cell).textContent.replaceAll(' ', ''))"
-            " > before + 8",
+            "([cell, before]) => "
+            "Number(document.querySelector(cell).textContent.replaceAll(' ', '')) > before + 8",
             arg=[rounds, before],
         )
     assert [line for line in browser.complaints if "ERR_" not in line] == []
@@ -249,7 +248,7 @@ def test_pictures_show_what_the_page_shows(
         with tab.expect_download() as download:
             tab.click(f"#save-{ending}")
         download.value.save_as(tmp_path / f"picture.{ending}")
-    drawn = ElementTree.fromstring((tmp_path / "picture.svg").read_text())  # noqa: S314  ours
+    drawn = ET.fromstring((tmp_path / "picture.svg").read_text())  # noqa: S314  ours
     tags = [element.tag.rpartition("}")[2] for element in drawn.iter()]
     assert tags.count("circle") == 8
     assert tags.count("line") == 8

@@ -146,10 +146,10 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
     typer.echo(result.summary())
     result.save(out)
     drawn = f", {_draw(result, out)}" if figures else ""
-    files = f"result.nc, meta.json{drawn}"
-    if keep := result.meta["settings"]["keep"]:
-        files += f" ({(out / DATA_FILE).stat().st_size / 1e6:.1f} MB with {keep})"
-    return f"written to {out}: {files}"
+    keep, size = result.meta["settings"]["keep"], (out / DATA_FILE).stat().st_size
+    shown = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
+    kept = f" ({shown} with {keep})" if keep else ""
+    return f"written to {out}: result.nc{kept}, meta.json{drawn}"
 
 
 def _draw(result: Result, out: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,7 +14,6 @@ from coopbandits.dashboard.stored import StoredRun
 from coopbandits.fleet.api.answers import JSON, Answer
 from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
-from coopbandits.page import assets
 
 
 class StoredSite(Shown):
@@ -28,18 +27,30 @@ class StoredSite(Shown):
 
     def __init__(self, run: StoredRun) -> None:
         super().__init__()
+        self.shown = run
         self._scene = b"event: scene\ndata: %s\n\n" % msgspec.json.encode(run.scene())
-        self._track = cache(lambda panel: _data(run.track(panel)))
-        self._agent = lambda panel, agent: _data(run.agent(panel, agent))
-        for name, call in (
-            ("events", lambda _: self.streamed(EVENTS, self._begin, FRESH, *assets.HEADERS)),
-            ("track", lambda request: self._track(*_numbers(request, "panel"))),
-            ("agent", lambda request: self._agent(*_numbers(request, "panel", "agent"))),
-        ):
-            self.endpoints[ROOT + name] = Endpoint("GET", call)
+        self._tracks: dict[int, Answer] = {}
+        self.endpoints |= {
+            f"{ROOT}events": Endpoint("GET", self.events),
+            f"{ROOT}track": Endpoint("GET", self.track),
+            f"{ROOT}agent": Endpoint("GET", self.agent),
+        }
 
-    def _begin(self) -> SceneStream:
-        return SceneStream(self._scene)
+    def events(self, _: Request) -> Answer:
+        """Return the stream that tells the scene."""
+        begin = partial(SceneStream, self._scene)
+        return self.streamed(EVENTS, begin, FRESH)
+
+    def track(self, request: Request) -> Answer:
+        """Return one policy by frame, computed when it is first asked for."""
+        (panel,) = _numbers(request, "panel")
+        if panel not in self._tracks:
+            self._tracks[panel] = _data(self.shown.track(panel))
+        return self._tracks[panel]
+
+    def agent(self, request: Request) -> Answer:
+        """Return one agent by frame."""
+        return _data(self.shown.agent(*_numbers(request, "panel", "agent")))
 
 
 class SceneStream:
@@ -70,4 +81,4 @@ def _numbers(request: Request, *names: str) -> list[int]:
 
 def _data(found: dict[str, Any]) -> Answer:
     """Return an answer; numbers that are none become null."""
-    return Answer(200, msgspec.json.encode(found), JSON, (FRESH, *assets.HEADERS))
+    return Answer(200, msgspec.json.encode(found), JSON, (FRESH,))

@@ -84,8 +84,9 @@ class StoredRun:
         """Return one policy: what every agent prefers, and the network's numbers, by frame."""
         pulls, rewards = self._frames(panel)
         preferred = _preferred(pulls)
-        network, gaps = pulls.sum(axis=1), self.means.max() - self.means
-        numbers = self._estimates(network, rewards.sum(axis=1))
+        gaps = self.means.max() - self.means
+        network, paid = pulls.sum(axis=1, dtype=np.int64), rewards.sum(axis=1, dtype=np.float64)
+        numbers = self._estimates(network, paid)
         wide = self.num_arms > 254
         absent, kind = (65535, "<u2") if wide else (255, "u1")
         codes = np.where(preferred < 0, absent, preferred).astype(kind)
@@ -94,7 +95,7 @@ class StoredRun:
             "arm": base64.b64encode(codes.tobytes()).decode("ascii"),
             "wide": wide,
             **{name: _plain(values) for name, values in numbers.items()},
-            **self._ahead(network.cumsum(axis=0), rewards.sum(axis=1).cumsum(axis=0)),
+            **self._ahead(network.cumsum(axis=0), paid.cumsum(axis=0)),
             "regret": _plain((network @ gaps).cumsum()),
             "disagree": _plain(disagree),
             "marks": [*self._faults(), *self._turns(common, disagree)],
@@ -113,15 +114,14 @@ class StoredRun:
         if not 0 <= panel < len(policies):
             raise InputError(f"panel {panel} does not exist; there are {len(policies)}, from 0")
         data = self.result.dataset
-        rewards = data["watch_rewards"].values[panel]
-        return data["watch_pulls"].values[panel].astype(np.int64), rewards.astype(np.float64)
+        return data["watch_pulls"].values[panel], data["watch_rewards"].values[panel]
 
     def _estimates(self, pulls: Rows, rewards: Rows) -> dict[str, Vector]:
         """Return share within frames, and mean with its interval of all pulls so far."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = pulls / pulls.sum(axis=1, keepdims=True)
-            so_far = pulls.cumsum(axis=0)
-            mean = rewards.cumsum(axis=0) / so_far
+            so_far = pulls.cumsum(axis=0, dtype=np.int64)
+            mean = rewards.cumsum(axis=0, dtype=np.float64) / so_far
             half = np.where(so_far > 0, QUANTILE * self.sigma / np.sqrt(so_far), np.nan)
         return {"share": share, "mean": mean, "low": mean - half, "high": mean + half}
 
@@ -172,9 +172,13 @@ def _preferred(pulls: Rows) -> NDArray[np.int64]:
 
     Of several the one that it had pulled most before, since a low number is no merit.
     """
-    before = pulls.cumsum(axis=0) - pulls
-    weight = pulls + before / (before.sum(axis=2, keepdims=True) + 1)
-    return np.where(pulls.any(axis=2), weight.argmax(axis=2), -1)
+    found = np.empty(pulls.shape[:2], dtype=np.int64)
+    before = np.zeros(pulls.shape[1:])
+    for frame, now in enumerate(pulls):  # one by one: all at once would take a GB
+        weight = now + before / (before.sum(axis=1, keepdims=True) + 1.0)
+        found[frame] = np.where(now.any(axis=1), weight.argmax(axis=1), -1)
+        before += now
+    return found
 
 
 def _disagreement(preferred: NDArray[np.int64], num_arms: int) -> tuple[Rows, Vector]:

@@ -95,7 +95,7 @@ class Doorman:
     """
 
     def __init__(self, given: list[Target], token: str | None, tls: ssl.SSLContext | None) -> None:
-        self.token, self.tls = token, tls or ssl.create_default_context()
+        self.token, self.tls = token, tls
         self._hosts = {target.place.host for target in given if isinstance(target.place, Address)}
 
     def may_be_named(self, target: Target, by: Target) -> bool:
@@ -111,5 +111,7 @@ class Doorman:
     def client(self, target: Target) -> AsyncClient:
         """Return a client with one connection."""
         token = self.token if self.gets_token(target) else None
+        if target.secure and self.tls is None:
+            self.tls = client_context(None, None, None)
         tls = self.tls if target.secure else None
         return AsyncClient(show_place(target.place), token, PATIENCE, tls, connections=1)

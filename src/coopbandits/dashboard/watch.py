@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -66,7 +67,8 @@ class Watch:
         self.doorman = Doorman(self.given, token, tls)
         self.feed = Feed("fleet", time.time())
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._asked: set[str] = set()  # agents by name, and addresses before the name is known
+        self._known: set[str] = set()  # agents that are asked at an address given by hand
+        self._found: dict[str, asyncio.Task[None]] = {}  # and those that were found
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -87,10 +89,9 @@ class Watch:
                     state = await self._ask(client, since, name)
                     if not name:
                         self.feed.forget(shown)
-                        if state.id in self._asked:  # another address of the same agent
+                        if state.id in self._known:  # another address of the same agent
                             return
-                        shown = name = state.id
-                        self._asked.add(name)
+                        shown = name = self._meet(state.id)
                     self.feed.tell(state, time.time())
                 except (UnreachableError, UnavailableError, InputError) as error:
                     self.feed.lose(shown, _reason(error), time.time())
@@ -115,22 +116,33 @@ class Watch:
             raise InputError(f"{state.id!r} answers at its address")
         return state
 
+    def _meet(self, name: str) -> str:
+        """Note who is at an address given by hand; that counts more than what others say."""
+        self._known.add(name)
+        if name in self._found:
+            self._found.pop(name).cancel()
+        return name
+
     def _find(self, neighbors: Sequence[NeighborState], by: Target) -> None:
         """Ask neighbours whose API is known, too."""
         for neighbor in neighbors:
-            if neighbor.api is None or neighbor.name in self._asked:
+            name = neighbor.name
+            if neighbor.api is None or name in self._known or name in self._found:
                 continue
-            target = parse_target(neighbor.api)
-            if self.doorman.may_be_named(target, by) and len(self._asked) < MOST_AGENTS:
-                self._asked.add(neighbor.name)
-                self._group.create_task(self._follow(target, neighbor.name))
+            try:
+                target = parse_target(neighbor.api)
+            except InputError:  # whoever says so is not to be believed, and may be asked himself
+                continue
+            if self.doorman.may_be_named(target, by) and len(self._found) < MOST_AGENTS:
+                self._found[name] = self._group.create_task(self._follow(target, name))
 
 
 def _reason(error: Exception) -> str:
     """Return why an agent does not answer, in a few words."""
     cause = error.__cause__
     if isinstance(error, UnreachableError) and cause is not None:
-        return (isinstance(cause, OSError) and cause.strerror) or str(cause) or "timed out"
+        errno = getattr(cause, "errno", None)  # asyncio puts the address into its own words
+        return os.strerror(errno).lower() if errno else str(cause) or "timed out"
     return str(error)
 
 
@@ -139,8 +151,8 @@ async def shown_beside(
     told: Callable[[str], None], addresses: Sequence[str]
 ) -> AsyncIterator[None]:
     """Show some agents on a page of this machine until the block ends; `told` hears its address."""
-    async with served(FleetSite(Watch(addresses))) as address:
-        told(address)
+    async with served(FleetSite(Watch(addresses))) as page:
+        told(page.address)
         yield
 
 

@@ -127,6 +127,16 @@ def test_many_names_are_not_remembered() -> None:
     assert len(callers._known) <= 100
 
 
+def test_pages_served_here_may_ask_here(server: ApiServer) -> None:
+    """A browser names the page when it loads its modules, though both have one address."""
+    own = f"http://{server.address}"
+    assert ask(server, "GET", "/arms", headers={"origin": own}).status == 200
+    for other in (f"{own}0", f"{own}.evil.example", own.replace("http", "ftp"), f"{own}/"):
+        assert ask(server, "GET", "/arms", headers={"origin": other}).status == 403, other
+    named = {"host": "localhost:1", "origin": own}  # another name of this machine, another page
+    assert ask(server, "GET", "/arms", headers=named).status == 403
+
+
 @pytest.mark.parametrize("origin", [PAGE, "null", "http://127.0.0.1:8400", "http://localhost", ""])
 @pytest.mark.parametrize(("method", "path"), [("GET", "/arms"), ("POST", "/choose")])
 def test_web_pages_may_not_ask(server: ApiServer, origin: str, method: str, path: str) -> None:
@@ -200,6 +210,7 @@ def test_what_a_page_loads_without_asking_changes_nothing_and_is_not_for_it_to_r
         image = {"sec-fetch-mode": "no-cors", "sec-fetch-site": "cross-site", "referer": PAGE}
         for path in server.api.endpoints:
             answer = ask(server, "GET", path, headers=image)
-            assert answer.status == (405 if path in ("/choose", "/observe") else 200)
+            expected = {"/choose": 405, "/observe": 405, "/ui/events": 403}.get(path, 200)
+            assert answer.status == expected
             assert not [name for name in answer.headers if name.startswith("access-control")]
         assert (service.made, service.settled) == (0, {})

@@ -25,6 +25,8 @@ PREFLIGHT = (
     (b"access-control-allow-headers", b"authorization, content-type"),
 )
 
+SCHEMES = (b"http", b"https")
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -77,7 +79,7 @@ class Callers:
                 "under hosts in [api_limits]",
             )
         origin = _one(headers, b"origin")
-        if origin is not None and origin.lower() not in self.origins:
+        if origin is not None and origin.lower() not in (self.origins | _own_origins(hosts)):
             return refused(
                 403,
                 f"web pages of {_shown(origin)} may not ask this agent; list the origin under "
@@ -114,6 +116,11 @@ def _normal(host: str) -> str | IPv4Address | IPv6Address:
         return ip_address(host)
     except ValueError:
         return host.lower().removesuffix(".")
+
+
+def _own_origins(hosts: Sequence[bytes]) -> frozenset[bytes]:
+    """Return the origins of pages served here; browsers name theirs when they load a module."""
+    return frozenset(b"%s://%s" % (scheme, h.lower()) for h in hosts for scheme in SCHEMES)
 
 
 def _one(headers: Headers, name: bytes) -> bytes | None:

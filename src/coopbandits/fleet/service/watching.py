@@ -115,7 +115,8 @@ def labels(names: list[str]) -> list[str]:
     """
     found: list[str] = []
     for at, name in enumerate(names[:MOST_LABELS], 1):
-        label = name[:LONGEST_LABEL]
-        taken = label == OTHERS or label in found
-        found.append(f"{label} ({at})" if taken else label)
+        label, number = name[:LONGEST_LABEL], at
+        while label == OTHERS or label in found:
+            label, number = f"{name[: LONGEST_LABEL - 10]} ({number})", number + 1
+        found.append(label)
     return found

@@ -50,16 +50,23 @@ export class Graph {
     const unit = Math.min(...room, Math.max(...inner));
     const [across, down] = room.map((most) => Math.min(most, STRETCH * unit)); // to fill the card
     this.points = this.places.map(([x, y]) => [width / 2 + (x - 0.5) * across, height / 2 + (y - 0.5) * down]);
-    this.radius = Math.max(2.2, Math.min(17, 0.36 * this.typicalLink(Math.min(...inner))));
+    this.radius = Math.max(2.2, Math.min(17, 0.46 * this.crowding(Math.min(...inner))));
     this.stale = true;
     this.draw();
   }
 
-  // The median length of a link, or what there would be room for if agents filled the square.
-  typicalLink(side) {
-    const room = (1.2 * side) / Math.sqrt(this.names.length || 1);
-    const lengths = this.links.map(([a, b]) => Math.hypot(this.points[a][0] - this.points[b][0], this.points[a][1] - this.points[b][1]));
-    return lengths.length ? Math.min(room, lengths.sort((a, b) => a - b)[lengths.length >> 1] * 1.2) : room;
+  // How close agents stand to their nearest, all but the most crowded tenth of them.
+  crowding(side) {
+    const room = (1.2 * side) / Math.sqrt(this.points.length || 1);
+    const nearest = this.points.map(([x, y], i) => {
+      let least = room * room;
+      this.points.forEach(([a, b], j) => {
+        const distance = (a - x) ** 2 + (b - y) ** 2;
+        if (distance < least && j !== i) least = distance;
+      });
+      return least;
+    });
+    return Math.sqrt(nearest.sort((p, q) => p - q)[nearest.length * 0.1 | 0] ?? room * room);
   }
 
   draw() {

@@ -111,13 +111,13 @@ function relax(count, links, points, before) {
   const typical = lengths.reduce((sum, d) => sum + d, 0) / (lengths.length || 1) || 1;
   const kept = before.filter(Boolean).length;
   const nodes = points.map(([x, y], i) => ({ x: (SPAN * x) / typical, y: (SPAN * y) / typical, ...(kept && before[i] ? pinned(before[i], count) : {}) }));
-  const steps = count <= 300 ? 150 : count <= 800 ? 70 : 30;
+  const [steps, heat] = count <= 300 ? [150, 0.6] : count <= 800 ? [80, 0.3] : [50, 0.1];
   forceSimulation(nodes)
     .force("link", forceLink(links.map(([source, target]) => ({ source, target }))).distance(SPAN))
     .force("charge", forceManyBody().strength(-SPAN).distanceMax(SPAN * 12))
     .force("x", forceX().strength(0.01))
     .force("y", forceY().strength(0.01))
-    .alpha(count <= 300 ? 0.6 : 0.3)
+    .alpha(heat)
     .stop()
     .tick(steps);
   return nodes.map(({ x, y }) => [x, y]);

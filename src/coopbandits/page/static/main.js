@@ -115,7 +115,7 @@ async function loadTracks(scene) {
     const track = await ask(`track?panel=${panel}`);
     if (model.scene === scene) model.setTrack(panel, track);
   }));
-  player.go(scene.rounds.length - 1);
+  player.go(player.frame);
   view.recolour();
   redraw();
 }

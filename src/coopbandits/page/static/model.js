@@ -104,7 +104,6 @@ export class Model {
     const bytes = Uint8Array.from(atob(track.arm), (character) => character.charCodeAt(0));
     const arm = track.wide ? new Uint16Array(bytes.buffer) : bytes;
     this.tracks[panel] = { ...track, arm, absent: track.wide ? 65535 : 255 };
-    this.frame = this.scene.rounds.length - 1;
     const rows = this.tracks.flatMap((each) => each?.share ?? []);
     this.slots.choose(this.meanShares(rows) ?? new Float64Array(this.size));
   }

@@ -1,15 +1,16 @@
 // Colours, letters and dashes of options, which everybody can tell apart by at least one of them.
-// The colours follow Okabe and Ito, with the yellow darkened where the page is light.
+// The colours are near those of Okabe and Ito, moved apart for eyes that lack one kind of cone; a
+// test measures the distances.
 
 const THEMES = {
   light: {
     ink: "#182230", muted: "#525e6e", line: "#dde2e9", link: "#b4becb", surface: "#ffffff", bad: "#a8261c", veil: "rgba(243,245,248,0.72)",
-    options: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#756500", "#6b4fa0"],
-    others: "#9aa4b2",
+    options: ["#1e65b4", "#c66700", "#00af6e", "#ae6ca7", "#cea115", "#52a9f3", "#705200", "#533a7d"],
+    others: "#767a78",
   },
   dark: {
     ink: "#e8edf4", muted: "#a3afbf", line: "#2a3442", link: "#46546a", surface: "#161c26", bad: "#ff9a8c", veil: "rgba(13,17,23,0.62)",
-    options: ["#4ea8e6", "#f08a4b", "#2fc79a", "#e6a3c8", "#f5c04a", "#a9deff", "#cdbd45", "#b49ae6"],
+    options: ["#77cdff", "#ee8154", "#24b084", "#e98cbe", "#ffb92a", "#bde9f4", "#d4bc4a", "#a587d5"],
     others: "#6d7a8c",
   },
 };

@@ -63,6 +63,7 @@ function drawGraph(graph, width, height, top) {
     const up = graph.up[i];
     const fill = up ? colour(graph.slots[i]) : theme.surface;
     group.append(svg("circle", { cx, cy, r: radius, fill, stroke: up ? theme.surface : theme.bad }));
+    if (points.length <= 24) group.append(words(cx, Number(cy) + Number(radius) + 14, 12, cut(graph.names[i], 16), { "text-anchor": "middle" }));
     if (graph.radius < 8) return;
     const style = { "text-anchor": "middle", "dominant-baseline": "central", "font-weight": 700, fill: up ? textOn(fill) : theme.bad };
     group.append(words(cx, cy, radius, up ? letter(graph.slots[i]) : "×", style));
@@ -102,7 +103,10 @@ function drawCurve(curve, width, height) {
       group.append(svg("polygon", { points: outline, fill: line.colour(), "fill-opacity": 0.16 }));
     }
     const style = { fill: "none", stroke: line.colour(), "stroke-width": 2, "stroke-dasharray": line.dash.join(" ") };
-    group.append(svg("polyline", { points: path(line.values).join(" "), ...style }));
+    const points = path(line.values);
+    group.append(svg("polyline", { points: points.join(" "), ...style }));
+    if (!line.tag || !points.length) continue;
+    group.append(words(right - 4, Number(points.at(-1).split(",")[1]) - 5, 12, cut(line.label, 24), { "text-anchor": "end", "font-weight": 600 }));
   }
   const tick = { fill: theme.muted, "text-anchor": "end" };
   group.append(words(left - 5, top + 10, 11, curve.values(up.max), tick), words(left - 5, bottom, 11, curve.values(up.min), tick));

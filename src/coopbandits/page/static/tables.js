@@ -72,6 +72,10 @@ const STORED = [
   { head: "Neighbours", value: (m, p, i) => m.degrees[i], show: whole },
 ];
 
+// What does not change between two scenes is sorted once, since sorting thousands takes a while.
+const FIXED = new Set(["Agent", "Neighbours"]);
+const byText = new Intl.Collator("en", { numeric: true }).compare;
+
 export function preferred(model, panel, agent) {
   const arm = model.armOf(panel, agent);
   return arm < 0 ? "nothing yet" : model.arms[arm];
@@ -87,6 +91,7 @@ export class AgentTable {
 
   setScene(model) {
     this.model = model;
+    this.sorted = null;
     model.degrees = new Uint32Array(model.count);
     for (const pair of model.links) for (const end of pair) model.degrees[end] += 1;
     this.columns = model.live ? LIVE : STORED;
@@ -117,15 +122,18 @@ export class AgentTable {
 
   listed(panel) {
     const wanted = this.find.value.trim().toLowerCase();
+    const key = `${this.sort} ${this.down} ${wanted}`;
+    if (FIXED.has(this.columns[this.sort].head) && key === this.sorted) return this.order;
+    this.sorted = key;
     const { value, show } = this.columns[this.sort];
     const found = [];
     for (let i = 0; i < this.model.count; i += 1) {
       if (!wanted || this.model.names[i].toLowerCase().includes(wanted)) found.push([value(this.model, panel, i), i]);
     }
-    const text = new Intl.Collator("en", { numeric: true }).compare;
-    const compare = show ? (a, b) => (a ?? -Infinity) - (b ?? -Infinity) : text;
+    const compare = show ? (a, b) => (a ?? -Infinity) - (b ?? -Infinity) : byText;
     found.sort((a, b) => (this.down ? -1 : 1) * compare(a[0], b[0]) || a[1] - b[1]);
-    return found.map(([, i]) => i);
+    this.order = found.map(([, i]) => i);
+    return this.order;
   }
 
   fill(panel = this.panel ?? 0) {

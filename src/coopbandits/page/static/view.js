@@ -148,7 +148,8 @@ export class View {
   sentence(node, now) {
     const { model } = this;
     if (!isNumber(now.ahead) || now.ahead < 0) {
-      put(node, "Nothing is known about any option yet.");
+      const loading = !model.live && !model.tracks[this.panel];
+      put(node, loading ? "Reading the recording …" : "Nothing is known about any option yet.");
       return;
     }
     const name = make("strong", {}, named(model.arms[now.ahead]));
@@ -158,16 +159,18 @@ export class View {
   drawSelected() {
     const { model, chosen } = this;
     byId("everyone").hidden = chosen < 0;
-    const name = chosen < 0 ? "" : model.names[chosen];
-    put(byId("shown"), chosen < 0 ? (model.panels.length > 1 ? model.panels[this.panel] : "all agents") : `agent ${name.slice(0, 80)}`);
     if (chosen < 0) {
+      put(byId("shown"), model.panels.length > 1 ? model.panels[this.panel] : "all agents");
       put(byId("selected"), model.count > 1 ? "Choose an agent to see its own curves." : "");
       return;
     }
     const up = model.isUp(this.panel, chosen);
-    const why = model.live && !up ? `: ${model.agents[chosen].why}` : "";
-    const policy = model.agents[chosen].policy;
-    put(byId("selected"), `${name.slice(0, 80)}${policy ? ` (${policy.slice(0, 80)})` : ""} ${up ? `prefers ${String(preferred(model, this.panel, chosen)).slice(0, 80)}` : `is away${why.slice(0, 300)}`}; ${model.degrees[chosen]} neighbours.`);
+    const { policy, why } = model.agents[chosen];
+    const state = up ? [" prefers ", preferred(model, this.panel, chosen)] : [" is away", model.live ? `: ${why}` : ""];
+    const words = [model.names[chosen], policy ? ` (${policy})` : "", ...state, `; ${model.degrees[chosen]} neighbours`];
+    if (byId("selected").textContent === words.map((word) => String(word).slice(0, 300)).join("")) return;
+    byId("selected").replaceChildren(...words.map((word, at) => (at % 3 ? String(word).slice(0, 300) : named(word))));
+    byId("shown").replaceChildren("agent ", named(model.names[chosen]));
   }
 
   drawCurves() {

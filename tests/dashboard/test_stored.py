@@ -1,0 +1,142 @@
+"""Stored runs as tracks: small enough to be counted by hand, and against the result's own sums."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import coopbandits as cb
+from coopbandits.core.errors import InputError
+from coopbandits.dashboard.stored import StoredRun
+from coopbandits.results import Result
+
+
+def tiny(pulls: list[list[list[int]]], rewards: list[list[list[float]]]) -> StoredRun:
+    """Return a run of one policy from pulls and rewards (frame, agent, arm)."""
+    counted, paid = np.array([pulls], dtype=np.uint32), np.array([rewards], dtype=np.float32)
+    _, frames, _, arms = counted.shape
+    dims = ("policy", "frame", "agent", "arm")
+    dataset = xr.Dataset(
+        {
+            "regret": (("policy", "run", "round"), np.zeros((1, 1, 1))),
+            "watch_pulls": (dims, counted),
+            "watch_rewards": (dims, paid),
+            "watch_links": (("link", "end"), [[0, 1]]),
+            "watch_means": (("arm",), np.linspace(1.0, 0.0, arms)),
+            "watch_sigma": 0.5,
+        },
+        {"policy": ["mine"], "round": [frames], "frame": np.arange(1, frames + 1),
+         "arm": np.arange(arms)},
+    )  # fmt: skip
+    settings = {"network": {"description": "pair"}, "seed": 4}
+    return StoredRun(Result(dataset, {"settings": settings}))
+
+
+def codes(track: dict[str, object]) -> list[int]:
+    return list(base64.b64decode(str(track["arm"])))
+
+
+PULLS = [
+    [[1, 0], [0, 1]],
+    [[2, 2], [0, 0]],  # the first agent had pulled arm 0 before; the second is away
+    [[0, 4], [1, 3]],
+]
+REWARDS = [[[1.0, 0.0], [0.0, 0.5]], [[2.0, 1.0], [0.0, 0.0]], [[0.0, 2.0], [1.0, 1.0]]]
+
+
+def test_a_track_is_counted_as_by_hand() -> None:
+    track = tiny(PULLS, REWARDS).track(0)
+    assert codes(track) == [0, 1, 0, 255, 1, 1]
+    assert not track["wide"]
+    assert track["share"] == [[0.5, 0.5], [0.5, 0.5], [0.125, 0.875]]
+    assert track["mean"] == [[1.0, 0.5], [1.0, 0.5], [1.0, 0.45]]
+    half = [0.98 / np.sqrt(n) for n in (4, 10)]  # 1.96 σ/√n
+    assert track["low"][2] == pytest.approx([1.0 - half[0], 0.45 - half[1]], rel=1e-3)
+    assert track["high"][2] == pytest.approx([1.0 + half[0], 0.45 + half[1]], rel=1e-3)
+    assert track["regret"] == [1.0, 3.0, 10.0]
+    assert track["disagree"] == [0.5, 0.0, 0.0]
+    assert track["ahead"] == [0, 0, 0]
+    assert track["sure"][2] == pytest.approx(0.9685, abs=1e-4)  # Φ(0.55/(0.5 √(1/4 + 1/10)))
+
+
+def test_one_agent_is_shown_by_its_own_pulls() -> None:
+    run = tiny(PULLS, REWARDS)
+    found = run.agent(0, 1)
+    np.testing.assert_array_equal(found["share"], [[0.0, 1.0], [np.nan, np.nan], [0.25, 0.75]])
+    np.testing.assert_array_equal(found["mean"][2], [1.0, 0.375])
+    for panel, agent in ((0, 2), (1, 0), (0, -1)):
+        with pytest.raises(InputError, match="does not exist"):
+            run.agent(panel, agent)
+
+
+def test_nothing_is_known_of_an_arm_that_nobody_pulled() -> None:
+    run = tiny([[[1, 0, 0]], [[0, 1, 0]]], [[[1.0, 0, 0]], [[0, 0.2, 0]]])
+    track = run.track(0)
+    assert track["sure"] == [0.5, 0.5]
+    assert np.isnan(track["mean"][1][2])
+    nobody = tiny([[[0, 0]]], [[[0.0, 0.0]]]).track(0)
+    assert nobody["ahead"] == [-1]
+    assert np.isnan(nobody["sure"][0])
+    assert np.isnan(nobody["disagree"][0])
+
+
+def test_more_arms_than_a_byte_holds() -> None:
+    pulls = np.zeros((1, 1, 300), dtype=int)
+    pulls[0, 0, 299] = 1
+    track = tiny(pulls.tolist(), (pulls * 0.5).tolist()).track(0)
+    assert track["wide"]
+    assert codes(track) == [299 % 256, 299 // 256]
+
+
+def test_agreement_is_marked_once_it_lasts() -> None:
+    frames = [[[1, 0]] * 2, [[0, 1]] * 2, *[[[1, 0]] * 2] * 6, *[[[0, 1]] * 2] * 5]
+    run = tiny(frames, [[[0.0, 0.0]] * 2] * len(frames))
+    marks = [(mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"]]
+    assert marks == [(3, "arm 0 from here on"), (9, "arm 1 from here on")]
+
+
+@pytest.fixture
+def kept() -> Result:
+    return cb.simulate(
+        cb.BernoulliBandit([0.2, 0.8, 0.4]).named(["tea", "coffee", "milk"]),
+        cb.Network.from_spec("cycle:6"),
+        [cb.DDUCB(), cb.IndependentUCB()],
+        80,
+        keep="watch",
+        faults="crash=0.5@20..40",
+        engine="reference",
+    )
+
+
+def test_a_simulation_becomes_a_scene_and_tracks(kept: Result, tmp_path: Path) -> None:
+    kept.save(tmp_path)
+    run = StoredRun.load(tmp_path)
+    scene = run.scene()
+    assert scene["title"] == "cycle:6, 3 arms, T = 80, seed 0, crash=0.5@20..40"
+    assert scene["panels"] == ["dducb", "independent-ucb"]
+    assert scene["arms"] == ["tea", "coffee", "milk"]
+    assert [agent["name"] for agent in scene["agents"]] == [f"agent {i}" for i in range(6)]
+    assert sorted(map(tuple, scene["links"])) == [(0, 1), (0, 5), (1, 2), (2, 3), (3, 4), (4, 5)]
+    for panel in (0, 1):
+        track = run.track(panel)
+        assert track["regret"][-1] == pytest.approx(float(kept.regret[panel, 0, -1]), rel=1e-3)
+        away = np.reshape(codes(track), (-1, 6)) == 255
+        assert away.any(axis=0).sum() == 3
+        gone = (run.rounds > 25) & (run.rounds < 38)
+        assert (away.sum(axis=1)[gone] == 3).all()
+        assert not away[run.rounds > 45].any()
+        told = [(m["round"], m["text"]) for m in track["marks"] if m["kind"] == "fault"]
+        assert told == [(20, "crash=0.5@20..40 begins"), (40, "crash=0.5@20..40 ends")]
+
+
+def test_a_result_kept_otherwise_names_the_command(tmp_path: Path) -> None:
+    network = cb.Network.from_spec("cycle:4")
+    plain = cb.simulate(cb.BernoulliBandit([0.2, 0.8]), network, cb.DDUCB(), 9, engine="reference")
+    with pytest.raises(InputError, match=r"coopbandits simulate … --keep watch --out FOLDER"):
+        StoredRun(plain)
+    with pytest.raises(InputError, match="holds no result"):
+        StoredRun.load(tmp_path)

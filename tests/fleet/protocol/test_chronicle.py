@@ -1,0 +1,103 @@
+"""What an agent remembers of what happened to it, whoever makes it happen and how often."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.protocol.chronicle import MOST, SUBJECTS, Chronicle
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.testing.torture.world import World
+
+CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), reward_range=(0.0, 1.0))
+
+
+def texts(node: Node, kind: str) -> list[str]:
+    return [note.text for note in node.chronicle.notes if note.kind == kind]
+
+
+def world() -> World:
+    made = World(CLUSTER, nx.path_graph(2))
+    made.step()
+    return made
+
+
+def test_links_come_and_go() -> None:
+    made = world()
+    node = made.node(0)
+    assert texts(node, "started") == ["started, after 0 rounds"]
+    assert texts(node, "link-up") == ["link to n1 is up"]
+    for _ in range(3):  # a neighbour that is away is dialled again and again
+        node.link_down("n1", "connection refused")
+        made.now += 2.0
+    assert texts(node, "link-down") == ["link to n1 is down: connection refused"]
+
+
+def test_numbers_grow_over_restarts() -> None:
+    made = world()
+    before = made.node(0).chronicle.notes[-1].seq
+    made.crash(0)
+    made.restart(0)
+    made.step()
+    notes = made.node(0).chronicle.since(before)
+    assert [note.kind for note in notes] == ["started", "link-up"]
+    assert notes[-1].seq < 2**53  # exact in JavaScript too
+
+
+def test_trouble_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world()
+    node = made.node(0)
+
+    def full(now: float) -> None:
+        raise DiskError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node.replica, "maintain", full)
+        for _ in range(5):
+            made.now += 1.0
+            node.beat()
+    node.beat()
+    assert texts(node, "trouble") == ["the disk is full"]
+    assert texts(node, "settled") == ["the journal is written again"]
+
+
+def test_refusals_without_end_are_few_notes() -> None:
+    made = world()
+    node = made.node(0)
+    for at in range(5000):
+        node.refused(f"stranger-{at}", "no certificate")
+        node.refused("n1", "an expired certificate")
+        made.now += 0.01
+    assert len(texts(node, "refused")) == 2
+    assert len(node.chronicle.notes) <= MOST
+
+
+def test_revocations_are_noted(tmp_path: pytest.TempPathFactory) -> None:
+    made = world()
+    node = made.node(0)
+    node.settings.revoked.names = frozenset({"n1"})
+    node._revoke()
+    assert texts(node, "revoked") == ["no longer believed: n1"]
+
+
+def test_a_list_is_bounded_and_printable() -> None:
+    time = [0.0]
+    chronicle = Chronicle(lambda: time[0], 1)
+    for at in range(10 * SUBJECTS):
+        chronicle.note("refused", "a\nb\u202e" + "x" * 1000, about=str(at))
+    assert len(chronicle.notes) == MOST
+    assert len(chronicle._last) <= SUBJECTS + 1
+    assert chronicle.notes[0].text.startswith("a b x")
+    assert len(chronicle.notes[0].text) == 500
+    assert chronicle.since(chronicle.notes[-2].seq) == [chronicle.notes[-1]]
+
+
+def test_the_same_is_noted_again_after_a_while() -> None:
+    time = [0.0]
+    chronicle = Chronicle(lambda: time[0], 1)
+    for now in (0.0, 0.5, 0.9, 1.0, 1.5, 2.1):
+        time[0] = now
+        chronicle.note("link-up", "up", "n1")
+    assert [note.t for note in chronicle.notes] == [0.0, 1.0, 2.1]
