@@ -85,6 +85,10 @@ def test_every_aggregation_can_be_watched(spec: type[cb.Aggregation]) -> None:
     assert shown.names == (spec.name,)
 
 
+def test_a_single_aggregation_needs_no_list() -> None:
+    assert Network.from_spec("path:3").animate(aggregations="tree-sums").names == ("tree-sums",)
+
+
 def test_one_agent_alone_knows_it_all() -> None:
     assert (Network.from_spec("complete:1").animate(rounds=2).values == 1.0).all()
 

@@ -50,7 +50,7 @@ def test_a_film_shows_more_and_more_who_know_it(tmp_path: Path) -> None:
     assert [count / counts[0] for count in counts] == pytest.approx([1, 2, 3, 4], rel=0.1)
 
 
-HOSTILE = "</script><script>document.title='mine'</script>"
+HOSTILE = "{{data}}</script><script>document.title='mine'</script>"
 
 
 def test_the_page_holds_the_numbers_and_names_no_other_place(tmp_path: Path) -> None:

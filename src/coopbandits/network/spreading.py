@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,6 @@ class Spread:
         return target
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         page = escape(html_page(self._scene), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:46em;border:0"></iframe>'
 
@@ -134,7 +133,8 @@ def spread(
 ) -> Spread:
     """Let the news of one agent spread; see `Network.animate`."""
     network.neighbors(source)  # refuses an agent that does not exist
-    chosen = dict(USUAL) if aggregations is None else dict(map(_named, aggregations))
+    given = [aggregations] if isinstance(aggregations, str) else aggregations
+    chosen = dict(USUAL) if given is None else dict(map(_named, given))
     if not chosen:
         raise InputError("no aggregation was given to animate; name some, or leave them out")
     if rounds is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -92,7 +93,9 @@ def html_page(scene: Scene) -> str:
         "close": CLOSE,
     }
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no tag can end it
-    return page.replace("{{title}}", escape(scene.title)).replace("{{data}}", text)
+    parts = {"{{title}}": escape(scene.title), "{{data}}": text}
+    # In one go: a name may hold what stands for another part.
+    return re.sub(r"\{\{(title|data)\}\}", lambda found: parts[found[0]], page)
 
 
 def gif_bytes(scene: Scene) -> bytes:
