@@ -9,15 +9,19 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-slow test-chaos mutants fuzz soak matrix check bench docs notebooks clean
+.PHONY: run demo test test-slow test-chaos mutants fuzz soak matrix check bench docs notebooks clean
 
 run: $(VENV)/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
 
+# Six real agents, a minute, one kill; then a figure in $(OUT)/demo.
+demo: $(VENV)/.demo
+	$(BIN)/coopbandits demo --out $(OUT)/demo $(DEMO)
+
 # Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
 # run apart: counting lines while agents play, or while kernels are compiled, takes minutes. The
 # three steps together run what plain `pytest` runs.
-OTHERS = adapters cli experiments fleet network plots problems results sim testing theory
+OTHERS = adapters cli demo experiments fleet network plots problems results sim testing theory
 PYTEST = $(BIN)/python -m pytest -n 2 --durations=20
 STARTED := $(shell date +%s)
 
@@ -94,6 +98,10 @@ $(VENV)/.base: $(BIN)/python pyproject.toml
 	$(PIP) --editable . ./packages/complete
 	touch $@
 
+$(VENV)/.demo: $(BIN)/python pyproject.toml
+	$(PIP) --editable '.[fleet]' ./packages/complete
+	touch $(VENV)/.base $@
+
 $(VENV)/.docs: $(BIN)/python pyproject.toml
 	$(PIP) --editable '.[docs]'
 	touch $@
@@ -101,4 +109,4 @@ $(VENV)/.docs: $(BIN)/python pyproject.toml
 $(VENV)/.dev: $(BIN)/python pyproject.toml
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps ./packages/complete  # by itself: older pips do not see that its needs are met
-	touch $(VENV)/.base $(VENV)/.docs $@
+	touch $(VENV)/.base $(VENV)/.demo $(VENV)/.docs $@

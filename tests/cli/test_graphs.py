@@ -85,3 +85,48 @@ def test_bounds_outside_their_assumptions(call: Call) -> None:
     assert outcome.status == 0
     assert "proven for bonus_factor=4; this policy has 2" in outcome.out
     refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))
+
+
+def test_a_graph_is_drawn(call: Call, tmp_path: Path) -> None:
+    outcome = call("graph", "star:5", "--plot", str(tmp_path / "star.svg"))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "<svg" in (tmp_path / "star.svg").read_text()
+
+
+def test_animate(call: Call, tmp_path: Path) -> None:
+    outcome = call("animate", "cycle:8", "--out", str(tmp_path / "news.html"))
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = {line[:20].strip(): line[20:].split() for line in outcome.out.splitlines()}
+    assert rows["flood"] == ["2", "4", "4"]
+    assert rows["plain mixing"][-1] == "–"
+    assert int(rows["accelerated mixing"][-1]) > 4
+    assert "<!doctype html>" in (tmp_path / "news.html").read_text(encoding="utf-8")
+
+
+def test_animate_what_was_asked_for(call: Call, tmp_path: Path) -> None:
+    options = [
+        "--aggregation",
+        "flooded-totals",
+        "--source",
+        "2",
+        "--rounds",
+        "4",
+        "--weights",
+        "metropolis",
+    ]
+    outcome = call("animate", "path:3", *options, "--out", str(tmp_path / "news.gif"))
+    assert outcome.out.splitlines()[3].split() == ["flooded-totals", "1", "2", "2"]
+    assert (tmp_path / "news.gif").read_bytes().startswith(b"GIF")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--out news.mp4", "unknown kind of animation 'mp4'; known are gif, html"),
+        ("--source 8", "agent 8 does not exist; agents are numbered 0 to 7"),
+        ("--rounds x", "--rounds is 'x'; it must be a whole number"),
+        ("--aggregation tree-sms", "did you mean 'tree-sums'"),
+    ],
+)
+def test_animate_bad_input(call: Call, options: str, message: str) -> None:
+    assert message in refused(call("animate", "cycle:8", *options.split()))

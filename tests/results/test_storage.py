@@ -4,7 +4,6 @@ import json
 import re
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -248,17 +247,3 @@ def test_a_file_where_a_folder_should_be(make: Make, tmp_path: Path) -> None:
         sentence(caught)
     assert names(tmp_path) == {"file"}
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_write_text(tmp_path: Path) -> None:
-    storage.write_text(tmp_path / "new" / "a.txt", "λ")
-    assert (tmp_path / "new" / "a.txt").read_text(encoding="utf-8") == "λ"
-    assert names(tmp_path / "new") == {"a.txt"}
-
-
-def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    files: dict[Path, Any] = {tmp_path / "a": b"1", tmp_path / "b": b"2"}
-    with pytest.raises(InputError, match=r"cannot write .*b: there is a folder of that name"):
-        storage.write_files(files)
-    assert names(tmp_path) == {"b"}

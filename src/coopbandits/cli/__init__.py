@@ -31,6 +31,10 @@ COMMANDS = {
         "graphs",
         "Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage.",
     ),
+    "animate": (
+        "graphs",
+        "Show how the news of one agent spreads: plain and accelerated mixing, a tree, a flood.",
+    ),
     "simulate": (
         "simulations",
         "Simulate policies on the same tapes; print the table, write result, figure and report.",
@@ -62,6 +66,10 @@ COMMANDS = {
     "fleet": (
         "fleet",
         "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
+    ),
+    "demo": (
+        "demo",
+        "Let six real agents learn how to compress files; kill one, change the files, draw it.",
     ),
     "dashboard": (
         "dashboard",

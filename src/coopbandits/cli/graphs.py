@@ -1,10 +1,13 @@
-"""`coopbandits graph` and `coopbandits bounds`."""
+"""`coopbandits graph`, `animate` and `bounds`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from coopbandits import theory
 from coopbandits.cli.options import real, whole
@@ -17,6 +20,9 @@ from coopbandits.results.statistics import columns
 
 app = typer.Typer()
 
+PARTS = (0.5, 0.9, 1.0)
+"""Parts of the agents of which `animate` says when they know the news."""
+
 
 @app.command("graph")
 def graph_command(
@@ -24,9 +30,13 @@ def graph_command(
     weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
     arms: Annotated[int, whole("number of arms K")] = 17,
     horizon: Annotated[int, whole("rounds T, for the warnings")] = 10_000,
+    plot: Annotated[Path | None, typer.Option(help="draw it, too: graph.svg, .png, .pdf")] = None,
 ) -> None:
     """Print what a graph means for gossip: λ, gap, diameter, C, messages and values per stage."""
-    report = describe(Network.from_spec(spec, weights=weights), num_arms=arms, horizon=horizon)
+    network = Network.from_spec(spec, weights=weights)
+    if plot is not None:
+        network.plot(title=spec, path=plot)
+    report = describe(network, num_arms=arms, horizon=horizon)
     typer.echo("\n".join(columns([("graph", spec), *_graph_rows(report)])))
     for warning in report.warnings:
         typer.echo(f"warning: {warning}")
@@ -47,6 +57,38 @@ def _graph_rows(report: GraphReport) -> list[tuple[str, str]]:
         ("messages per stage", f"{report.messages_per_stage:,}"),
         ("values per stage", f"{report.values_per_stage:,}"),
     ]
+
+
+@app.command("animate")
+def animate_command(
+    spec: Annotated[str, typer.Argument(help="cycle:20, grid:5x6, …, or a file")],
+    out: Annotated[Path, typer.Option(help="a page, news.html, or a film, news.gif")] = Path(
+        "news.html"
+    ),
+    source: Annotated[int, whole("number of the agent that has the news")] = 0,
+    aggregation: Annotated[
+        list[str] | None,
+        typer.Option(help="what to compare, such as pull-mixing; may be repeated"),
+    ] = None,
+    rounds: Annotated[int | None, whole("how long; until accelerated mixing is done")] = None,
+    weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
+) -> None:
+    """Show how the news of one agent spreads: plain and accelerated mixing, a tree, a flood."""
+    network = Network.from_spec(spec, weights=weights)
+    shown = network.animate(source, aggregations=aggregation, rounds=rounds, path=out)
+    heads = [("", *(f"{part:.0%}" for part in PARTS))]
+    names = zip(shown.names, shown.informed, strict=True)
+    rows = [(name, *(_when(informed, part) for part in PARTS)) for name, informed in names]
+    typer.echo(f"rounds until so many of {network.num_agents} agents know it, for good\n")
+    typer.echo("\n".join(line.rstrip() for line in columns(heads + rows)))
+    typer.echo(f"\nwritten: {out}")
+
+
+def _when(informed: NDArray[np.float64], part: float) -> str:
+    """Return the round from which on a part of the agents knows it."""
+    short = np.flatnonzero(informed < part)
+    first = int(short[-1]) + 1 if short.size else 0
+    return f"{first}" if first < len(informed) else "–"
 
 
 @app.command("bounds")

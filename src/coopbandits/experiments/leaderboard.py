@@ -26,14 +26,13 @@ from coopbandits.experiments.scores import Score, Standing, score, standings
 from coopbandits.experiments.suite import FLOODED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import short
+from coopbandits.plots.writing import write_files, write_text
 from coopbandits.results.statistics import columns, number, plural
 from coopbandits.results.storage import (
     FORMAT,
     META_FILE,
     check_folder,
     environment,
-    write_files,
-    write_text,
 )
 from coopbandits.sim import Sweep, sweep
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coopbandits.core.contract import LocalView
@@ -24,9 +25,17 @@ from coopbandits.network.adjacency import (
     read_adjacency,
 )
 from coopbandits.network.from_igraph import as_networkx
+from coopbandits.network.positions import positions
 from coopbandits.network.specs import parse_graph
 from coopbandits.network.spectrum import Spectrum, spectrum
 from coopbandits.network.weights import AUTO, BUILDERS, EDGE, own_matrix, weighted_matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from coopbandits.core.aggregate import Aggregation
+    from coopbandits.network.spreading import Spread
 
 EXACT_DIAMETER_LIMIT = 50_000_000
 """Up to this product of agents and entries of P the exact diameter is computed."""
@@ -181,6 +190,103 @@ class Network:
         self._check_agent(agent_id)
         start, stop = self.adjacency.indptr[agent_id : agent_id + 2]
         return tuple(self.adjacency.indices[start:stop].tolist())
+
+    @cached_property
+    def positions(self) -> NDArray[np.float64]:
+        """Where agents are drawn: (x, y) in the unit square, y upwards."""
+        return positions(self.adjacency, self.attributes)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """The pairs of neighbours (edge, 2), each with the lower number first."""
+        first, second = sparse.triu(self.adjacency).tocoo().coords
+        return np.column_stack([first, second]).astype(np.int64)
+
+    @overload
+    def plot(
+        self,
+        values: ArrayLike | str | None = None,
+        *,
+        labels: bool | None = None,
+        title: str = "",
+        path: str | Path | None = None,
+    ) -> Figure: ...
+    @overload
+    def plot(
+        self,
+        values: ArrayLike | str | None = None,
+        *,
+        labels: bool | None = None,
+        title: str = "",
+        path: str | Path | None = None,
+        ax: Axes,
+    ) -> Axes: ...
+    def plot(
+        self,
+        values: ArrayLike | str | None = None,
+        *,
+        labels: bool | None = None,
+        title: str = "",
+        path: str | Path | None = None,
+        ax: Axes | None = None,
+    ) -> Figure | Axes:
+        """Draw the network; return the figure, or `ax` where that is given.
+
+        Agents lie where the graph's structure puts them (grids, cycles, paths, stars, complete
+        graphs), where their attributes `x` and `y` or `lon` and `lat` say, or else where springs
+        pull them. Edges are as wide as their weights in P where these differ.
+
+        Parameters
+        ----------
+        values : array of numbers or texts, or str, optional
+            What agents are coloured by, or the name of one of `attributes`.
+        labels : bool, optional
+            Whether names of agents are shown; those of up to 40 are.
+        title : str
+            Above the network.
+        path : path, optional
+            Where to save it as well; the suffix sets the format.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw instead of a new figure.
+        """
+        from coopbandits.network.drawing import draw_network  # imported late: it draws
+
+        return draw_network(self, values, labels=labels, title=title, path=path, ax=ax)
+
+    def animate(
+        self,
+        source: int = 0,
+        *,
+        aggregations: Sequence[Aggregation | str] | None = None,
+        rounds: int | None = None,
+        path: str | Path | None = None,
+    ) -> Spread:
+        """Show how the news of one agent spreads, by several aggregations side by side.
+
+        Parameters
+        ----------
+        source : int
+            The agent that makes the one pull everybody is to hear of.
+        aggregations : sequence of Aggregation or str, optional
+            What is compared; plain mixing, accelerated mixing, a tree and a flood unless given.
+        rounds : int, optional
+            How long; until accelerated mixing is done unless given, and at most 400.
+        path : path, optional
+            Where to save it: `.html` is a page that plays, `.gif` a film.
+
+        Returns
+        -------
+        Spread
+            The numbers; a notebook plays it, and its `save` writes it.
+        """
+        from coopbandits.network.spreading import kind_of, spread  # imported late: it draws
+
+        if path is not None:
+            kind_of(Path(path))  # refused before anything is computed
+        found = spread(self, source, aggregations, rounds)
+        if path is not None:
+            found.save(path)
+        return found
 
     def mixing_rounds(self, epsilon: float = 1 / 22, accelerated: bool = True) -> int:
         """Return C, the steps after which every weight lies within (1 ± ε)/N."""

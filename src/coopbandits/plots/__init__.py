@@ -10,9 +10,11 @@ from coopbandits.plots.regret import Curve, draw_regret, regret_figure
 from coopbandits.plots.report import Section, Table, html_fragment, html_page
 from coopbandits.plots.scaling import scaling_figure
 from coopbandits.plots.scores import score_figure
+from coopbandits.plots.timeline import Moment, timeline_figure
 
 __all__ = [
     "Curve",
+    "Moment",
     "Panel",
     "Section",
     "Table",
@@ -26,4 +28,5 @@ __all__ = [
     "scaling_figure",
     "score_figure",
     "svg",
+    "timeline_figure",
 ]

@@ -22,6 +22,7 @@ from coopbandits.plots import (
     html_page,
     regret_figure,
 )
+from coopbandits.plots.writing import write_files, write_text
 from coopbandits.results import frames, statistics, storage
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ class Result:
         ]
         page = html_page("Regret of cooperative bandits", summary.advice, sections, self.meta)
         target = Path(path)
-        storage.write_text(target, page)
+        write_text(target, page)
         return target
 
     def to_dataframe(self, table: str = "rounds") -> pd.DataFrame:
@@ -335,5 +336,5 @@ def _delivered(figure: Figure, path: str | Path | None, ax: Axes | None) -> Figu
     """
     if path is not None:
         content = figure_bytes(figure, Path(path).suffix.lower().lstrip("."))
-        storage.write_files({Path(path): content})
+        write_files({Path(path): content})
     return figure if ax is None else ax

@@ -7,10 +7,8 @@ noticed and numbers are never shown with settings that are not theirs.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from functools import cache
@@ -26,6 +24,7 @@ import xarray as xr
 from xarray.backends import H5NetCDFStore
 
 from coopbandits.core.errors import InputError
+from coopbandits.plots.writing import write_files
 from coopbandits.version import __version__
 
 FORMAT = 1
@@ -88,36 +87,6 @@ def read_meta(folder: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise _damaged(path) from error
     return _parse_meta(text, path)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    write_files({path: text.encode("utf-8")})
-
-
-def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write some files atomically: all under temporary names first, then the renames."""
-    parts = {path: path.with_name(f".{os.getpid()}.{path.name}") for path in contents}
-    path = next(iter(contents))
-    try:
-        for path, content in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                raise IsADirectoryError(None, "there is a folder of that name")
-            with parts[path].open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        for path, part in parts.items():
-            part.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; make room there or choose another place"
-        ) from error
-    finally:
-        for part in parts.values():
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
 
 
 def _to_netcdf(dataset: xr.Dataset, meta: str) -> bytes:

@@ -22,9 +22,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network
 from coopbandits.network.faults import PERFECT
+from coopbandits.plots.writing import write_text
 from coopbandits.problems import Problem
 from coopbandits.results import Result
-from coopbandits.results.storage import write_text
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.labels import arm_labels, shared_settings
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds

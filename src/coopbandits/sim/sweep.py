@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.notebook import html_facts
+from coopbandits.plots.writing import write_text
 from coopbandits.results import Result
 from coopbandits.results.statistics import plural
-from coopbandits.results.storage import write_text
 from coopbandits.sim.cell_frames import cells_frame, summary_frame
 from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note

@@ -17,8 +17,8 @@ from coopbandits.experiments.gallery.entries import ENTRIES, PER_AGENT, Entry, P
 from coopbandits.experiments.gallery.outcome import Outcome, Series
 from coopbandits.network import Network
 from coopbandits.plots import figure_bytes
+from coopbandits.plots.writing import write_files
 from coopbandits.problems import GaussianBandit, parse_means
-from coopbandits.results.storage import write_files
 from coopbandits.sim import Cell, Sweep, sweep
 
 

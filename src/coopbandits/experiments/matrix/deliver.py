@@ -28,9 +28,9 @@ from coopbandits.experiments.scores import Score, score
 from coopbandits.experiments.suite import Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import MISSING, short
+from coopbandits.plots.writing import write_files
 from coopbandits.problems import make_problem
 from coopbandits.results.statistics import columns, plural
-from coopbandits.results.storage import write_files
 from coopbandits.sim import Sweep
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from coopbandits.experiments.paper.oracles import Agreement
 from coopbandits.experiments.paper.play import Played
 from coopbandits.experiments.paper.verdicts import Claim
 from coopbandits.plots import Section, Table, figure_bytes, html_page
+from coopbandits.plots.writing import write_files
 from coopbandits.results.statistics import plural
-from coopbandits.results.storage import environment, write_files
+from coopbandits.results.storage import environment
 
 if TYPE_CHECKING:
     from coopbandits.experiments.audit import Finding

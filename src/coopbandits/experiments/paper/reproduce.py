@@ -19,7 +19,8 @@ from coopbandits.experiments.paper.oracles import (
 from coopbandits.experiments.paper.play import gather, make_part, play
 from coopbandits.experiments.paper.report import Reproduction
 from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choose_figures
-from coopbandits.results.storage import FORMAT, META_FILE, check_folder, write_text
+from coopbandits.plots.writing import write_text
+from coopbandits.results.storage import FORMAT, META_FILE, check_folder
 from coopbandits.sim import cpu
 
 if TYPE_CHECKING:

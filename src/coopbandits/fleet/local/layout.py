@@ -29,6 +29,7 @@ from coopbandits.fleet.config import write_config
 from coopbandits.fleet.config.consistency import LONGEST_SOCKET
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.local.settings import MOST_PULLS, Settings
+from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit
 
 HOST = "127.0.0.1"
@@ -82,7 +83,13 @@ def require_empty(folder: Path) -> None:
 @contextmanager
 def prepared(folder: Path, settings: Settings) -> Iterator[list[Place]]:
     """Create certificates and folders, and reserve ports until the block ends."""
-    ids = names(settings.network.num_agents)
+    with reserved(folder, names(settings.network.num_agents)) as places:
+        yield places
+
+
+@contextmanager
+def reserved(folder: Path, ids: Sequence[str]) -> Iterator[list[Place]]:
+    """Do the same for agents of these names."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -125,14 +132,24 @@ def write_configs(
     detours : mapping
         Addresses of relays to dial instead of a neighbour, by (dialling id, dialled id).
     """
-    cluster = cluster_table(settings)
+    write_tables(places, settings.network, cluster_table(settings), detours, settings.uvloop)
+
+
+def write_tables(
+    places: Sequence[Place],
+    network: Network,
+    cluster: Mapping[str, Any],
+    detours: Mapping[tuple[str, str], Address],
+    uvloop: bool = False,
+) -> None:
+    """Write every agent's configuration around a table `cluster` that all share."""
     for agent, place in enumerate(places):
-        others = [places[j] for j in settings.network.neighbors(agent)]
+        others = [places[j] for j in network.neighbors(agent)]
         neighbors = [
             {"id": other.id, "address": str(detours.get((place.id, other.id), other.listen))}
             for other in others
         ]
-        tables = {"cluster": cluster, **_own_tables(place, settings), "neighbors": neighbors}
+        tables = {"cluster": dict(cluster), **_own_tables(place, uvloop), "neighbors": neighbors}
         place.config.write_text(write_config(tables), encoding="utf-8")
 
 
@@ -155,7 +172,7 @@ def cluster_table(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _own_tables(place: Place, settings: Settings) -> dict[str, dict[str, Any]]:
+def _own_tables(place: Place, uvloop: bool) -> dict[str, dict[str, Any]]:
     certificates = Path("..") / "certificates"
     return {
         "node": {
@@ -163,7 +180,7 @@ def _own_tables(place: Place, settings: Settings) -> dict[str, dict[str, Any]]:
             "listen": str(place.listen),
             "journal": "journal",
             "api": place.api,
-            "uvloop": settings.uvloop,
+            "uvloop": uvloop,
         },
         "tls": {
             "ca": certificates / "ca.pem",

@@ -17,6 +17,7 @@ from coopbandits.fleet.local import summary
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
 from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import require_empty
+from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.screen import FRAMES_PER_SECOND, Screen
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.fleet.local.stage import Stage, opened
@@ -98,8 +99,8 @@ async def _play(
     settings: Settings, folder: Path, console: Console, beside: Beside | None
 ) -> Outcome:
     ending = Ending()
-    with _interruptible(ending):
-        async with opened(settings, folder) as stage, _running(beside, stage):
+    with interruptible(ending):
+        async with opened(settings, folder) as stage, running(beside, stage.members):
             seconds, verdict = await _watched(stage, ending, console)
     found = summary.as_json(stage, verdict, seconds)
     (folder / "summary.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
@@ -107,14 +108,15 @@ async def _play(
     return Outcome(text, sentence, verdict.holds, ending.interrupted)
 
 
-def _running(beside: Beside | None, stage: Stage) -> AbstractAsyncContextManager[object]:
+def running(beside: Beside | None, members: Members) -> AbstractAsyncContextManager[object]:
+    """Return what runs beside some agents."""
     if beside is None:
         return nullcontext()
-    return beside([member.place.api for member in stage.members.all])
+    return beside([member.place.api for member in members.all])
 
 
 @contextmanager
-def _interruptible(ending: Ending) -> Iterator[None]:
+def interruptible(ending: Ending) -> Iterator[None]:
     """Let the first signal end the run in order, and the second abort it."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None  # noqa: S101  it runs in one
@@ -147,13 +149,13 @@ async def _watched(stage: Stage, ending: Ending, console: Console) -> tuple[floa
             for watcher in watchers:
                 watcher.cancel()
     except ExceptionGroup as errors:
-        raise _first(errors) from None
+        raise first_error(errors) from None
     return seconds, verdict
 
 
-def _first(error: Exception) -> Exception:
+def first_error(error: Exception) -> Exception:
     """Return the error that cancelled the rest."""
-    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+    return first_error(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def perform(stage: Stage, ending: Ending) -> None:

@@ -1,0 +1,221 @@
+"""The demo: six agents on a ring, one kill, one change, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from coopbandits.core.errors import InputError
+from coopbandits.demo.application import AdvisedApplication, Application, BlindApplication
+from coopbandits.demo.files import Supply, make_supply
+from coopbandits.demo.options import BYTES_PER_SECOND, OPTIONS
+from coopbandits.demo.story import RECENT, Mark, Story, mean_reward
+from coopbandits.fleet.config import read_config
+from coopbandits.fleet.local.audit import Verdict, add_up, judge
+from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.layout import names, reserved, write_tables
+from coopbandits.fleet.local.members import Member, Members
+from coopbandits.fleet.local.playing import Beside, first_error, interruptible, running
+from coopbandits.fleet.local.summary import conservation
+from coopbandits.network import Network
+
+GRAPH = "cycle:6"
+POLICY = "flood-ts:family=bernoulli"
+"""The default where rewards have a range."""
+ROUNDS_PER_SECOND = 10.0
+VICTIM = 2
+KILL, RETURN, CHANGE = 0.2, 0.35, 0.5
+"""When the agent is killed and comes back, and the files change: parts of the whole time."""
+SHORTEST, LONGEST = 15.0, 600.0
+"""Seconds. In less, agents cannot learn what then changes."""
+SETTLE_SECONDS = 15.0
+"""How long news may take to reach all agents in the end."""
+
+Tell = Callable[[str], None]
+
+
+class Outcome(NamedTuple):
+    """What came of a demo.
+
+    Attributes
+    ----------
+    story : Story
+        All measurements.
+    verdict : Verdict
+        Whether every acknowledged reward is counted exactly once.
+    interrupted : bool
+        Whether it was ended early.
+    """
+
+    story: Story
+    verdict: Verdict
+    interrupted: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether all agents answered in the end, and their accounts agree."""
+        return self.verdict.holds
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found."""
+        account = conservation(self.verdict)
+        return [*self.story.sentences(), f"Conservation {account}."]
+
+
+def play(seconds: float, tell: Tell, beside: Beside | None = None) -> Outcome:
+    """Play the demo in a folder that is removed at the end.
+
+    Parameters
+    ----------
+    seconds : float
+        How long applications choose.
+    tell : callable
+        Takes lines about what happens.
+    beside : callable, optional
+        What runs beside the agents, such as a page that shows them.
+
+    Raises
+    ------
+    FleetError
+        An agent could not be started, or exited on its own.
+    KeyboardInterrupt
+        A second signal came before the first one had ended the demo.
+    """
+    if not SHORTEST <= seconds <= LONGEST:
+        raise InputError(
+            f"the demo takes {SHORTEST:g} to {LONGEST:g} seconds, but {seconds:g} were asked for"
+        )
+    with TemporaryDirectory(prefix="coopbandits-demo-") as folder:
+        try:
+            return asyncio.run(_play(Path(folder), seconds, tell, beside))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+
+async def _play(folder: Path, seconds: float, tell: Tell, beside: Beside | None) -> Outcome:
+    network, ending = Network.from_spec(GRAPH, weights="metropolis"), Ending()
+    tell(f"{network.num_agents} agents on a ring choose how to compress files:")
+    tell(f"  {', '.join(OPTIONS)}")
+    tell(
+        "The reward of a choice is the share of its size that a file lost, less the processor time "
+        f"at {BYTES_PER_SECOND / 1e6:g} MB per second; both are measured."
+    )
+    with interruptible(ending), reserved(folder, names(network.num_agents)) as places:
+        supply = await asyncio.to_thread(make_supply)
+        write_tables(places, network, _cluster(), {})
+        read_config(places[0].config, now=time.time())  # refused here rather than in every agent
+        async with Members(places) as members, running(beside, members):
+            return await _Demo(members, supply, seconds, tell).play(ending)
+
+
+def _cluster() -> dict[str, Any]:
+    """Return the table that all agents share."""
+    return {
+        "name": "demo",
+        "epoch": datetime.now(UTC).replace(microsecond=0),
+        "arms": list(OPTIONS),
+        "policy": POLICY,
+        "reward_range": [0.0, 1.0],
+        "rounds_per_second": ROUNDS_PER_SECOND,
+    }
+
+
+class _Demo:
+    """A demo whose agents are ready."""
+
+    def __init__(self, members: Members, supply: Supply, seconds: float, tell: Tell) -> None:
+        self.members, self.supply, self.seconds, self.tell = members, supply, seconds, tell
+        places = [member.place for member in members.all]
+        self.advised = [AdvisedApplication(place.id, place.api, supply) for place in places]
+        self.blind = BlindApplication(supply)
+        self.story = Story()
+        self.began = time.monotonic()
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    async def play(self, ending: Ending) -> Outcome:
+        try:
+            async with asyncio.TaskGroup() as group:
+                showing = group.create_task(self._show())
+                await self._perform(ending)
+                showing.cancel()
+                verdict = await self._settle()
+        except ExceptionGroup as errors:
+            raise first_error(errors) from None
+        return Outcome(self.story, verdict, ending.interrupted)
+
+    async def _perform(self, ending: Ending) -> None:
+        """Let applications work, and things happen, until time is up."""
+        applications: list[Application] = [*self.advised, self.blind]
+        async with asyncio.TaskGroup() as group:
+            for application in applications:
+                group.create_task(application.work(ending))
+            group.create_task(self._let_happen(self.members.all[VICTIM], ending))
+            await ending.within(self.seconds)
+            ending.set()
+        self._gather()
+
+    async def _let_happen(self, victim: Member, ending: Ending) -> None:
+        """Kill an agent, start it again, and change the files; each only after the one before."""
+        if await ending.within(KILL * self.seconds):
+            return
+        await victim.kill()
+        name = victim.place.id
+        self._mark(f"{name} killed", f"agent {name} is killed (SIGKILL); its application goes on")
+        await ending.within((RETURN - KILL) * self.seconds)
+        await self.members.restart(victim)  # also at an early end: rewards may be owed to it
+        ready = victim.readiness[-1]
+        self._mark(f"{name} back", f"agent {name} is back, {ready:.1f} s after its start")
+        if await ending.within(CHANGE * self.seconds - self.now):
+            return
+        self.supply.change()
+        self.story.change = self.now
+        self._mark("files change", "the files change: no more texts, but backups of four nights")
+
+    def _mark(self, short: str, long: str) -> None:
+        self.story.marks.append(Mark(self.now, short))
+        self.tell(f"{self.now:4.0f} s  ** {long}")
+
+    def _gather(self) -> None:
+        """Put what applications did so far into the story."""
+        self.story.advised = sorted(deed for each in self.advised for deed in each.deeds)
+        self.story.blind = self.blind.deeds
+        self.story.end = self.now
+
+    async def _show(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            for member in self.members.all:
+                member.require_alive()
+            self._gather()
+            self.tell(self._line())
+
+    def _line(self) -> str:
+        now, story = self.now, self.story
+        recent = [deed for deed in story.advised if deed.moment > now - RECENT]
+        chosen = [deed.option for deed in recent]
+        shares = [f"{each} {chosen.count(each) / max(1, len(chosen)):4.0%}" for each in OPTIONS]
+        return (
+            f"{now:4.0f} s  {len(self.members.up())} of {len(self.advised)} up  "
+            f"{len(story.advised):5,} files  {'  '.join(shares)}  worth {mean_reward(recent):.2f}"
+        )
+
+    async def _settle(self) -> Verdict:
+        """Wait until all agents know all rewards that were acknowledged, but not for ever."""
+        rewards = [each for application in self.advised for each in application.acknowledged]
+        acknowledged = add_up(rewards, len(OPTIONS))
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            arms, health = await self.members.ask("arms"), await self.members.ask("health")
+            verdict = judge(POLICY, [True] * len(OPTIONS), acknowledged, arms, health)
+            if verdict.holds or time.monotonic() > deadline:
+                return verdict
+            await asyncio.sleep(0.1)
