@@ -15,9 +15,10 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.plots import figure_bytes
+from coopbandits.plots.writing import write_files
 from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
 from coopbandits.results import Result
-from coopbandits.results.storage import DATA_FILE, check_folder, write_files
+from coopbandits.results.storage import DATA_FILE, check_folder
 from coopbandits.sim import (
     SimulationInterrupted,
     SweepInterrupted,
