@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -175,8 +176,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]
     """Collect what would be played; how it ends follows from the seed."""
     found: list[tuple[Settings, Path | None]] = []
 
-    def play(settings: Settings, out: Path | None, console: Console) -> Outcome:
+    def play(
+        settings: Settings, out: Path | None, console: Console, beside: playing.Beside | None
+    ) -> Outcome:
         found.append((settings, out))
+        beside_of.append(beside)
         if settings.seed == 2:
             raise FleetError("agent a00 ended")
         if settings.seed == 3:
@@ -186,6 +190,26 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]
 
     monkeypatch.setattr(playing, "play", play)
     return found
+
+
+beside_of: list[playing.Beside | None] = []
+
+
+@pytest.mark.usefixtures("played")
+def test_a_fleet_with_a_page_beside_it(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("fleet", "--graph", "cycle:4").status == 0
+    assert beside_of[-1] is None
+    assert call("fleet", "--graph", "cycle:4", "--dashboard").status == 0
+    beside = beside_of[-1]
+    assert beside is not None
+
+    async def show() -> None:
+        async with beside(["127.0.0.1:1"]):
+            pass
+
+    capsys.readouterr()
+    asyncio.run(show())
+    assert "the page is at http://127.0.0.1:" in capsys.readouterr().out
 
 
 def test_fleet(call: Call, played: list[tuple[Settings, Path | None]], tmp_path: Path) -> None:

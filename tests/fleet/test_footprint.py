@@ -44,6 +44,7 @@ def test_a_running_agent_loads_nothing_that_only_simulations_need(
                 await client.observe(choice.ticket, 1.0)
                 await client.arms()
                 await client.health()
+                await client.state()
             return mapped(member.pid)
 
     maps = asyncio.run(play())

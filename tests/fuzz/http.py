@@ -41,7 +41,10 @@ def request(line: bytes, body: bytes = b"", *headers: bytes) -> bytes:
 
 
 def seeds() -> list[bytes]:
-    paths = (b"/", b"/arms", b"/health", b"/ready", b"/alive", b"/metrics", b"/openapi.json")
+    paths = (
+        b"/", b"/arms", b"/health", b"/ready", b"/alive", b"/metrics", b"/openapi.json", b"/ui",
+        b"/ui/main.js", b"/ui/state?since=7",
+    )  # fmt: skip
     found = [request(b"GET " + path) for path in paths]
     found += [
         request(b"POST /choose"),

@@ -14,7 +14,6 @@ from coopbandits.dashboard.stored import StoredRun
 from coopbandits.fleet.api.answers import JSON, Answer
 from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
-from coopbandits.page import assets
 
 
 class StoredSite(Shown):
@@ -40,7 +39,7 @@ class StoredSite(Shown):
     def events(self, _: Request) -> Answer:
         """Return the stream that tells the scene."""
         begin = partial(SceneStream, self._scene)
-        return self.streamed(EVENTS, begin, FRESH, *assets.HEADERS)
+        return self.streamed(EVENTS, begin, FRESH)
 
     def track(self, request: Request) -> Answer:
         """Return one policy by frame, computed when it is first asked for."""
@@ -82,4 +81,4 @@ def _numbers(request: Request, *names: str) -> list[int]:
 
 def _data(found: dict[str, Any]) -> Answer:
     """Return an answer; numbers that are none become null."""
-    return Answer(200, msgspec.json.encode(found), JSON, (FRESH, *assets.HEADERS))
+    return Answer(200, msgspec.json.encode(found), JSON, (FRESH,))

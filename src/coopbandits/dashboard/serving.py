@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.pages import ROOT, PageSite
 from coopbandits.fleet.api.server import Server
@@ -40,6 +41,8 @@ async def served(site: Shown, port: int = 0) -> AsyncIterator[Served]:
     InputError
         The port cannot be used.
     """
+    if not 0 <= port < 2**16:
+        raise InputError(f"the port is {port}; it must be from 0, for a free one, to 65535")
     server = Server(site, Address(HOST, port))
     await server.start()
     work = asyncio.create_task(site.run())

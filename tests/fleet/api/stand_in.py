@@ -85,11 +85,7 @@ class StandIn:
         return {"id": "stand-in", "tickets": len(self.open)}
 
     def state(self, since: int = 0) -> AgentState:
-        arms = [
-            ArmState(a.arm, a.mean, *(a.confidence or (None, None)), a.pulls, a.own_pulls + a.open,
-                     a.own_pulls, a.own_reward, a.open)
-            for a in self.arms()
-        ]  # fmt: skip
+        arms = [self._shown(arm) for arm in self.arms()]
         known = [arm for arm in arms if arm.mean is not None]
         prefers = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None
         notes = [note for note in self.notes if note.seq > since]
@@ -111,6 +107,13 @@ class StandIn:
             measured("open_tickets", ({}, len(self.open))),
             measured("expired_tickets_total", ({}, self.expired)),
         ]
+
+    def _shown(self, arm: ArmEstimate) -> ArmState:
+        low, high = arm.confidence or (None, None)
+        return ArmState(
+            arm.arm, arm.mean, low, high, arm.pulls, arm.own_pulls + arm.open, arm.own_pulls,
+            arm.own_reward, arm.open,
+        )  # fmt: skip
 
     def _estimate(self, arm: str, rewards: list[float]) -> ArmEstimate:
         pulls, total = len(rewards), math.fsum(rewards)

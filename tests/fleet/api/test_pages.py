@@ -64,6 +64,10 @@ def test_everything_has_the_headers_that_keep_a_page_in_its_place(
         assert answer.headers[name.decode()] == value.decode()
     assert answer.headers["cache-control"] in {"no-store", "no-cache"}
     assert "access-control-allow-origin" not in answer.headers
+    for wrong in ({}, {"host": "attacker.example"}, {"origin": "http://attacker.example"}):
+        refused = ask(locked, "GET", f"{path}?x" if wrong else "/ui/nothing", headers=wrong)
+        assert refused.status in {401, 403, 421}
+        assert refused.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_address_without_its_slash_leads_to_the_page(locked: ApiServer) -> None:
@@ -93,6 +97,17 @@ def test_a_web_page_elsewhere_cannot_read_it(locked: ApiServer, path: str) -> No
         ask(locked, "GET", path, headers=PROOF | {"origin": "http://attacker.example"}).status
         == 403
     )
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_other_pages_cannot_use_up_the_streams(site: str) -> None:
+    """As images they come without an origin, and could not be read: but there are only so many."""
+    with running(StandIn()) as server:
+        image = {"sec-fetch-mode": "no-cors", "sec-fetch-site": site}
+        assert ask(server, "GET", "/ui/events", headers=image).status == 403
+        assert server.api.streams == 0
+        for own in ("same-origin", "none"):
+            assert read(server, 1, f"sec-fetch-site: {own}\r\n")[0][0] == "scene"
 
 
 def test_a_stream_tells_the_scene_the_past_and_what_changes() -> None:

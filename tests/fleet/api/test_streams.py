@@ -205,7 +205,8 @@ def test_a_slow_reader_gets_fewer_pieces_and_none_twice(loop: Any) -> None:
             stuck = site.pulled
             time.sleep(0.3)
         head(caller)
-        numbers, text = [], b""
+        numbers: list[int] = []
+        text = b""
         while len(numbers) < stuck + 20:
             text += caller.recv(1 << 16)
             *whole, text = text.split(b"\n\n")
@@ -218,13 +219,15 @@ def test_clogged_streams_make_room_and_others_do_not() -> None:
     site = Watched(size=10_000)
     limits = ApiLimits(max_connections=2)
     with serving(site, limits=limits) as server, deaf(server), call(server, WATCH) as good:
-        threading.Thread(target=rest, args=[good]).start()
+        reader = threading.Thread(target=rest, args=[good])
+        reader.start()
         wait_until(lambda: [made.busy for made in server._connections._open].count(False) == 1)
         assert ask(server, "GET", "/ready").status == 200
         wait_until(lambda: site.ended == 1)
         assert site.streams == 1
         assert cuts(server) == {"room": 1}
         good.shutdown(socket.SHUT_RDWR)
+        reader.join(PATIENCE)
 
 
 def test_readers_that_vanish_are_forgotten() -> None:

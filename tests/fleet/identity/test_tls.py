@@ -41,9 +41,12 @@ def test_contexts_are_made_once(certificates: Path) -> None:
 def test_a_renewed_certificate_is_read_without_a_restart(folder: Path) -> None:
     proof = credentials(folder, "alpha")
     before, expired = proof.contexts(), proof.expires
+    told: list[tuple[str, str]] = []
+    proof.tell = lambda *what: told.append(what)
     renew(folder, everything=True, days=200)
     assert proof.contexts() is not before
     assert proof.expires > expired + 86400
+    assert told == [("certificate", f"certificate read anew from {proof.certificate}")]
 
 
 def test_a_half_replaced_pair_changes_nothing(
@@ -51,6 +54,8 @@ def test_a_half_replaced_pair_changes_nothing(
 ) -> None:
     proof = credentials(folder, "alpha")
     before = proof.contexts()
+    told: list[tuple[str, str]] = []
+    proof.tell = lambda *what: told.append(what)
     new = folder / "new"
     issue(folder, ["alpha"], new)
     (new / "alpha-key.pem").replace(folder / "alpha-key.pem")
@@ -59,6 +64,7 @@ def test_a_half_replaced_pair_changes_nothing(
         assert proof.contexts() is before
     assert len(caplog.messages) == 1
     assert "going on with the certificate of before" in caplog.text
+    assert len(told) == 1
     (new / "alpha.pem").replace(folder / "alpha.pem")
     assert proof.contexts() is not before
 

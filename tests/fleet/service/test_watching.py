@@ -7,8 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.api.metrics import Meter, render
 from coopbandits.fleet.config import NodeConfig, TlsFiles
 from coopbandits.fleet.process.main import doors
 from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, encode_hello
@@ -92,11 +94,12 @@ def test_a_snapshot_without_choices_is_read() -> None:
 # Where a neighbour's API is: its port comes from its HELLO, its host from this agent's own file.
 
 
-def api_of_n1(**told: int) -> str | None:
+def api_of_n1(told: Door = NO_DOOR) -> str | None:
     world = path_world()
     world.step()
     relinked(world)
-    hello = Hello("n1", "test", CLUSTER.hash, 2, **told)
+    port, secure = told
+    hello = Hello("n1", "test", CLUSTER.hash, 2, api_port=port, api_secure=secure)
     world.node(0).received("n1", encode_hello(stamp(world), hello))
     assert world.node(0).peers["n1"].met
     return service_in(world).state().neighbors[0].api
@@ -104,8 +107,8 @@ def api_of_n1(**told: int) -> str | None:
 
 def test_a_neighbour_tells_its_port_and_never_its_host() -> None:
     assert api_of_n1() is None  # as agents of earlier versions say nothing
-    assert api_of_n1(api_port=8401) == "http://127.0.0.1:8401"
-    assert api_of_n1(api_port=8401, api_secure=True) == "https://127.0.0.1:8401"
+    assert api_of_n1(Door(8401)) == "http://127.0.0.1:8401"
+    assert api_of_n1(Door(8401, api_secure=True)) == "https://127.0.0.1:8401"
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 2**63, "80", "evil.example:80", None, [8400]])
@@ -185,6 +188,21 @@ def test_labels_are_bounded_and_the_rest_is_added_up() -> None:
     assert sample(service, "arm_rewards_total", arm="others") == 3.0
     assert sample(service, "arm_reward_sum", arm="others") == 6.0
     assert sample(service, "arm_choices_total", arm="others") == 3.0
+
+
+def test_prometheus_reads_names_as_they_are() -> None:
+    hostile = ('a"b\\', "two\nlines", "<script>", "\u202eevil")
+    service = service_in(path_world(replace(CLUSTER, arms=hostile)))
+    pulled(service, hostile[1], 2.0)
+    text = render(service.metrics(), Meter()).decode()
+    (family,) = (
+        family
+        for family in text_string_to_metric_families(text)
+        if family.name == "coopbandits_arm_choices"
+    )
+    assert {each.labels["arm"]: each.value for each in family.samples} == dict(
+        zip(hostile, (0.0, 1.0, 0.0, 0.0), strict=True)
+    )
 
 
 def test_labels_tell_arms_apart() -> None:

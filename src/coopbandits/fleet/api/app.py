@@ -31,7 +31,6 @@ from coopbandits.fleet.api.pages import FRESH, PageSite
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Service, Stored
-from coopbandits.page.assets import HEADERS
 from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
@@ -133,8 +132,7 @@ class Api(PageSite):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        answer = accepted(self.service.state(_since(request.query)))
-        return answer._replace(headers=(FRESH, *HEADERS))
+        return accepted(self.service.state(_since(request.query)))._replace(headers=(FRESH,))
 
     def events(self, _: Request) -> Answer:
         """Tell a page of everything that changes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coopbandits.fleet.api.answers import Answer
+from coopbandits.fleet.api.answers import Answer, refused
 from coopbandits.fleet.api.site import Endpoint, Request, Site
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed, Reader
@@ -32,25 +32,43 @@ class PageSite(Site):
             return self._page
         return self._moved if path == ROOT.rstrip("/") else found
 
+    def refuse_head(self, request: Request) -> Answer | None:
+        """Refuse streams to other pages, too, that load them as if they were images.
+
+        They could not read them, but there are only so many. Browsers say where a request comes
+        from, and for one that asks properly the origin was checked.
+        """
+        came_from = request.fields.get(b"sec-fetch-site", b"none")
+        if (
+            request.path == f"{ROOT}events"
+            and came_from not in (b"none", b"same-origin")
+            and b"origin" not in request.fields
+        ):
+            return refused(403, "only the page that is served here may open a stream")
+        return super().refuse_head(request)
+
+    def dressed(self, request: Request, answer: Answer) -> Answer:
+        """Return an answer, an error too, with what keeps a page in its place."""
+        if not request.path.startswith(ROOT.rstrip("/")) or assets.HEADERS[0] in answer.headers:
+            return answer
+        return answer._replace(headers=answer.headers + assets.HEADERS)
+
     def page_moved(self, _: Request) -> Answer:
         """Lead to the page, whose addresses are relative to the slash."""
-        location = (b"location", ROOT.encode())
-        return Answer(308, b"", b"text/plain", (location, *assets.HEADERS))
+        return Answer(308, b"", b"text/plain", ((b"location", ROOT.encode()),))
 
     def page_file(self, request: Request) -> Answer:
         """Return a file of the page, unless the browser has it already."""
         asset = assets.find(request.path.removeprefix(ROOT))
         assert asset is not None  # noqa: S101  `find` has found it
-        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache"), *assets.HEADERS
+        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache")
         if request.fields.get(b"if-none-match") == asset.etag:
             return Answer(304, b"", headers=headers)
         return Answer(200, asset.body, asset.kind, headers)
 
     def page_stream(self, feed: Feed, refresh: Callable[[], None]) -> Answer:
         """Answer with what a feed tells, brought up to date by `refresh` before each look."""
-        return self.streamed(
-            EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH, *assets.HEADERS
-        )
+        return self.streamed(EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH)
 
     def label(self, path: str) -> str:
         """Return the path under which an answer is counted."""

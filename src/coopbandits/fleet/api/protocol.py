@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
         if self.transport is None or self.transport.is_closing():
             return
         self._serve(self._queue.popleft())
-        if not self._queue and not self.transport.is_closing():
+        if not self._queue:
             self.transport.resume_reading()
 
     def _serve(self, request: Request) -> None:

@@ -132,8 +132,8 @@ class Site:
             answer = self.callers.refuse(request.headers, request.version)
             if answer is not None:
                 self._count(request, answer)
-                return answer
-        answer = self._refuse(request)
+                return self.dressed(request, answer)
+        answer = self.refuse_head(request)
         return None if answer is None else self._finished(request, answer)
 
     def refuse_body(self, request: Request) -> Answer:
@@ -196,7 +196,14 @@ class Site:
             answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
         self._count(request, answer)
         grants = self.callers.grants(request.headers)
-        return answer._replace(headers=answer.headers + grants) if grants else answer
+        if grants:
+            answer = answer._replace(headers=answer.headers + grants)
+        return self.dressed(request, answer)
+
+    def dressed(self, request: Request, answer: Answer) -> Answer:
+        """Return an answer with the headers that all answers at its path have; here none."""
+        del request
+        return answer
 
     def _count(self, request: Request, answer: Answer) -> None:
         self.meter.count(self.label(request.path), answer.status)
@@ -205,7 +212,8 @@ class Site:
         """Return the path under which an answer is counted, one of a few."""
         return path if path in self.endpoints else "other"
 
-    def _refuse(self, request: Request) -> Answer | None:
+    def refuse_head(self, request: Request) -> Answer | None:
+        """Return an answer to a request without token, to nothing, or of a wrong kind."""
         path, method = request.path, request.method.decode()
         if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
             return Answer(204, b"", headers=PREFLIGHT)

@@ -60,6 +60,7 @@ class Pump:
     ) -> None:
         self.site, self.transport, self.loop = site, transport, loop
         self.clogged, self._since, self._told = False, loop.time(), loop.time()
+        self._due = loop.time()
         self._timer: asyncio.TimerHandle | None = None
         made = transport.get_extra_info("socket")
         with contextlib.suppress(OSError, AttributeError):  # a stream without it is only older
@@ -96,7 +97,8 @@ class Pump:
                 log.exception("a stream failed")
                 self.transport.abort()
                 return
-        self._timer = self.loop.call_later(PERIOD, self._turn)
+        self._due = max(self._due + PERIOD, self.loop.time())  # at a steady pace
+        self._timer = self.loop.call_at(self._due, self._turn)
 
     def _send(self, news: bytes) -> None:
         now = self.loop.time()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.page.browser import Browser, chromium, text, wait_for
 
 from coopbandits.dashboard.watch import shown_beside
 from coopbandits.fleet.client import AsyncClient, UnreachableError
@@ -19,6 +18,8 @@ from coopbandits.fleet.local.layout import Place, prepared, reserve_port, write_
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service import UnavailableError
+
+from .browser import Browser, text, wait_for
 
 pytestmark = pytest.mark.plays
 
@@ -80,12 +81,6 @@ class RealFleet:
         self.loop.call_soon_threadsafe(self._over.set)
         self._thread.join(60)
         self.loop.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

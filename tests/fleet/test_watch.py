@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 import threading
@@ -16,9 +15,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fleet.api.certificates import contexts
-from tests.fleet.api.running import running
-from tests.fleet.api.stand_in import StandIn
 
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import served
@@ -27,6 +23,10 @@ from coopbandits.dashboard.watch import FleetSite, Watch, shown_beside
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState, Note
+
+from .api.certificates import contexts
+from .api.running import running
+from .api.stand_in import StandIn
 
 PATIENCE = 10.0
 
@@ -397,6 +397,16 @@ def test_the_page_over_a_fleet_needs_a_token_of_its_own() -> None:
         asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_is_none_is_refused(port: int) -> None:
+    async def scenario() -> None:
+        async with served(FleetSite(Watch(["127.0.0.1:1"])), port):
+            pass
+
+    with pytest.raises(InputError, match=f"the port is {port}"):
+        asyncio.run(scenario())
+
+
 def test_a_page_beside_agents() -> None:
     found: list[str] = []
 
@@ -408,4 +418,3 @@ def test_a_page_beside_agents() -> None:
         asyncio.run(scenario())
     assert found[0].startswith("http://127.0.0.1:")
     assert found[0].endswith("/ui/")
-    assert json.dumps(found)

@@ -1,4 +1,4 @@
-"""What a dashboard over many agents costs: python -m tests.dashboard.watching_cost [N [SECONDS]].
+"""What a dashboard over many agents costs: python -m tests.fleet.watching_cost [N [SECONDS]].
 
 One process serves that many agents that are made up; this one watches them and reads its own page.
 Printed is the processor time of the watching process, reader included, and of the agents together.
@@ -15,13 +15,13 @@ from dataclasses import replace
 from math import sin
 from multiprocessing.connection import Connection
 
-from tests.fleet.api.stand_in import StandIn
-
 from coopbandits.dashboard.serving import served
 from coopbandits.dashboard.watch import FleetSite, Watch
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState
+
+from .api.stand_in import StandIn
 
 ARMS = [f"arm-{k}" for k in range(17)]
 
