@@ -209,6 +209,9 @@ def test_who_is_not_there_is_shown_by_its_address_until_it_comes() -> None:
         ({"arms": None}, "what it tells does not fit"),
         ({"round": 1e300}, "what it tells does not fit"),
         ({"id": "b"}, "'b' answers at its address"),
+        ({"id": "b" * 64}, "names agents that cannot be"),
+        ({"neighbors": [msgspec.to_builtins(neighbor("b" * 64))]}, "agents that cannot be"),
+        ({"neighbors": [msgspec.to_builtins(neighbor("b"))] * 2000}, "agents that cannot be"),
     ],
 )
 def test_what_is_no_state_of_that_agent_is_not_believed(change: Any, words: str) -> None:

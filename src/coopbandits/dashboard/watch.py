@@ -27,11 +27,14 @@ PERIOD = 0.2
 LONGEST_PAUSE = 1.0
 """and at most, however long it has not answered."""
 
-AT_ONCE = 32
+AT_ONCE = 128
 """So many agents are asked at the same time."""
 
 MOST_AGENTS = 2000
 """Neighbours beyond are not asked; who names so many is no agent of ours."""
+
+LONGEST_NAME = 63
+"""Of an agent, as links require it."""
 
 STEP_SECONDS = 1.0
 """How often the present is remembered while nobody reads."""
@@ -112,6 +115,9 @@ class Watch:
             raise InputError(
                 f"what it tells does not fit: {error}; is it of this version?"
             ) from None
+        names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
+        if len(names) > MOST_AGENTS or max(map(len, names)) > LONGEST_NAME:
+            raise InputError("it names agents that cannot be")
         if name and state.id != name:
             raise InputError(f"{state.id!r} answers at its address")
         return state
