@@ -31,8 +31,9 @@ def demo_command(
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
         raise typer.Exit(say("interrupted: all agents were stopped", 130)) from None
-    written = report.write_report(outcome.story, out)
-    _tell("\n".join(["", *outcome.sentences, *(f"written: {path}" for path in written)]))
+    _tell("\n".join(["", *outcome.sentences]))  # first: a full disk must not hide it
+    for path in report.write_report(outcome.story, out):
+        _tell(f"written: {path}")
     raise typer.Exit(130 if outcome.interrupted else int(not outcome.holds))
 
 
