@@ -174,6 +174,12 @@ export class AgentTable {
   }
 }
 
+// Who says it, unless the text begins with that.
+function said(event, names) {
+  const name = names[event.agent];
+  return name === undefined || event.text.startsWith(name) ? event.text : `${name}: ${event.text}`;
+}
+
 export class EventList {
   constructor(list) {
     this.list = list;
@@ -182,7 +188,7 @@ export class EventList {
 
   fill(model, panel) {
     const told = model.live
-      ? model.events.map((event) => ({ at: clock(event.t), kind: event.kind, text: event.text }))
+      ? model.events.map((event) => ({ at: clock(event.t), kind: event.kind, text: said(event, model.names) }))
       : (model.tracks[panel]?.marks ?? []).map((mark) => ({ at: whole(mark.round), kind: mark.kind, text: mark.text }));
     const shown = model.live ? told.slice(-EVENTS).reverse() : told.slice(0, EVENTS);
     const key = `${panel} ${told.length} ${model.events.at(-1)?.seq ?? ""}`;
