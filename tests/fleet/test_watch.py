@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 import threading
@@ -19,7 +20,7 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import served
 from coopbandits.dashboard.targets import Doorman, Target, client_context, parse_target
-from coopbandits.dashboard.watch import FleetSite, Watch, shown_beside
+from coopbandits.dashboard.watch import FleetSite, Watch, require_possible, shown_beside
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import AgentState, NeighborState, Note
@@ -209,6 +210,13 @@ def test_who_is_not_there_is_shown_by_its_address_until_it_comes() -> None:
         ({"arms": None}, "what it tells does not fit"),
         ({"round": 1e300}, "what it tells does not fit"),
         ({"id": "b"}, "'b' answers at its address"),
+        ({"id": "b" * 64}, "names agents that cannot be"),
+        ({"now": 1e301}, "numbers that cannot be"),
+        ({"round": 2**60}, "numbers that cannot be"),
+        ({"choices": -1}, "numbers that cannot be"),
+        ({"events": [{"seq": 1, "t": 1e308, "kind": "", "text": ""}]}, "numbers that cannot be"),
+        ({"neighbors": [msgspec.to_builtins(neighbor("b" * 64))]}, "agents that cannot be"),
+        ({"neighbors": [msgspec.to_builtins(neighbor("b"))] * 2000}, "agents that cannot be"),
     ],
 )
 def test_what_is_no_state_of_that_agent_is_not_believed(change: Any, words: str) -> None:
@@ -226,6 +234,16 @@ def test_what_is_no_state_of_that_agent_is_not_believed(change: Any, words: str)
         honest.neighbors = [neighbor("liar", f"http://{other.address}")]
         watch = watching([server.address], scenario)
     assert watch.feed.agents["liar"].state is None
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 1e301])
+def test_numbers_that_are_none_are_refused(number: float) -> None:
+    state = Agent("a").state()
+    with pytest.raises(InputError, match="numbers that cannot be"):
+        require_possible(replace(state, now=number))
+    with pytest.raises(InputError, match="numbers that cannot be"):
+        require_possible(replace(state, arms=[replace(state.arms[0], mean=number)]))
+    require_possible(state)
 
 
 def test_an_answer_without_end_is_not_read_to_its_end() -> None:

@@ -225,6 +225,22 @@ def test_events_of_agents_are_told_once_and_bounded() -> None:
     assert len(feed.events) == EVENTS
 
 
+@pytest.mark.parametrize(("source", "shown"), [("fleet", "shop-1: up"), ("agent", "up")])
+def test_events_of_a_fleet_say_whose_they_are(source: str, shown: str) -> None:
+    feed = Feed(source, 0.0)
+    feed.tell(state(notes=[Note(1, 0.0, "link-up", "up")]), 0.0)
+    assert feed.events[0]["text"] == shown
+
+
+def test_a_restart_is_told_once() -> None:
+    first = state(notes=[Note(1, 0.0, "started", "started, after 0 rounds")])
+    again = state(
+        now=1.0, incarnation=2, notes=[Note(2, 1.0, "started", "started, after 9 rounds")]
+    )
+    _, page = watched((0.0, first), (1.0, again))
+    assert [event["kind"] for event in page.events] == ["started", "restarted"]
+
+
 def test_an_event_between_two_versions_is_not_lost() -> None:
     feed, page = watched((0.0, state("a")))
     reader = feed.reader()
@@ -240,7 +256,8 @@ def test_hostile_text_stays_one_line_of_ascii() -> None:
     feed, page = watched((0.0, state(name, notes=[Note(1, 0.0, "k" * 99, name)])))
     data = feed.reader().take()
     assert data.count(b"\n\n") == 3
-    assert page.scene["agents"][0]["name"] == page.events[0]["text"] == name
+    assert page.scene["agents"][0]["name"] == name
+    assert page.events[0]["text"] == f"{name}: {name}"
     assert len(page.events[0]["kind"]) == 40
 
 

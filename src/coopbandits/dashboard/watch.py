@@ -27,11 +27,17 @@ PERIOD = 0.2
 LONGEST_PAUSE = 1.0
 """and at most, however long it has not answered."""
 
-AT_ONCE = 32
+AT_ONCE = 128
 """So many agents are asked at the same time."""
 
 MOST_AGENTS = 2000
 """Neighbours beyond are not asked; who names so many is no agent of ours."""
+
+LONGEST_NAME = 63
+"""Of an agent, as links require it."""
+
+LARGEST, HUGE = 2**53, 1e300
+"""No count is larger, and no other number."""
 
 STEP_SECONDS = 1.0
 """How often the present is remembered while nobody reads."""
@@ -112,6 +118,7 @@ class Watch:
             raise InputError(
                 f"what it tells does not fit: {error}; is it of this version?"
             ) from None
+        require_possible(state)
         if name and state.id != name:
             raise InputError(f"{state.id!r} answers at its address")
         return state
@@ -131,10 +138,26 @@ class Watch:
                 continue
             try:
                 target = parse_target(neighbor.api)
-            except InputError:  # whoever says so is not to be believed, and may be asked himself
+            except InputError:  # the neighbour is shown as others see it
                 continue
             if self.doorman.may_be_named(target, by) and len(self._found) < MOST_AGENTS:
                 self._found[name] = self._group.create_task(self._follow(target, name))
+
+
+def require_possible(state: AgentState) -> None:
+    """Refuse names and numbers that no agent has: what follows counts on them."""
+    names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
+    if len(names) > MOST_AGENTS or max(map(len, names)) > LONGEST_NAME:
+        raise InputError("it names agents that cannot be")
+    counts = [state.round, state.incarnation, state.choices, state.open_tickets]
+    counts += [arm.choices for arm in state.arms]
+    counts += [neighbor.frames for neighbor in state.neighbors]
+    counts += [event.seq for event in state.events]
+    reals = [state.now, *(event.t for event in state.events)]
+    for arm in state.arms:
+        reals += [arm.mean or 0.0, arm.low or 0.0, arm.high or 0.0, arm.pulls]
+    if min(counts) < 0 or max(counts) > LARGEST or not all(abs(x) < HUGE for x in reals):
+        raise InputError("it tells numbers that cannot be")
 
 
 def _reason(error: Exception) -> str:

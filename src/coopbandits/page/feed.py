@@ -97,8 +97,10 @@ class Feed:
             self.note("restarted", state.id, f"{state.id} was started again", now)
         elif seen.state is not None and not seen.up:
             self.note("up", state.id, f"{state.id} answers again", now)
+        whose = f"{state.id}: " if self.source == "fleet" else ""
         for event in seen.take(state)[-EARLIER if is_new else 0 :]:
-            self.note(event.kind, state.id, event.text, event.t)
+            if is_new or event.kind != "started":  # of one that is known, this was told above
+                self.note(event.kind, state.id, whose + event.text, event.t)
         self._told = True
 
     def lose(self, name: str, why: str, now: float) -> None:

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError
+from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.local import members
 from coopbandits.fleet.local.audit import Verdict
 from coopbandits.fleet.local.ending import Ending
@@ -75,7 +78,17 @@ async def through_kills(settings: Settings, folder: Path) -> Verdict:
 
 def test_eight_agents_learn_the_best_arm(tmp_path: Path) -> None:
     settings = make_settings("cycle:8", "0.9,0.4,0.3", seconds=4.0)
-    outcome = play(settings, tmp_path / "fleet")
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def beside(addresses: list[str]) -> AsyncIterator[None]:
+        async with AsyncClient(addresses[7]) as client:
+            told.append((await client.state())["id"])
+            yield
+            told.append((await client.state())["prefers"])
+
+    outcome = play(settings, tmp_path / "fleet", beside=beside)
+    assert told == ["a07", "arm-0"]
     assert outcome.holds, outcome.text
     assert not outcome.interrupted
     assert "best arm found by  8 of 8 agents" in outcome.text
