@@ -69,7 +69,8 @@ def test_frames_are_kept_on_request_and_their_size_is_told(call: Call, tmp_path:
     assert done.status == 0
     size = (tmp_path / "w" / "result.nc").stat().st_size
     told = f"result.nc ({size / 1000:.0f} kB with watch), meta.json"
-    assert done.out.splitlines()[-1] == f"written to {tmp_path / 'w'}: {told}"
+    look = f"to watch it: coopbandits dashboard {tmp_path / 'w'}"
+    assert done.out.splitlines()[-1] == f"written to {tmp_path / 'w'}: {told}; {look}"
 
 
 @pytest.mark.parametrize("wrong", ["wach", "arm"])

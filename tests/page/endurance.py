@@ -1,6 +1,6 @@
 """How the page bears a large fleet for a long time: frames per second, memory, traffic.
 
-``python tests/page/endurance.py [SECONDS [AGENTS]]`` opens the page over a made-up fleet at five
+``python -m tests.page.endurance [SECONDS [AGENTS]]`` opens the page over a made-up fleet at five
 deltas a second, prints a line every ten seconds and says at the end whether memory stayed flat.
 Five minutes and 200 agents unless told otherwise.
 """
@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from page.browser import BROWSER, FLAGS
-from page.stage import MadeUpFleet, PageServer, serving
+from .browser import BROWSER, FLAGS
+from .stage import MadeUpFleet, PageServer, serving
 
 LINE_SECONDS = 10.0
 FEWEST_FRAMES = 30.0

@@ -163,6 +163,10 @@ class Handler(BaseHTTPRequestHandler):
     def stream(self) -> None:
         if not self.allowed():
             return
+        if self.server.refusal:
+            body = json.dumps({"error": self.server.refusal}).encode()
+            self.answer(503, b"application/json", body)
+            return
         self.head(200, b"text/event-stream", None)
         try:
             for kind, data in self.server.events():
@@ -190,6 +194,7 @@ class PageServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.events, self.data, self.token = events, data, token
         self.asked: list[str] = []
+        self.refusal = ""
         self.closing = threading.Event()
 
     @property

@@ -180,6 +180,15 @@ def test_the_page_comes_back_when_its_server_does(browser: Browser, fleet: MadeU
     assert refused == []
 
 
+def test_why_there_is_no_stream_is_told(browser: Browser, server: PageServer) -> None:
+    server.refusal = "16 streams are open, and no more may be; close a page that watches"
+    tab = browser.open(server.address)
+    wait_for(tab, "#ahead", server.refusal)
+    server.refusal = ""
+    wait_for(tab, "#connection", "live")
+    wait_for(tab, "#ahead", "red button is ahead")
+
+
 def test_a_token_is_asked_for_and_stays_here(browser: Browser, fleet: MadeUpFleet) -> None:
     with serving(PageServer(fleet.events, token="open sesame")) as server:  # noqa: S106
         tab = browser.open(server.address)

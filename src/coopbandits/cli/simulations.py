@@ -149,7 +149,8 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
     keep, size = result.meta["settings"]["keep"], (out / DATA_FILE).stat().st_size
     shown = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     kept = f" ({shown} with {keep})" if keep else ""
-    return f"written to {out}: result.nc{kept}, meta.json{drawn}"
+    look = f"; to watch it: coopbandits dashboard {out}" if keep == "watch" else ""
+    return f"written to {out}: result.nc{kept}, meta.json{drawn}{look}"
 
 
 def _draw(result: Result, out: Path) -> str:

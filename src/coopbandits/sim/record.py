@@ -124,11 +124,12 @@ def add_agent_regret(record: Record, task: Task) -> Record:
     """Add up what each agent lost, from the problem's arms; drop those unless wanted."""
     if task.keep != "arms":
         return record
-    gaps = np.append(task.problem.gaps, 0.0)  # the last for −1: no pull, no loss
-    starts = np.append(0, task.rounds[:-1])
-    record.agent_regret = np.stack(
-        [np.add.reduceat(gaps[arms], starts, axis=1).cumsum(axis=1) for arms in record.arms]
-    )
+    if task.setup.keep != "watch":
+        gaps = np.append(task.problem.gaps, 0.0)  # the last for −1: no pull, no loss
+        starts = np.append(0, task.rounds[:-1])
+        record.agent_regret = np.stack(
+            [np.add.reduceat(gaps[arms], starts, axis=1).cumsum(axis=1) for arms in record.arms]
+        )
     if task.setup.keep != "arms":
         record.arms = record.arms[:, :, :0].copy()
     return record

@@ -44,6 +44,7 @@ function redraw() {
 
 let heardAt = 0;
 let state = "connecting";
+let refusal = "";
 
 function show(name, text) {
   const pill = byId("connection");
@@ -53,7 +54,8 @@ function show(name, text) {
 
 function tellConnection() {
   if (state === "away") {
-    show("away", model.scene ? "no connection, trying again" : "connecting");
+    show("away", model.scene || refusal ? "no connection, trying again" : "connecting");
+    if (refusal && !model.scene) put(byId("ahead"), refusal);
     return;
   }
   if (!model.scene) return;
@@ -63,8 +65,9 @@ function tellConnection() {
   else show("live", "live");
 }
 
-function told(name, again) {
+function told(name, more) {
   state = name;
+  refusal = name === "away" ? more : "";
   if (name === "token") {
     show("away", "a token is needed");
     const dialog = byId("ask");
@@ -72,7 +75,7 @@ function told(name, again) {
     dialog.addEventListener("close", () => {
       keepToken(byId("token").value);
       byId("token").value = "";
-      again();
+      more();
     }, { once: true });
     return;
   }

@@ -5,7 +5,8 @@ const LONGEST_LINE = 64 * 1024 * 1024; // a server that never ends a line is no 
 const QUIET_SECONDS = 45; // a stream says ": alive" every 15 s
 const KEY = "coopbandits-token";
 
-export class NeedsToken extends Error {}
+class NeedsToken extends Error {}
+class Refused extends Error {}
 
 function takeToken() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -23,8 +24,17 @@ async function get(path, signal) {
   const headers = token ? { authorization: `Bearer ${token}` } : {};
   const answer = await fetch(new URL(path, document.baseURI), { headers, signal, cache: "no-store", credentials: "omit", redirect: "error" });
   if (answer.status === 401) throw new NeedsToken();
-  if (!answer.ok) throw new Error(`${answer.status} ${(await answer.text()).slice(0, 300)}`);
+  if (!answer.ok) throw new Refused(await reason(answer));
   return answer;
+}
+
+async function reason(answer) {
+  const text = (await answer.text()).slice(0, 1000);
+  try {
+    return String(JSON.parse(text).error ?? text);
+  } catch {
+    return text;
+  }
 }
 
 export async function ask(path) {
@@ -55,14 +65,21 @@ function tell(block, heard) {
     if (line.startsWith("event:")) kind = line.slice(6).trim();
     else if (line.startsWith("data:")) data += line.slice(5);
   }
-  if (data) heard(kind, JSON.parse(data));
+  if (!data) return;
+  try {
+    heard(kind, JSON.parse(data));
+  } catch (error) {
+    reportError(error); // the page's own, and no reason to hear nothing more
+  }
 }
 
-// Listens for ever. `told(state, text)` hears of the connection: live, away, token or done.
+// Listens for ever. `told` hears of the connection: "live"; "away", and why where the server said so;
+// "token", and what to call once there is one.
 export async function follow(heard, told) {
   takeToken();
   for (let wait = 0.5; ; wait = Math.min(2 * wait, 8)) {
     const control = new AbortController();
+    let why = "";
     let last = performance.now();
     const watch = setInterval(() => {
       if (performance.now() - last > 1000 * QUIET_SECONDS) control.abort();
@@ -74,6 +91,7 @@ export async function follow(heard, told) {
         heard(kind, data);
       }, control.signal, () => { last = performance.now(); });
     } catch (error) {
+      if (error instanceof Refused) why = error.message;
       if (error instanceof NeedsToken) {
         await new Promise((again) => told("token", again));
         wait = 0.25;
@@ -82,7 +100,7 @@ export async function follow(heard, told) {
       clearInterval(watch);
       control.abort();
     }
-    told("away");
+    told("away", why);
     await new Promise((again) => setTimeout(again, 1000 * wait));
   }
 }
