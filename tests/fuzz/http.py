@@ -124,10 +124,10 @@ def until_closed(link: socket.socket) -> bytes:
 
 
 def require_answers(answers: bytes, data: bytes) -> None:
-    """Anything but success and refusals is a failure; 100 asks for the body."""
+    """Anything but success, redirects and refusals is a failure; 100 asks for the body."""
     statuses = {int(found) for found in STATUS.findall(answers)}
     assert not answers or statuses, f"{data!r} is answered with {answers[:100]!r}"
-    bad = {status for status in statuses if status // 100 not in (2, 4) and status != 100}
+    bad = {status for status in statuses if status // 100 not in (2, 3, 4) and status != 100}
     assert not bad, f"{data!r} is answered with {sorted(bad)}"
 
 

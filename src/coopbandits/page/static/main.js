@@ -17,20 +17,19 @@ const player = new Player(
   { section: byId("player"), play: byId("play"), slider: byId("frame"), output: byId("round"), speed: byId("speed") },
   (frame) => {
     model.frame = frame;
-    dirty.moved = true;
     wake();
   },
 );
 
-// What has changed since the last frame was drawn.
-const dirty = { asleep: true, moved: false, all: false };
+// Whether a frame is due, and whether more has changed than the place of the slider.
+const dirty = { asleep: true, all: false };
 
 function wake() {
   if (!dirty.asleep) return;
   dirty.asleep = false;
   requestAnimationFrame(() => {
     const curves = dirty.all;
-    Object.assign(dirty, { asleep: true, moved: false, all: false });
+    Object.assign(dirty, { asleep: true, all: false });
     if (model.scene && view.graphs.length) view.draw({ curves });
   });
 }
