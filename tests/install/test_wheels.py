@@ -36,9 +36,12 @@ def required(wheel: Path, extra: str = "") -> set[str]:
 
 def test_the_base_holds_the_package_and_nothing_else(folder: Path) -> None:
     source = wheels.ROOT / "src"
-    modules = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
+    files = [path for path in source.rglob("*") if path.is_file()]
+    kept = [path for path in files if path.parent.name != "__pycache__"]
+    whole = {path.relative_to(source).as_posix() for path in kept}
     found = wheels.names_in(wheels.wheel_of(folder, "coopbandits-base"))
-    assert found == modules | {"coopbandits/py.typed"}
+    assert found == whole
+    assert {"coopbandits/py.typed", "coopbandits/page/static/index.html"} < whole
 
 
 def test_no_file_has_two_owners(folder: Path) -> None:

@@ -198,8 +198,8 @@ def disagreement(arms: Sequence[int]) -> float | None:
 
     Examples
     --------
-    >>> disagreement([0, 0, 1, -1])
-    0.3333333333333333
+    >>> disagreement([0, 0, 0, 1, -1])
+    0.25
     """
     counts = Counter(arm for arm in arms if arm >= 0)
     return 1.0 - max(counts.values()) / counts.total() if counts else None
