@@ -12,7 +12,7 @@ from coopbandits.core.registry import parse_policy
 pytestmark = pytest.mark.plays
 
 PROBLEM = GaussianBandit([1.0] + [0.8] * 16)
-HORIZON, RUNS = 10_000, 20
+HORIZON, RUNS = 10_000, 40
 
 # Mean and standard error of 40 runs: on cycle 100, and on the 10 × 10 grid. Those without a second
 # entry do not hang on the graph: the same tapes give the same regret (see test_equalities).
