@@ -44,7 +44,16 @@ HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values"
 NOTES = """\
 score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
 B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
-SCENARIO_HEADER = ("policy", "rank", "B", "regret", "95 % of runs", "values", "score")
+SCENARIO_HEADER = (
+    "policy",
+    "rank",
+    "B",
+    "regret",
+    "95 % of runs",
+    "worst agent",
+    "values",
+    "score",
+)
 
 
 def play(
@@ -159,12 +168,16 @@ def _best_rows(part: Group) -> Iterator[tuple[str, ...]]:
 def _scenario_row(row: Score) -> tuple[str, ...]:
     return (
         row.played, f"{row.rank}", _constant(row.bonus_constant), _mean(row),
-        number(row.quantile), f"{row.values:.1f}", _score(row),
+        number(row.quantile), _worst(row), f"{row.values:.1f}", _score(row),
     )  # fmt: skip
 
 
 def _constant(value: float | None) -> str:
     return "–" if value is None else f"{value:g}"
+
+
+def _worst(row: Score) -> str:
+    return "–" if math.isnan(row.worst_agent) else number(row.worst_agent)
 
 
 def _mean(row: Score) -> str:
@@ -183,6 +196,7 @@ def _plus_minus(value: float, interval: tuple[float, float], write: Callable[[fl
 CSV_HEADER = (
     "scenario", "policy", "played", "bonus_constant", "mean", "mean_low", "mean_high",
     "quantile_95", "values_per_agent_round", "score", "score_low", "score_high", "rank",
+    "worst_agent",
 )  # fmt: skip
 
 
@@ -195,7 +209,7 @@ def csv_cells(row: Score) -> list[Any]:
     """Return the cells of one line, as `CSV_HEADER` has them."""
     return [
         row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
-        row.quantile, row.values, row.score, *row.score_interval, row.rank,
+        row.quantile, row.values, row.score, *row.score_interval, row.rank, row.worst_agent,
     ]  # fmt: skip
 
 
