@@ -57,7 +57,8 @@ SAMPLE = [
     ("staged-mixing*normal-draw", "both"), ("dducb:neighbor_pulls=true", "switch"),
     ("independent-ucb", "both"), ("independent-ts", "spread"), ("flood-ts", "both"),
     ("tree-ts", "both"), ("gossip-ts", "both"), ("running-sums*ucb", "both"),
-    ("mp-ucb:hop_limit=2", "both"), ("ucb-network", "steps"), ("central-ts", "both"), ("central-ucb", "spread"),
+    ("mp-ucb:hop_limit=2", "both"), ("ucb-network", "steps"), ("central-ts", "both"),
+    ("central-ucb", "spread"),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@
     DIR/leaderboard.csv            one line per scenario and policy
     DIR/leaderboard.svg, .png      all scores on perfect networks, as a heat map
     DIR/bad-networks.svg, .png     those under faults
+    DIR/worlds.svg, .png           those where rewards move or agents differ
     DIR/leaderboard.html           all tables
 """
 
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.scores import Score, Standing, score, standings
-from coopbandits.experiments.suite import FLOODED, YARDSTICK, Plan, Scenario
+from coopbandits.experiments.suite import ALONE, FLOODED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import short
 from coopbandits.results.statistics import columns, number, plural
@@ -90,8 +91,14 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
 
 
-FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks"}
+FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks", ALONE: "worlds"}
 """Yardstick → file name of the figure."""
+WHERE = {
+    YARDSTICK: "where all is well",
+    FLOODED: "with faults",
+    ALONE: "where rewards move or agents differ",
+}
+"""Yardstick → what its scenarios have in common."""
 
 
 class Group(NamedTuple):
@@ -104,7 +111,7 @@ class Group(NamedTuple):
 
 
 def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
-    """Yield the scenarios without faults and those with faults, if there are any."""
+    """Yield the scenarios of every yardstick, if there are any."""
     for yardstick in FILES:
         scenarios = [one for one in plan.scenarios if one.yardstick == yardstick]
         names = {scenario.name for scenario in scenarios}
@@ -130,8 +137,7 @@ def as_text(plan: Plan, groups: Sequence[Group]) -> str:
 
 
 def _lead(plan: Plan, part: Group) -> str:
-    where = "where all is well" if part.yardstick == YARDSTICK else "with faults"
-    return lead(plan, len(part.scenarios), where, part.yardstick)
+    return lead(plan, len(part.scenarios), WHERE[part.yardstick], part.yardstick)
 
 
 def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
