@@ -22,28 +22,38 @@ from coopbandits.problems.problem import Problem
 from coopbandits.problems.world import drift, sites, subsets
 
 CHANGES: dict[str, Callable[..., Problem]] = {"drift": drift, "sites": sites, "subsets": subsets}
+EXAMPLES = {"drift": "switch_every=2000", "sites": "spread=0.1", "subsets": "0,1/1,2"}
 
 
 def changed(problem: Problem, name: str, given: Any) -> Problem:
     """Return the problem under a change, ``drift``, ``sites`` or ``subsets``, as it is written."""
     if isinstance(given, str):
         given = parse_change(name, given)
-    if not isinstance(given, Mapping):
-        example = 'a text such as "spread=0.1" or a table' if name != "subsets" else "a list"
-        if name != "subsets" or not isinstance(given, list):
-            raise InputError(f"{name} is {given!r}; give {example}")
+    if name == "subsets" and isinstance(given, list):
         given = {"allowed": given}
-    known = list(signature(CHANGES[name]).parameters)[1:]
+    if not isinstance(given, Mapping):
+        raise InputError(f"{name} is {given!r}; give a text such as {EXAMPLES[name]!r}, or a table")
     for key in given:
-        if key not in known:
-            raise unknown_name(f"setting of {name}", str(key), known)
-    settings = {key: _TABLES.get(key, _same)(value) for key, value in given.items()}
-    return make(name, CHANGES[name], problem, **settings)
+        if key not in _settings(name):
+            raise unknown_name(f"setting of {name}", str(key), _settings(name))
+    return make(name, CHANGES[name], problem, **{**given, **_steps_of(given)})
+
+
+def _settings(name: str) -> list[str]:
+    return list(signature(CHANGES[name]).parameters)[1:]
+
+
+def _steps_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return steps with whole numbers for rounds: keys of a table in a file are text."""
+    steps = table.get("steps")
+    if not isinstance(steps, Mapping):
+        return {}
+    return {"steps": {_number(str(start)): each for start, each in steps.items()}}
 
 
 def parse_change(name: str, text: str) -> dict[str, Any]:
     """Read the settings of a change."""
-    known = list(signature(CHANGES[name]).parameters)[1:]
+    known = _settings(name)
     settings: dict[str, Any] = {}
     # A comma not followed by `name=` belongs to a list.
     for place, part in enumerate(re.split(r",(?=\s*[A-Za-z_]\w*\s*=)", text)):
@@ -106,17 +116,3 @@ def _arms(text: str) -> list[list[Any]]:
 _READERS: dict[str, Callable[[str], Any]] = {
     "steps": _steps, "ramp": _ramp, "groups": _groups, "of": _of, "allowed": _arms,
 }  # fmt: skip
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _steps_of_table(steps: Any) -> Any:
-    """Read rounds as numbers: keys of a table in a file are text."""
-    if not isinstance(steps, Mapping):
-        return steps
-    return {parse_value(key) if isinstance(key, str) else key: each for key, each in steps.items()}
-
-
-_TABLES: dict[str, Callable[[Any], Any]] = {"steps": _steps_of_table}
