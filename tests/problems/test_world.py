@@ -126,7 +126,8 @@ def test_agents_join_groups_by_number_by_name_or_in_turn() -> None:
     means = {"north": [1, 0, 0], "south": [0, 1, 0]}
 
     def groups(of: Any, agents: Any) -> list[int]:
-        return cb.sites(P, groups=means, of=of).reward_tables(agents).group.tolist()
+        found: list[int] = cb.sites(P, groups=means, of=of).reward_tables(agents).group.tolist()
+        return found
 
     assert groups(None, range(3)) == [0, 1, 0]
     assert groups(["south", "north", "south"], range(3)) == [1, 0, 1]
@@ -193,7 +194,7 @@ REFUSED = [
     (lambda: cb.drift(P), "given nothing"),
     (lambda: cb.drift(P, {5: P.means}, switch_every=2), "steps and switch_every"),
     (lambda: cb.drift(P, {}), "steps are empty"),
-    (lambda: cb.drift(P, "x"), "steps are 'x'"),
+    (lambda: cb.drift(P, "x"), "steps are 'x'"),  # type: ignore[arg-type]  # the point
     (lambda: cb.drift(P, [(5, P.means), (5, P.means)]), "the one before it after 5"),
     (lambda: cb.drift(P, {0: P.means}), "a step's round is 0"),
     (lambda: cb.drift(P, {5: [1, 2]}), "2 means for 3 arms"),

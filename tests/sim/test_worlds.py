@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
 from coopbandits.sim.record import Task
@@ -35,12 +36,12 @@ GAUSSIAN = worlds(cb.GaussianBandit([0.5, 1.0, 0.8]))
 BERNOULLI = worlds(cb.BernoulliBandit([0.3, 0.6, 0.5]))
 
 
-def play(world: cb.Problem, policy: cb.Policy, engine: str, **more: object) -> cb.Result:
+def play(world: cb.Problem, policy: AnyPolicy, engine: str, **more: object) -> cb.Result:
     settings = {"keep": "arms", "rounds": 9, "progress": False, **more}
     return cb.simulate(world, CYCLE, policy, 90, 2, 3, engine, **settings)  # type: ignore[arg-type]  # of many kinds
 
 
-def compare(world: cb.Problem, policy: cb.Policy, engine: str = "cpu", **more: object) -> None:
+def compare(world: cb.Problem, policy: AnyPolicy, engine: str = "cpu", **more: object) -> None:
     """Play with the reference engine and with another; arms must be equal, and costs agree."""
     expected, found = (play(world, policy, each, **more) for each in ("reference", engine))
     assert found.meta["engines"] == [engine]
@@ -111,7 +112,7 @@ def test_several_blocks_and_whole_runs_see_segments_too() -> None:
 
 
 @pytest.mark.parametrize("policy", [cb.DDUCB(), cb.CentralTS(), cb.DelayedCentralUCB(2)])
-def test_nobody_plays_an_arm_that_is_not_allowed(policy: cb.Policy) -> None:
+def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
     world = cb.subsets(cb.drift(GAUSSIAN["spread"], switch_every=9), [[0, 1], [2], [1, 2]])
     result = play(world, policy, "auto", shuffle_arms=True)
     assert result.meta["engines"] == ["reference"]

@@ -84,8 +84,8 @@ def _from_table(source: str, table: Table, how: How) -> Log:
             f"{source} has {what}; rewards are numbers, so leave the column out, or "
             "name two columns with arm=… and reward=…"
         )
-    size = next(iter(table.values())).size
-    return Log(tuple(table), list(table.values()), WIDE, [np.arange(size)] * len(table))
+    rows = np.arange(float(next(iter(table.values())).size))
+    return Log(tuple(table), list(table.values()), WIDE, [rows] * len(table))
 
 
 def _timed(log: Log, times: NDArray[np.float64], name: str) -> Log:
@@ -155,7 +155,7 @@ def _from_long(source: str, table: Table, how: How) -> Log:
     names = tuple(str(int(a)) if isinstance(a, float) and a.is_integer() else str(a) for a in arms)
     reading = f"{LONG}, arm in {arm!r}, reward in {reward!r}"
     found = [np.array(rows[each]) for each in arms]
-    return Log(names, found, reading, [np.array(places[each]) for each in arms])
+    return Log(names, found, reading, [np.array(places[each], dtype=np.float64) for each in arms])
 
 
 def _label(value: Any) -> str | float | None:

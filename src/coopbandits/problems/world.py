@@ -49,8 +49,7 @@ class World(Problem):
         # Not the base class's: there are neither one mean nor one σ per arm.
         self.base, self.changes = base, changes
         self.num_arms, self.arm_names = base.num_arms, base.arm_names
-        both = changes.drift and changes.sites
-        if both and changes.drift.has_problems and changes.sites.has_problems:
+        if all(each and each.has_problems for each in (changes.drift, changes.sites)):
             raise InputError(
                 "segments and groups are both given as problems, which cannot be added up; give "
                 "means for one of them"

@@ -6,12 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from inspect import signature
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import LocalView
+from coopbandits.core.errors import InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.engine import REFERENCE, Engine, one_thread
@@ -128,6 +130,12 @@ class Central(Players):
         super().__init__()
         self.controller = policy.make_controller(task.problem.num_arms, task.sigma)
         self.allowed = task.tables.playable(task.arm_order(run))
+        takes = signature(self.controller.choose).parameters
+        if task.tables.allowed is not None and "allowed" not in takes:
+            raise InputError(
+                f"the controller of {policy.spelling} chooses among all arms; for subsets of arms "
+                "give its choose an argument allowed"
+            )
 
     def pull(
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
