@@ -93,11 +93,7 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
 
 FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks", ALONE: "worlds"}
 """Yardstick → file name of the figure."""
-WHERE = {
-    YARDSTICK: "where all is well",
-    FLOODED: "with faults",
-    ALONE: "where rewards move or agents differ",
-}
+WHERE = {YARDSTICK: "where all is well", FLOODED: "with faults", ALONE: "in worlds"}
 """Yardstick → what its scenarios have in common."""
 
 

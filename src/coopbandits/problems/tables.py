@@ -86,7 +86,8 @@ class Tables:
     def segments(self, rounds: Integers) -> Integers:
         """Return the segment that holds after so many rounds."""
         within = rounds % self.period if self.period else rounds
-        return np.searchsorted(self.starts, within, side="right") - 1
+        found: Integers = np.searchsorted(self.starts, within, side="right") - 1
+        return found
 
     def segment(self, rounds: int) -> int:
         """Return the segment that holds after so many rounds."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
@@ -22,7 +23,6 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.parallel import in_threads
-from coopbandits.sim.cpu.pulls import book, charge, keep_worst
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick

@@ -16,6 +16,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.averaging import average, average_heard
+from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
@@ -28,7 +29,6 @@ from coopbandits.sim.cpu.leaves import (
     table_of,
 )
 from coopbandits.sim.cpu.parallel import in_threads, share_of
-from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick

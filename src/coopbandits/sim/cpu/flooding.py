@@ -18,6 +18,7 @@ from coopbandits.core.aggregate import FloodedPulls
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
+from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
@@ -31,7 +32,6 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.parallel import in_threads, share_of
-from coopbandits.sim.cpu.pulls import charge, keep_worst
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join

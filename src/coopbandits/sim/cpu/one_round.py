@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import kernel, segment_of
-from coopbandits.sim.cpu.pulls import pull_rows
 
 
 @kernel

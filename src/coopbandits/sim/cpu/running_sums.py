@@ -11,6 +11,7 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS
 from coopbandits.core.aggregate.running_sums import LEAST_WEIGHT, PATIENCE
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
@@ -25,7 +26,6 @@ from coopbandits.sim.cpu.leaves import (
     table_of,
 )
 from coopbandits.sim.cpu.parallel import in_threads
-from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
