@@ -107,6 +107,19 @@ def test_own_problems_move_if_their_numbers_are_their_means() -> None:
     assert segments.means[0, 1].tolist() == [0.1, 0.5]
 
 
+class Share(Plain):
+    """A share of a square: its mean cannot exceed 1."""
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return float(min(1.0, numbers[0]))
+
+
+def test_own_functions_are_tried_where_means_are_largest() -> None:
+    with pytest.raises(cb.InputError, match=r"reward of Share pays 1 on average for arm 1, but"):
+        cb.drift(Share([0.5, 0.1]), {5: [0.2, 2.0]}).reward_tables(range(2))
+
+
 def test_chances_end_at_0_and_1() -> None:
     tables = cb.sites(cb.BernoulliBandit([0.02, 0.98]), 0.3).reward_tables(range(50))
     assert tables.means.min() == 0.0

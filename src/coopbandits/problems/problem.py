@@ -132,15 +132,16 @@ class Problem(ABC):
             kind = form.kind if self.reward_function() is None else OWN
             self._form = RewardForm(kind, frozen(form.table))
         self._bounds = bounds
-        self._check_reward()
+        self.check_rows(self._form.table, self.means)
 
-    def _check_reward(self) -> None:
+    def check_rows(self, table: NDArray[np.float64], means: NDArray[np.float64]) -> None:
+        """Refuse rows for which a function of one's own fails, or does not have these means."""
         reward = self.reward_function()
         # Tests hold ours to their means.
         if reward is None or reward.__module__.startswith("coopbandits."):
             return
         check_reward(
-            type(self).__name__, reward, self._form.table, self.means, self.sigma,
+            type(self).__name__, reward, table, means, self.sigma,
             is_normal=self._variate == "normal",
         )  # fmt: skip
 

@@ -96,17 +96,23 @@ class Tables:
     @cached_property
     def costs(self) -> Floats:
         """What a pull of every arm costs (G, S, K, 3); see `OWN_GAP`."""
-        playable = np.ones(self.means[:, 0].shape, bool) if self.allowed is None else self.allowed
-        playable = playable[:, None, :]
-        sizes = np.bincount(self.group, minlength=self.means.shape[0])
-        average = np.tensordot(sizes, self.means, axes=1) / self.group.size
-        if self.means.shape[0] == 1:
-            average = self.means[0]  # to the bit
-        common = np.broadcast_to(average, self.means.shape)
-        best = np.where(playable, self.means, -np.inf).max(axis=2, keepdims=True)
-        common_best = np.where(playable, common, -np.inf).max(axis=2, keepdims=True)
-        everywhere = np.broadcast_to(best, self.means.shape)
-        return np.stack([best - self.means, common_best - common, everywhere], axis=-1)
+        own, common = self.means, np.broadcast_to(self._average(), self.means.shape)
+        best, common_best = self._best(own), self._best(common)
+        return np.stack([best - own, common_best - common, best], axis=-1)
+
+    def _average(self) -> Floats:
+        """Return the network's mean of every arm in every segment (S, K)."""
+        groups = self.means.shape[0]
+        if groups == 1:
+            return self.means[0]  # to the bit
+        sizes = np.bincount(self.group, minlength=groups)
+        return np.asarray(np.tensordot(sizes, self.means, axes=1) / self.group.size)
+
+    def _best(self, means: Floats) -> Floats:
+        """Return the largest mean among the arms that a group may play, for all of its arms."""
+        playable = True if self.allowed is None else self.allowed[:, None, :]
+        best = np.where(playable, means, -np.inf).max(axis=2, keepdims=True)
+        return np.broadcast_to(best, means.shape)
 
     def ordered(self, order: Integers) -> tuple[Floats, Floats]:
         """Return all rows (G·S·K, M) and costs (G·S·K, 3) for arms in this order."""

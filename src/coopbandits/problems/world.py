@@ -104,7 +104,15 @@ class World(Problem):
             problems, allowed = [problems[kind] for kind in kinds[:, 0]], kinds[:, 1:].astype(bool)
         starts, period = (drift.starts, drift.period) if drift else ((0,), 0)
         blocks = [drift.over(block, self.base) if drift else [block] for block in problems]
-        return stack(Blocks(blocks, group.reshape(-1).astype(np.int64), starts, period, allowed))
+        whole = stack(Blocks(blocks, group.reshape(-1).astype(np.int64), starts, period, allowed))
+        self._check_extremes(whole)
+        return whole
+
+    def _check_extremes(self, tables: Tables) -> None:
+        """Try a function of one's own where means are smallest and where they are largest."""
+        means, rows = (each.reshape(-1, *each.shape[2:]) for each in (tables.means, tables.rows))
+        for at in {int(means.min(axis=1).argmin()), int(means.max(axis=1).argmax())}:
+            self.base.check_rows(rows[at], means[at])
 
     def describe(self) -> dict[str, Any]:
         """Return the plain problem's settings, and those of the changes."""

@@ -48,11 +48,11 @@ def pull_rows(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
     slot: int, done: int, start: int, end: int, prices: Any, places: Any, shift: int,
-    num_arms_given: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool,
+    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool,
 ) -> None:  # fmt: skip
     """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows."""
-    num_arms, at_slot = np.uintp(num_arms_given), np.uintp(slot)  # unsigned as in `averaging`
-    is_many = prices.shape[0] > num_arms_given
+    counted, at_slot = np.uintp(num_arms), np.uintp(slot)  # unsigned as in `averaging`
+    is_many = prices.shape[0] > num_arms
     for first in range(start, end, block):
         at, paid = np.uintp(first // block), 0.0
         own_gaps, network_gaps, best = 0.0, 0.0, 0.0
@@ -64,7 +64,7 @@ def pull_rows(
             z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
             u = reward_from_variate(kind, table, row, z)
             own[agent, arm] += u
-            own[agent, num_arms + arm] += 1.0
+            own[agent, counted + arm] += 1.0
             if squares >= 0:
                 own[agent, np.uintp(squares)] += u * u
             counts[at, at_slot, arm] += 1
@@ -75,7 +75,7 @@ def pull_rows(
                 network_gaps += prices[row, NETWORK_GAP]
                 best += prices[row, BEST]
             if fresh.shape[0] > 0:
-                fresh[agent, num_arms + arm] += 1.0
+                fresh[agent, counted + arm] += 1.0
             if arms.shape[1] > 0:
                 arms[agent, done] = arm
         rewards[at, at_slot] += paid
