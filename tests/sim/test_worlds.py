@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.core.aggregate import Controller
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
@@ -126,6 +127,25 @@ def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
 def test_engines_say_that_they_do_not_play_subsets(capfd: pytest.CaptureFixture[str]) -> None:
     play(cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1]]), cb.DDUCB(), "cpu")
     assert "no compiled kernel for subsets of arms" in capfd.readouterr().err
+
+
+class Sees(cb.CentralUCB):
+    """Its controller has never heard of subsets."""
+
+    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+        class Old(Controller):
+            def choose(self, word: int) -> int:  # type: ignore[override]  # the point
+                return super().choose(word)
+
+        made = super().make_controller(num_arms, sigma)
+        return Old(made.index, made.registers, sigma, -1)
+
+
+def test_a_controller_that_takes_no_subsets_is_told_so() -> None:
+    world = cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1], [1]])
+    with pytest.raises(cb.InputError, match="chooses among all arms"):
+        play(world, Sees(), "reference")
+    assert play(cb.GaussianBandit([1, 0]), Sees(), "reference").meta["engines"] == ["reference"]
 
 
 def test_regret_by_hand() -> None:
