@@ -81,7 +81,8 @@ class Tables:
     @property
     def places(self) -> Integers:
         """Where every agent's tables begin among all rows (G·S·K, M)."""
-        return self.group * (self.means.shape[1] * self.means.shape[2])
+        places: Integers = self.group * (self.means.shape[1] * self.means.shape[2])
+        return places
 
     def segments(self, rounds: Integers) -> Integers:
         """Return the segment that holds after so many rounds."""
@@ -104,7 +105,7 @@ class Tables:
         """Return the network's mean of every arm in every segment (S, K)."""
         groups = self.means.shape[0]
         if groups == 1:
-            return self.means[0]  # to the bit
+            return np.asarray(self.means[0])  # to the bit
         sizes = np.bincount(self.group, minlength=groups)
         return np.asarray(np.tensordot(sizes, self.means, axes=1) / self.group.size)
 
