@@ -119,8 +119,12 @@ if TYPE_CHECKING:
         PoissonBandit,
         Problem,
         StudentTBandit,
+        World,
+        drift,
         parse_problem,
         register_problem,
+        sites,
+        subsets,
     )
     from coopbandits.results import Result
     from coopbandits.sim import (
@@ -161,8 +165,8 @@ _HOMES = {
     "network.specs": "register_graph",
     "problems": (
         "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LoggedBandit "
-        "MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit parse_problem "
-        "register_problem"
+        "MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit World drift "
+        "parse_problem register_problem sites subsets"
     ),
     "results": "Result",
     "sim": (
@@ -270,9 +274,11 @@ __all__ = [
     "TreeUCB",
     "UCBNetwork",
     "Vector",
+    "World",
     "check_policy",
     "combine",
     "compare",
+    "drift",
     "gamma_of",
     "normal_of",
     "parse_aggregation",
@@ -290,6 +296,8 @@ __all__ = [
     "register_policy",
     "register_problem",
     "simulate",
+    "sites",
+    "subsets",
     "sweep",
     "uniform_of",
     "word_at",

@@ -175,3 +175,9 @@ def test_bad_arguments_are_one_sentence() -> None:
         env.reset(seed=-1)
     with pytest.raises(cb.InputError, match="unknown agent '7'; known are 0, 1"):
         env.neighbors("7")
+
+
+def test_worlds_are_refused() -> None:
+    world = cb.drift(cb.GaussianBandit([1.0, 0.8]), switch_every=5)
+    with pytest.raises(cb.InputError, match="takes a plain problem, not a world"):
+        ParallelBanditEnv(world, "cycle:5", horizon=HORIZON)

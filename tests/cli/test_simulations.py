@@ -18,8 +18,11 @@ from coopbandits import (
     Network,
     Result,
     SimulationInterrupted,
+    drift,
     parse_policy,
     simulate,
+    sites,
+    subsets,
 )
 from coopbandits.sim.ledger import Ledger, run_cell
 
@@ -360,3 +363,33 @@ def test_bad_runs(
 def test_run_without_a_file(call: Call, tmp_path: Path) -> None:
     outcome = call("run", str(tmp_path / "nowhere.toml"), "--out", str(tmp_path / "out"))
     assert re.search(r"cannot read .*nowhere\.toml: No such file", refused(outcome))
+
+
+def test_worlds_are_spelled(call: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = call(
+        "simulate", *SMALL, "--policy", "independent-ucb", "--drift", "switch_every=10",
+        "--sites", "spread=0.1,seed=3", "--subsets", "0,1/1", "--out", str(out), "--no-figures",
+        "--engine", "reference",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    world = drift(sites(GaussianBandit([1, 0.5]), 0.1, seed=3), switch_every=10)
+    settings = Result.load(out).meta["settings"]["problem"]
+    assert settings == subsets(world, [[0, 1], [1]]).describe()
+    assert "worst agent" in outcome.out
+    assert "global" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--drift", "swich=5"), "unknown setting of drift 'swich'"),
+        (("--sites", "groups=1,0/0,1/1,1/0,0/1,2"), "group 4 has none of the 4 agents"),
+        (("--subsets", "0,5"), "subset 0 may play arm 5; arms are 0 to 1"),
+    ],
+)
+def test_a_world_that_is_none(
+    call: Call, tmp_path: Path, words: tuple[str, str], sentence: str
+) -> None:
+    outcome = call("simulate", *SMALL, "--policy", "dducb", *words, "--out", str(tmp_path / "out"))
+    assert sentence in refused(outcome)

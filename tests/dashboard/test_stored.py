@@ -26,7 +26,9 @@ def tiny(pulls: list[list[list[int]]], rewards: list[list[list[float]]]) -> Stor
             "watch_pulls": (dims, counted),
             "watch_rewards": (dims, paid),
             "watch_links": (("link", "end"), [[0, 1]]),
-            "watch_means": (("arm",), np.linspace(1.0, 0.0, arms)),
+            "watch_means": (("frame", "arm"), np.tile(np.linspace(1.0, 0.0, arms), (frames, 1))),
+            "watch_regret": (dims[:2], np.arange(frames)[None] * 2.0),
+            "watch_changes": (("change",), [3]),
             "watch_sigma": 0.5,
         },
         {"policy": ["mine"], "round": [frames], "frame": np.arange(1, frames + 1),
@@ -57,7 +59,8 @@ def test_a_track_is_counted_as_by_hand() -> None:
     half = [0.98 / np.sqrt(n) for n in (4, 10)]  # 1.96 σ/√n
     assert track["low"][2] == pytest.approx([1.0 - half[0], 0.45 - half[1]], rel=1e-3)
     assert track["high"][2] == pytest.approx([1.0 + half[0], 0.45 + half[1]], rel=1e-3)
-    assert track["regret"] == [1.0, 3.0, 10.0]
+    assert track["regret"] == [0.0, 2.0, 4.0]
+    assert track["marks"][0] == {"round": 3, "kind": "world", "text": "rewards change"}
     assert track["disagree"] == [0.5, 0.0, 0.0]
     assert track["ahead"] == [0, 0, 0]
     assert track["sure"][2] == pytest.approx(0.9685, abs=1e-4)  # Φ(0.55/(0.5 √(1/4 + 1/10)))
@@ -95,7 +98,7 @@ def test_more_arms_than_a_byte_holds() -> None:
 def test_agreement_is_marked_once_it_lasts() -> None:
     frames = [[[1, 0]] * 2, [[0, 1]] * 2, *[[[1, 0]] * 2] * 6, *[[[0, 1]] * 2] * 5]
     run = tiny(frames, [[[0.0, 0.0]] * 2] * len(frames))
-    marks = [(mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"]]
+    marks = [(mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"][1:]]
     assert marks == [(3, "arm 0 from here on"), (9, "arm 1 from here on")]
 
 

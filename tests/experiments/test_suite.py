@@ -23,6 +23,7 @@ from coopbandits import (
 )
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
+    ALONE,
     FLOODED,
     POLICIES,
     SCENARIOS,
@@ -33,14 +34,17 @@ from coopbandits.experiments.suite import (
     plays_fast,
 )
 from coopbandits.network import describe
-from coopbandits.problems import make_problem
+from coopbandits.problems import World, make_problem
+from coopbandits.problems.spelled import CHANGES
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 PAPER = GaussianBandit([1.0] + [0.8] * 16, sigma=1.0)
 
 
 def problem_of(scenario: Scenario) -> Problem:
-    return make_problem(scenario.name, scenario.problem)
+    """Return the plain problem, before rewards move or sites differ."""
+    problem = make_problem(scenario.name, scenario.problem)
+    return problem.base if isinstance(problem, World) else problem
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -132,7 +136,7 @@ def test_a_plan_keeps_the_order_of_the_suite() -> None:
     assert plan.policies == ("dec-ts", "dducb", YARDSTICK)
     assert make_plan(["two-arms"], [YARDSTICK, "dducb"]).policies == (YARDSTICK, "dducb")
     assert make_plan(["loss-30"], ["dec-ts"]).policies == ("dec-ts", FLOODED)
-    assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED)
+    assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED, ALONE)
 
 
 def test_scenarios_of_ones_own() -> None:
@@ -200,4 +204,18 @@ def test_the_page_tells_every_scenario() -> None:
         assert means.endswith(f"`{scenario.problem['means']}`")
         assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
         assert (int(rounds), probes) == (scenario.horizon, scenario.probes)
-        assert faults == ([f"`{scenario.faults}`"] if scenario.faults else [])
+        changes = [
+            f"{name} `{scenario.problem[name]}`" for name in CHANGES & scenario.problem.keys()
+        ]
+        assert faults == ([f"`{scenario.faults}`"] if scenario.faults else changes)
+
+
+def test_worlds_are_measured_by_agents_that_do_not_talk() -> None:
+    worlds = [scenario for scenario in SCENARIOS if scenario.is_world]
+    assert {name for one in worlds for name in CHANGES if name in one.problem} == set(CHANGES)
+    assert {scenario.yardstick for scenario in worlds} == {ALONE}
+    for scenario in worlds:
+        problem = make_problem(scenario.name, scenario.problem)
+        tables = problem.reward_tables(Network.from_spec(scenario.graph).labels)
+        assert tables.starts[-1] < scenario.horizon
+        assert not tables.is_one

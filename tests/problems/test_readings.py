@@ -156,3 +156,46 @@ def test_missing_values() -> None:
 def test_refused(rewards: Any, how: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         LoggedBandit(rewards, **how)
+
+
+TIMED = {"when": [3, 1, 2, 4], "a": [0.3, 0.1, None, 0.4], "b": [3, 1, 2, 4]}
+
+
+@pytest.mark.parametrize(
+    "when", [[3, 1, 2, 4], ["2026-01-03", "2026-01-01", "2026-01-02T12:00", "2026-01-04"]]
+)
+def test_a_column_of_times_cuts_a_log_into_pieces(when: list[Any]) -> None:
+    log = LoggedBandit(TIMED | {"when": when}, time="when")
+    assert log.arm_names == ("a", "b")
+    early, late = log.pieces(2)
+    np.testing.assert_allclose(early.means, [0.1, 1.0 if isinstance(when[0], str) else 1.5])
+    assert late.num_rewards[0] == 2
+    assert early.sigma == log.sigma
+
+
+def test_long_tables_have_times_too() -> None:
+    table = {"arm": ["x", "y", "x", "y"], "reward": [1, 2, 3, 4], "t": [0, 0, 1, 1]}
+    first, second = LoggedBandit(table, time="t", reading="long").pieces(2)
+    assert first.means.tolist() == [1, 2]
+    assert second.means.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "sentence"),
+    [
+        (TIMED | {"when": ["a", "b", "c", "d"]}, "holds what is no time"),
+        (TIMED | {"when": [1, 2, None, 4]}, "holds what is no time"),
+        ({"a": [1, 2, 3, 4]}, "unknown column"),
+        ([[1, 2], [3, 4]], "no columns with names"),
+    ],
+)
+def test_times_are_refused(rewards: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        LoggedBandit(rewards, time="when")
+
+
+def test_pieces_need_a_time_and_rewards_of_every_arm() -> None:
+    with pytest.raises(InputError, match="the log has no time"):
+        LoggedBandit({"a": [1, 2], "b": [1, 2]}).pieces(2)
+    with pytest.raises(InputError, match="no logged reward between"):
+        LoggedBandit(TIMED, time="when").pieces(4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from coopbandits import Result
+from coopbandits import InputError, Result
 
 from .conftest import made
 
@@ -47,3 +47,13 @@ def test_many_agents_are_a_crowd_with_its_extremes() -> None:
 def test_agents_of_several_policies_must_be_named() -> None:
     with pytest.raises(ValueError, match="agents of several policies; name one of dducb, indep"):
         made().plot_agents()
+
+
+def test_other_regrets_are_drawn_by_name() -> None:
+    result = result_of_agents(3)
+    for of, words in (("own", "of the network"), ("global", "network's mean"), ("worst", "worst")):
+        (axes,) = result.plot(of=of).axes
+        assert words in axes.get_ylabel()
+    np.testing.assert_array_equal(result.curve("dducb", of="worst").y, [2, 4, 6, 8])
+    with pytest.raises(InputError, match="unknown regret 'best'"):
+        result.plot(of="best")

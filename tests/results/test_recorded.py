@@ -37,13 +37,23 @@ def test_a_result_of_0_1_has_its_numbers() -> None:
         [[16, 431, 13], [79, 372, 9]],
     ]
     assert [row.mean for row in result.summary().policies] == [65.0, 20.125]
+    np.testing.assert_array_equal(result.global_regret, result.regret)
+
+
+def test_what_was_not_recorded_then_is_not_made_up() -> None:
+    result = cb.Result.load(RECORDED / "result-0.1")
+    with pytest.raises(cb.InputError, match="from before the worst agent's regret was recorded"):
+        _ = result.worst_regret
+    heading, *rows = result.summary().tables[0][1]
+    assert [row[heading.index("worst agent")] for row in rows] == ["–", "–"]
 
 
 def test_a_result_of_0_1_is_played_again() -> None:
     stored, played = cb.Result.load(RECORDED / "result-0.1"), simulated()
     assert played.meta["settings"] == stored.meta["settings"]
-    rounded = "realized_regret"
-    assert played.dataset.drop_vars(rounded).identical(stored.dataset.drop_vars(rounded))
+    rounded, later = "realized_regret", ["global_regret", "worst_regret"]
+    known = played.dataset.drop_vars(later)
+    assert known.drop_vars(rounded).identical(stored.dataset.drop_vars(rounded))
     np.testing.assert_allclose(played.dataset[rounded], stored.dataset[rounded], rtol=1e-9)
 
 

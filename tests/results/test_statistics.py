@@ -125,7 +125,7 @@ def test_every_pair_is_compared_and_corrected() -> None:
 
 def test_one_run_has_dashes_and_says_so() -> None:
     made = summary([30.0], [40.0])
-    assert mean_row(made.policies[0]) == ("p0", "30.0", "–", "30.0/30.0/30.0", "12")
+    assert mean_row(made.policies[0]) == ("p0", "30.0", "–", "30.0/30.0/30.0", "–", "12")
     assert difference_row(made.differences[0]) == ("p0 − p1", "-10.0", "–")
     assert made.advice.startswith("One run tells nothing about its own error")
     assert "100 rounds, 1 run, 95 %" in str(made)
@@ -234,10 +234,20 @@ def test_the_printed_summary_has_straight_columns() -> None:
 
 
 def test_rows_of_dataclasses() -> None:
-    row = MeanSummary("p", 50.0, (40.0, 60.0), (41.0, 58.0), (30.0, 50.0, 70.0), 2.5e7)
-    assert mean_row(row) == ("p", "50.0 ± 10.0", "41.0…58.0", "30.0/50.0/70.0", "25.0M")
+    row = MeanSummary("p", 50.0, (40.0, 60.0), (41.0, 58.0), (30.0, 50.0, 70.0), 2.5e7, 9.5)
+    assert mean_row(row) == ("p", "50.0 ± 10.0", "41.0…58.0", "30.0/50.0/70.0", "9.5", "25.0M")
     difference = PairedDifference("a", "b", -5.0, (-6.0, -4.0), 0.00123)
     assert difference_row(difference) == ("a − b", "-5.0 ± 1.0", "0.0012")
+
+
+def test_global_regret_is_shown_where_it_differs() -> None:
+    def heading(overall: float) -> tuple[str, ...]:
+        regret = np.array([[4.0, 6.0]])
+        made = summarise(["p"], regret, np.zeros(1), 10, against_mean=np.array([overall]))
+        return made.tables[0][1][0]
+
+    assert "global" not in heading(5.0)
+    assert heading(7.0).index("global") == heading(7.0).index("worst agent") - 1
 
 
 def test_ratio_of_means_of_what_is_proportional_has_no_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -84,7 +85,8 @@ class Watched(CentralUCB):
         calls: list[tuple[object, ...]] = CALLS
 
         class Watch(Controller):
-            def choose(self, word: int) -> int:
+            def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+                assert allowed is None
                 calls.append(("choose", word))
                 return super().choose(word)
 

@@ -11,12 +11,14 @@ import pytest
 import coopbandits as cb
 from coopbandits.core.errors import InputError
 from coopbandits.problems import Problem
+from coopbandits.problems.tables import BEST
 from coopbandits.sim.watch import FEWEST_FRAMES, MOST_CELLS, MOST_FRAMES, frame_rounds, totals
 
 PROBLEMS = (
     cb.GaussianBandit([1.0, 0.5, 0.2], sigma=[1.0, 0.3, 2.0]),
     cb.BernoulliBandit([0.5, 0.4, 0.9]),
     cb.ExponentialBandit([1.0, 0.5, 2.0]),
+    cb.drift(cb.sites(cb.GaussianBandit([1.0, 0.5, 0.2]), 0.3), {20: [0.2, 1.0, 0.5]}),
 )
 SETTINGS: dict[str, Any] = {"runs": 2, "seed": 3, "engine": "reference"}
 
@@ -34,11 +36,15 @@ def test_pulls_and_rewards_are_those_of_the_run(
     )  # fmt: skip
     for policy in played.policies:
         one = played.dataset.sel(policy=policy).isel(run=0)
-        found = totals(problem, SETTINGS["seed"], one["arms"].values)
+        tables = problem.reward_tables(network.labels)
+        found = totals(problem, tables, SETTINGS["seed"], one["arms"].values)
         np.testing.assert_array_equal(found.pulls.sum(axis=0), one["agent_pulls"].values)
         pulls = int(found.pulls.sum())
-        paid = problem.means.max() * pulls - float(one["realized_regret"][-1])
-        assert found.rewards.sum() == pytest.approx(paid, rel=1e-12)
+        best = tables.costs[..., 0, BEST][tables.group[:, None], tables.segments(np.arange(60))]
+        due = float(best[one["arms"].values >= 0].sum())
+        assert found.rewards.sum() == pytest.approx(due - float(one["realized_regret"][-1]))
+        assert found.regret[-1] == pytest.approx(float(one["regret"][-1]), rel=1e-12)
+        assert found.pulls.sum() == (one["arms"].values >= 0).sum()
 
 
 def test_frames_divide_the_run_and_are_shorter_in_the_beginning() -> None:
@@ -66,7 +72,8 @@ def test_what_is_kept_is_saved_and_read_back(tmp_path: Path) -> None:
     assert read["watch_pulls"].dims == ("policy", "frame", "agent", "arm")
     assert int(read["watch_pulls"].sum()) == 6 * 40  # of one run
     assert read["watch_links"].shape == (7, 2)
-    assert read["watch_means"].values.tolist() == [0.5, 0.4, 0.9]
+    assert read["watch_means"].values[-1].tolist() == [0.5, 0.4, 0.9]
+    assert read["watch_changes"].size == 0
     plain = cb.simulate(PROBLEMS[1], network, cb.DDUCB(), 40, **SETTINGS)
     np.testing.assert_array_equal(plain.regret.values, kept.regret.values)
 

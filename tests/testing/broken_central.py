@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,12 +38,12 @@ class NumberedCentralPolicy(UsingController):
 
 
 class OneTooFar(Plain):
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         return self.totals.size // 2
 
 
 class NumpyIntegers(Plain):
-    def choose(self, word: int) -> Any:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> Any:
         return np.int64(super().choose(word))
 
 
@@ -51,7 +52,7 @@ class GlobalChance(Plain):
 
     pulls: ClassVar[int] = 0
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         type(self).pulls += 1
         return self.pulls % (self.totals.size // 2)
 
@@ -59,7 +60,7 @@ class GlobalChance(Plain):
 class CountsQuestions(Plain):
     asked = 0
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         self.asked += 1
         return self.asked % (self.totals.size // 2)
 
@@ -67,7 +68,7 @@ class CountsQuestions(Plain):
 class PaysForQuestions(Plain):
     """Plays as it should, but every question counts as a pull."""
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         self.totals[-1] += 1.0
         return self.rounds % (self.totals.size // 2)
 
@@ -89,7 +90,7 @@ class Discounts(Plain):
 class Peeks(Plain):
     """Batched by its history, but looks at what the others of this round have got."""
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         self.history[0] = self.totals.copy()
         return super().choose(word)
 
@@ -99,7 +100,7 @@ class PeeksByOneRound(Plain):
 
     delay = 2
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         kept, self.history = self.history, self.history[1:]
         arm = super().choose(word)
         self.history = kept
@@ -107,7 +108,7 @@ class PeeksByOneRound(Plain):
 
 
 class NeverLearns(Plain):
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         return word % (self.totals.size // 2)
 
 
@@ -117,7 +118,7 @@ class LateWithinTheRound(Plain):
     delay = -1
     seen: Any = None
 
-    def choose(self, word: int) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         present, self.totals = self.totals, self.totals * 0 if self.seen is None else self.seen
         arm = super().choose(word)
         self.totals = present

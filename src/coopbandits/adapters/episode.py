@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.network import Network
-from coopbandits.problems import Problem, parse_problem
+from coopbandits.problems import Problem, World, parse_problem
 from coopbandits.sim.setup import Setup, recorded_rounds
 from coopbandits.sim.tapes import REWARDS, agent_keys, arm_order, tape_words, variates
 
@@ -24,6 +24,8 @@ def read_setup(
     problem: Problem | str, network: Network | str, horizon: int, *, shuffle_arms: bool
 ) -> Setup:
     """Return what all episodes of an environment share; problem and network may be spelled."""
+    if isinstance(problem, World):
+        raise InputError(f"an environment takes a plain problem, not a world; got {problem!r}")
     return Setup(
         parse_problem(problem) if isinstance(problem, str) else problem,
         Network.from_spec(network) if isinstance(network, str) else network,

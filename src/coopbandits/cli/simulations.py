@@ -16,7 +16,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.plots import figure_bytes
 from coopbandits.plots.writing import write_files
-from coopbandits.problems import GaussianBandit, Problem, parse_means, parse_problem
+from coopbandits.problems import GaussianBandit, Problem, changed, parse_means, parse_problem
 from coopbandits.results import Result
 from coopbandits.results.storage import DATA_FILE, check_folder
 from coopbandits.sim import (
@@ -56,6 +56,15 @@ def simulate_command(
             autocompletion=names_for("problems"),
         ),
     ] = None,
+    drift: Annotated[
+        str | None, typer.Option(help="switch_every=2000, steps=500:0.2,0.9, …: rewards change")
+    ] = None,
+    sites: Annotated[
+        str | None, typer.Option(help="spread=0.1, groups=0.9,0.1/0.1,0.9, …: agents' means differ")
+    ] = None,
+    subsets: Annotated[
+        str | None, typer.Option(help="0,1/1,2, …: arms that agents in turn may play")
+    ] = None,
     horizon: Annotated[int, whole("rounds T")] = 10_000,
     runs: Annotated[int, whole("independent repetitions")] = 10,
     seed: Annotated[int, whole("seed of all of them")] = 0,
@@ -84,6 +93,8 @@ def simulate_command(
 ) -> None:
     """Simulate policies on the same tapes; print the table, write result, figure and report."""
     arms = _problem(problem, context) or GaussianBandit(parse_means(means), sigma)
+    for name, text in (("drift", drift), ("sites", sites), ("subsets", subsets)):
+        arms = arms if text is None else changed(arms, name, text)
     network = Network.from_spec(graph, weights=weights)
     policies = [parse_policy(text) for text in policy]
     setup = Setup(

@@ -25,6 +25,7 @@ from coopbandits.results import Result
 VERSION = 1
 QUANTILE = 1.96
 DIGITS = 4
+MOST_CHANGES = 40
 AGREED = 0.9
 LASTING = 5
 """Agents agree when so large a share of them prefers one arm in so many frames on end."""
@@ -77,14 +78,13 @@ class StoredRun:
             "panels": self.result.policies,
             "rounds": self.rounds.tolist(),
             "regret": True,
-            "truth": self.means.tolist(),
+            "truth": _plain(self.means),
         }
 
     def track(self, panel: int) -> dict[str, Any]:
         """Return one policy: what every agent prefers, and the network's numbers, by frame."""
         pulls, rewards = self._frames(panel)
         preferred = _preferred(pulls)
-        gaps = self.means.max() - self.means
         network, paid = pulls.sum(axis=1, dtype=np.int64), rewards.sum(axis=1, dtype=np.float64)
         numbers = self._estimates(network, paid)
         wide = self.num_arms > 254
@@ -96,9 +96,9 @@ class StoredRun:
             "wide": wide,
             **{name: _plain(values) for name, values in numbers.items()},
             **self._ahead(network.cumsum(axis=0), paid.cumsum(axis=0)),
-            "regret": _plain((network @ gaps).cumsum()),
+            "regret": _plain(self.result.dataset["watch_regret"].values[panel]),
             "disagree": _plain(disagree),
-            "marks": [*self._faults(), *self._turns(common, disagree)],
+            "marks": [*self._changes(), *self._faults(), *self._turns(common, disagree)],
         }
 
     def agent(self, panel: int, agent: int) -> dict[str, Any]:
@@ -141,6 +141,12 @@ class StoredRun:
             "ahead": np.where(known, best, -1).tolist(),
             "sure": _plain(np.where(known, sure, np.nan)),
         }
+
+    def _changes(self) -> Iterator[dict[str, Any]]:
+        """Yield a mark where rewards change, unless they do all the time."""
+        rounds = self.result.dataset["watch_changes"].values
+        for at in rounds.tolist() if rounds.size <= MOST_CHANGES else ():
+            yield {"round": at, "kind": "world", "text": "rewards change"}
 
     def _faults(self) -> Iterator[dict[str, Any]]:
         """Yield a mark where a fault begins and where it ends, if it says when."""

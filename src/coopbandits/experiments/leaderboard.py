@@ -7,6 +7,7 @@
     DIR/leaderboard.csv            one line per scenario and policy
     DIR/leaderboard.svg, .png      all scores on perfect networks, as a heat map
     DIR/bad-networks.svg, .png     those under faults
+    DIR/worlds.svg, .png           those where rewards move or agents differ
     DIR/leaderboard.html           all tables
 """
 
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.scores import Score, Standing, score, standings
-from coopbandits.experiments.suite import FLOODED, YARDSTICK, Plan, Scenario
+from coopbandits.experiments.suite import ALONE, FLOODED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import short
 from coopbandits.plots.writing import write_files, write_text
@@ -43,7 +44,16 @@ HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values"
 NOTES = """\
 score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
 B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
-SCENARIO_HEADER = ("policy", "rank", "B", "regret", "95 % of runs", "values", "score")
+SCENARIO_HEADER = (
+    "policy",
+    "rank",
+    "B",
+    "regret",
+    "95 % of runs",
+    "worst agent",
+    "values",
+    "score",
+)
 
 
 def play(
@@ -80,8 +90,10 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
 
 
-FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks"}
+FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks", ALONE: "worlds"}
 """Yardstick → file name of the figure."""
+WHERE = {YARDSTICK: "where all is well", FLOODED: "with faults", ALONE: "in worlds"}
+"""Yardstick → what its scenarios have in common."""
 
 
 class Group(NamedTuple):
@@ -94,7 +106,7 @@ class Group(NamedTuple):
 
 
 def group(plan: Plan, scores: Sequence[Score]) -> Iterator[Group]:
-    """Yield the scenarios without faults and those with faults, if there are any."""
+    """Yield the scenarios of every yardstick, if there are any."""
     for yardstick in FILES:
         scenarios = [one for one in plan.scenarios if one.yardstick == yardstick]
         names = {scenario.name for scenario in scenarios}
@@ -120,8 +132,7 @@ def as_text(plan: Plan, groups: Sequence[Group]) -> str:
 
 
 def _lead(plan: Plan, part: Group) -> str:
-    where = "where all is well" if part.yardstick == YARDSTICK else "with faults"
-    return lead(plan, len(part.scenarios), where, part.yardstick)
+    return lead(plan, len(part.scenarios), WHERE[part.yardstick], part.yardstick)
 
 
 def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
@@ -158,12 +169,16 @@ def _best_rows(part: Group) -> Iterator[tuple[str, ...]]:
 def _scenario_row(row: Score) -> tuple[str, ...]:
     return (
         row.played, f"{row.rank}", _constant(row.bonus_constant), _mean(row),
-        number(row.quantile), f"{row.values:.1f}", _score(row),
+        number(row.quantile), _worst(row), f"{row.values:.1f}", _score(row),
     )  # fmt: skip
 
 
 def _constant(value: float | None) -> str:
     return "–" if value is None else f"{value:g}"
+
+
+def _worst(row: Score) -> str:
+    return "–" if math.isnan(row.worst_agent) else number(row.worst_agent)
 
 
 def _mean(row: Score) -> str:
@@ -182,6 +197,7 @@ def _plus_minus(value: float, interval: tuple[float, float], write: Callable[[fl
 CSV_HEADER = (
     "scenario", "policy", "played", "bonus_constant", "mean", "mean_low", "mean_high",
     "quantile_95", "values_per_agent_round", "score", "score_low", "score_high", "rank",
+    "worst_agent",
 )  # fmt: skip
 
 
@@ -194,7 +210,7 @@ def csv_cells(row: Score) -> list[Any]:
     """Return the cells of one line, as `CSV_HEADER` has them."""
     return [
         row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
-        row.quantile, row.values, row.score, *row.score_interval, row.rank,
+        row.quantile, row.values, row.score, *row.score_interval, row.rank, row.worst_agent,
     ]  # fmt: skip
 
 

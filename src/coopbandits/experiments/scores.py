@@ -37,6 +37,8 @@ class Score:
         The mean relative to the yardstick's, and its 95 % interval.
     rank : int
         1 for the smallest mean of the scenario.
+    worst_agent : float
+        Mean over runs of the worst agent's final regret.
     """
 
     scenario: str
@@ -51,6 +53,7 @@ class Score:
     score: float
     score_interval: tuple[float, float]
     rank: int
+    worst_agent: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def _score(
             mean=means[policy],
             interval=t_interval(regrets[policy]),
             quantile=float(np.quantile(regrets[policy], HIGH)),
+            worst_agent=float(results[policy].final_worst.mean()),
             values=_values(cell, results[policy]),
             score=means[policy] / means[unit],
             score_interval=ratio_interval(regrets[policy], regrets[unit]),

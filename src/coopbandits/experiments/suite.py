@@ -19,6 +19,7 @@ from coopbandits.core.spelling import settings_of
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, make_problem
+from coopbandits.problems.spelled import CHANGES
 from coopbandits.sim import Cell
 from coopbandits.sim.engine import ENGINES, REFERENCE
 from coopbandits.sim.record import Task
@@ -38,7 +39,14 @@ class Scenario:
     @property
     def yardstick(self) -> str:
         """The policy that scores are relative to, on the same tapes and under the same faults."""
+        if self.is_world:
+            return ALONE
         return FLOODED if self.faults else YARDSTICK
+
+    @property
+    def is_world(self) -> bool:
+        """Whether rewards move, or agents differ in what they are offered."""
+        return not isinstance(self.problem, str) and any(name in CHANGES for name in self.problem)
 
 
 def _gaussian(means: str) -> dict[str, Any]:
@@ -112,11 +120,35 @@ SCENARIOS += tuple(
 )  # fmt: skip
 """The paper's arms on imperfect networks."""
 
+_COINS = _bernoulli("0.6,0.5x4")
+_SITES = {"kind": "gaussian", "means": "0.3,0.2,0.2,0.1,0", "sigma": 0.5}
+
+SCENARIOS += tuple(
+    Scenario(name, graph, {**problem, change: spelled}, horizon, probes)
+    for name, graph, problem, horizon, change, spelled, probes in (
+        ("drift-abrupt", "cycle:20", _COINS, 3000, "drift", "steps=1500:0.5x2,0.6,0.5x2",
+         "The best arm is another from one round to the next, half-way."),
+        ("drift-slow", "cycle:20", _COINS, 3000, "drift", "ramp=500..2500:0.5x4,0.6,pieces=20",
+         "The best arm and another change places, little by little."),
+        ("drift-seasonal", "cycle:20", _COINS, 3000, "drift",
+         "steps=300:0.5,0.6,0.5x3,period=600",
+         "Days and nights of 300 rounds have a best arm each."),
+        ("sites-alike", "cycle:20", _SITES, 1500, "sites", "spread=0.03",
+         "Agents' means differ by a third of the gaps, so that most have the same best arm."),
+        ("sites-apart", "cycle:20", _SITES, 1500, "sites", "spread=0.3",
+         "Agents' means differ by more than the gaps, so that what others saw misleads."),
+        ("subsets", "cycle:10", _COINS, 500, "subsets", "0,1,2/2,3,4/1,3",
+         "Agents may play two or three of five arms, and few the best one."),
+    )
+)  # fmt: skip
+"""Rewards that move, sites that differ, arms that not all agents have."""
+
 OWN_HORIZON = 2500
 """Rounds of scenarios of one's own, unless told."""
 
-YARDSTICK, FLOODED = "central-ts", "flood-ts"
-"""Yardsticks: everything is known immediately, or as soon as the faults allow."""
+YARDSTICK, FLOODED, ALONE = "central-ts", "flood-ts", "independent-ts"
+"""Yardsticks: everything is known immediately, or as soon as the faults allow; or nobody talks,
+where it is open whether what others saw is of any use."""
 
 VARIANTS = {
     "dducb": ("dducb:bonus_factor=4", "dducb:own_pulls=false"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREYS = ("0.25", "0.5", "0.7")
 STYLES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+REGRET = "cumulative regret of the network (reward)"
 SIZE = (7.2, 4.6)
 """Of a figure with one set of axes, in inches."""
 INSIDE_LEGEND = 8
@@ -41,13 +42,14 @@ def regret_figure(
     bounds: Sequence[Curve] = (),
     *,
     xlabel: str = "round",
+    ylabel: str = REGRET,
     log: str = "",
     title: str = "",
     ax: Axes | None = None,
 ) -> Figure:
     """Draw curves with bands, and bounds as dashed grey lines, onto `ax` or a new figure."""
     figure, axes = canvas(ax, SIZE)
-    draw_regret(axes, curves, bounds, xlabel=xlabel, log=log)
+    draw_regret(axes, curves, bounds, xlabel=xlabel, ylabel=ylabel, log=log)
     legend(axes)
     axes.set_title(title)
     return figure
@@ -59,6 +61,7 @@ def draw_regret(
     bounds: Sequence[Curve] = (),
     *,
     xlabel: str = "round",
+    ylabel: str = REGRET,
     log: str = "",
 ) -> None:
     """Draw onto given axes, without a legend, so that several can be combined into a figure."""
@@ -73,7 +76,7 @@ def draw_regret(
     for i, bound in enumerate(bounds):
         _line(axes, bound, color=GREYS[i % len(GREYS)], linestyle="--", linewidth=1.2)
     axes.set_xlabel(xlabel)
-    axes.set_ylabel("cumulative regret of the network (reward)")
+    axes.set_ylabel(ylabel)
     _scale(axes, log)
     axes.grid(alpha=0.25)
 

@@ -14,6 +14,9 @@ from coopbandits.problems.parse import parse_means
 from coopbandits.problems.poisson import PoissonBandit
 from coopbandits.problems.problem import Problem
 from coopbandits.problems.rewards import RewardForm, reward_from_variate
+from coopbandits.problems.spelled import changed
+from coopbandits.problems.tables import Tables
+from coopbandits.problems.world import World, drift, sites, subsets
 
 __all__ = [
     "BernoulliBandit",
@@ -28,9 +31,15 @@ __all__ = [
     "Problem",
     "RewardForm",
     "StudentTBandit",
+    "Tables",
+    "World",
+    "changed",
+    "drift",
     "make_problem",
     "parse_means",
     "parse_problem",
     "register_problem",
     "reward_from_variate",
+    "sites",
+    "subsets",
 ]

@@ -41,6 +41,12 @@ class ExponentialBandit(Problem):
         sigma = proxy if sigma is None else sigma
         super().__init__(scales, sigma, bounds=(0.0, math.inf))
 
+    def moved(self, change: ArrayLike) -> ExponentialBandit:
+        """Return exponential rewards of other means; a σ that was given stays."""
+        other = ExponentialBandit(self.means + arm_values("change", change))
+        given = self.sigma != unit_sigma() * float(self.means.max())
+        return ExponentialBandit(other.means, self.sigma) if given else other
+
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:
         """Return the quantile, −μ ln(1 − u)."""

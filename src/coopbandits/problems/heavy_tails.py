@@ -139,6 +139,11 @@ class StudentTBandit(Problem):
         bounds = float(locations.min()) - self.cap, float(locations.max()) + self.cap
         super().__init__(locations, sigma, numbers=numbers, bounds=bounds)
 
+    def moved(self, change: ArrayLike) -> StudentTBandit:
+        """Return the same deviations from other means."""
+        means = self.means + arm_values("change", change)
+        return StudentTBandit(means, self.degrees, self.scales, cap=self.cap, sigma=self.sigma)
+
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:
         """Return the mean and the quantile of the deviation, cut at ±cap."""

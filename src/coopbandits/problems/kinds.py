@@ -20,6 +20,7 @@ from coopbandits.problems.mixture import MixtureBandit
 from coopbandits.problems.parse import parse_means
 from coopbandits.problems.poisson import PoissonBandit
 from coopbandits.problems.problem import Problem
+from coopbandits.problems.spelled import CHANGES, changed
 
 
 class Recipe(NamedTuple):
@@ -102,11 +103,12 @@ def _logged(
     reading: str | None = None,
     arm: str | None = None,
     reward: str | None = None,
+    time: str | None = None,
 ) -> Problem:
     """Return rewards logged in a file, drawn with replacement from those of the arm."""
     if not isinstance(file, str):
         raise InputError(f"file of logged rewards is {file!r}; give a path in quotes")
-    return LoggedBandit.from_file(file, sigma, reading=reading, arm=arm, reward=reward)
+    return LoggedBandit.from_file(file, sigma, reading=reading, arm=arm, reward=reward, time=time)
 
 
 def _means(given: Any) -> Any:
@@ -144,20 +146,27 @@ register_problem = PROBLEMS.register
 
 
 def make_problem(name: str, table: Any) -> Problem:
-    """Make a problem from a table, the key `kind` and its settings, or from a text."""
+    """Make a problem from a table, the key `kind` and its settings, or from a text.
+
+    The keys `drift`, `sites` and `subsets` make a world of it; see `spelled`.
+    """
     if isinstance(table, str):
         return parse_problem(table)
     if not isinstance(table, dict) or "kind" not in table:
         known = ", ".join(PROBLEMS.names())
         raise InputError(f"problem {name!r} has no kind; choose one of {known}")
-    settings = dict(table)
+    settings = {key: value for key, value in table.items() if key not in CHANGES}
     kind = settings.pop("kind")
     if not isinstance(kind, str) or (":" not in kind and kind not in PROBLEMS.names()):
         raise unknown_name(f"kind of problem {name!r}", str(kind), PROBLEMS.names())
     found, rest = PROBLEMS.find(kind)
     if rest:
         raise InputError(f"kind of problem {name!r} is {kind!r}; give {rest!r} as keys beside it")
-    return _make(f"problem {name!r}", f" of kind {kind}", found, settings)
+    problem = _make(f"problem {name!r}", f" of kind {kind}", found, settings)
+    for change in CHANGES:
+        if change in table:
+            problem = changed(problem, change, table[change])
+    return problem
 
 
 def parse_problem(text: str) -> Problem:

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 class LoggedBandit(Problem):
     """Arm k pays one of its logged rewards, each equally likely at every pull.
 
-    The log is not replayed in order: the model requires rewards that are independent over pulls and
-    agents, while a replay would pay every agent the same sequence (or hand one agent's luck to
-    another), carry over any drift of the logged period, and run out. So the means are known
-    exactly: they are the averages of the columns.
+    The log is not replayed row by row: the model requires rewards that are independent over pulls
+    and agents, while such a replay would pay every agent the same sequence (or hand one agent's
+    luck to another) and run out. So the means are known exactly: they are the averages of the
+    columns. Where a column tells the time, ``drift(log, replay=rounds)`` lets the log's own drift
+    pass over some rounds.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class LoggedBandit(Problem):
         possible.
     arm, reward : str, optional
         The two columns of a long table, where they are not called so.
+    time : str, optional
+        The column of a table that tells when each reward was paid: numbers, or dates as text.
 
     Attributes
     ----------
@@ -68,8 +71,10 @@ class LoggedBandit(Problem):
         reading: str | None = None,
         arm: str | None = None,
         reward: str | None = None,
+        time: str | None = None,
     ) -> None:
-        log = read_rewards(rewards, arm_names, How(reading, arm, reward))
+        log = read_rewards(rewards, arm_names, How(reading, arm, reward, time))
+        self._log = log if time is not None else None
         self.arm_names: tuple[str, ...] = log.names
         self.reading = log.reading
         self.num_rewards = tuple(column.size for column in log.samples)
@@ -91,9 +96,35 @@ class LoggedBandit(Problem):
         sigma : float, optional
             As for the class.
         **how
-            `reading`, `arm` and `reward`, as for the class.
+            `reading`, `arm`, `reward` and `time`, as for the class.
         """
         return cls(Path(path), sigma=sigma, **how)
+
+    def pieces(self, number: int) -> list[LoggedBandit]:
+        """Return the log cut into so many pieces of equal time; needs `time`."""
+        if self._log is None or self._log.times is None:
+            raise InputError("the log has no time; say which column tells it, with time=…")
+        whole = np.concatenate(self._log.times)
+        edges = np.linspace(whole.min(), whole.max(), number + 1)
+        return [
+            self._piece(*edges[at : at + 2].tolist(), is_last=at + 1 == number)
+            for at in range(number)
+        ]
+
+    def _piece(self, begin: float, end: float, *, is_last: bool) -> LoggedBandit:
+        log = self._log
+        assert log is not None and log.times is not None  # noqa: S101  `pieces` says so
+        parts = []
+        for name, samples, times in zip(log.names, log.samples, log.times, strict=True):
+            parts.append(samples[(times >= begin) & ((times < end) | is_last)])
+            if parts[-1].size == 0:
+                raise InputError(
+                    f"arm {name!r} has no logged reward between times {begin:g} and {end:g}; cut "
+                    "the log into fewer pieces"
+                )
+        piece = self._like(np.array([*map(_mean, parts)]), _step_table(parts))
+        piece.num_rewards, piece._log = tuple(part.size for part in parts), None
+        return piece
 
     def describe(self) -> dict[str, Any]:
         """Return names, counts, sigma and a digest of the rewards."""

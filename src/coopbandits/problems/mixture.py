@@ -55,6 +55,10 @@ class MixtureBandit(Problem):
             bounds=_bounds(self.problems),
         )
 
+    def moved(self, change: ArrayLike) -> MixtureBandit:
+        """Return a mixture of the same problems, each moved."""
+        return MixtureBandit(self.weights, [problem.moved(change) for problem in self.problems])
+
     def reward_function(self) -> Reward:
         """Return the functions of all problems, the first beside the mixture of the others."""
         *others, mixed = map(_of_uniform, self.problems)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,8 @@ class PoissonBandit(Problem):
     PoissonBandit(means=[1.0, 2.0], sigma=1.5)
     """
 
+    _ragged: ClassVar[bool] = True
+
     def __init__(self, means: ArrayLike, sigma: float | None = None) -> None:
         rates = arm_values("means", means)
         above_zero("means", rates)
@@ -53,6 +55,12 @@ class PoissonBandit(Problem):
         for place, rate in enumerate(rates.tolist()):
             table[place, : rows[rate].size] = rows[rate]
         super().__init__(rates, sigma, numbers=table, bounds=(0.0, math.inf))
+
+    def moved(self, change: ArrayLike) -> PoissonBandit:
+        """Return counts of other means; a σ that was given stays."""
+        other = PoissonBandit(self.means + arm_values("change", change))
+        given = self.sigma != PoissonBandit(self.means).sigma
+        return PoissonBandit(other.means, self.sigma) if given else other
 
     @staticmethod
     def reward(numbers: Any, variate: float) -> float:

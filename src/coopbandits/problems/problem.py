@@ -23,11 +23,14 @@ from coopbandits.problems.parse import format_means
 from coopbandits.problems.rewards import (
     LOCATION_SCALE,
     OWN,
+    THRESHOLD,
     RewardForm,
+    moved_table,
     reward_bounds,
     reward_from_variate,
     rewards_from_variates,
 )
+from coopbandits.problems.tables import Blocks, Tables, stack
 
 Variate = Literal["normal", "uniform"]
 
@@ -80,6 +83,8 @@ class Problem(ABC):
     """
 
     family: ClassVar[str] = "gaussian"
+    _ragged: ClassVar[bool] = False
+    """Whether rows of numbers say themselves how long they are, so that more may follow."""
     reward: ClassVar[Any] = None
     arm_names: tuple[str, ...] | None = None
 
@@ -127,15 +132,16 @@ class Problem(ABC):
             kind = form.kind if self.reward_function() is None else OWN
             self._form = RewardForm(kind, frozen(form.table))
         self._bounds = bounds
-        self._check_reward()
+        self.check_rows(self._form.table, self.means)
 
-    def _check_reward(self) -> None:
+    def check_rows(self, table: NDArray[np.float64], means: NDArray[np.float64]) -> None:
+        """Refuse rows for which a function of one's own fails, or does not have these means."""
         reward = self.reward_function()
         # Tests hold ours to their means.
         if reward is None or reward.__module__.startswith("coopbandits."):
             return
         check_reward(
-            type(self).__name__, reward, self._form.table, self.means, self.sigma,
+            type(self).__name__, reward, table, means, self.sigma,
             is_normal=self._variate == "normal",
         )  # fmt: skip
 
@@ -180,10 +186,16 @@ class Problem(ABC):
         pulled = np.asarray(arms)
         drawn = np.asarray(variates, dtype=np.float64)
         self._check_pulls(pulled, drawn)
+        return self.paid(self.kernel_form().table, pulled, drawn)
+
+    def paid(
+        self, table: NDArray[np.float64], rows: NDArray[Any], variates: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the reward of every pull, of these rows of a table."""
         if self.reward_function() is None:
-            return rewards_from_variates(self.kernel_form(), pulled, drawn)
-        paid = list(map(self.payer(), pulled.ravel().tolist(), drawn.ravel().tolist()))
-        return np.array(paid, dtype=np.float64).reshape(pulled.shape)
+            return rewards_from_variates(RewardForm(self.kernel_form().kind, table), rows, variates)
+        paid = list(map(self.payer(table), rows.ravel().tolist(), variates.ravel().tolist()))
+        return np.array(paid, dtype=np.float64).reshape(rows.shape)
 
     def kernel_form(self) -> RewardForm:
         """Return the rewards as plain data, for `reward_from_variate` in a compiled kernel."""
@@ -194,14 +206,47 @@ class Problem(ABC):
         reward: Reward | None = type(self).reward
         return reward
 
-    def payer(self, order: NDArray[np.int64] | None = None) -> Callable[[int, float], float]:
-        """Return what a pull pays, as a function of place and variate, for arms in this order."""
+    def payer(self, table: NDArray[np.float64] | None = None) -> Callable[[int, float], float]:
+        """Return what a pull pays, as a function of a table's row and the variate."""
         form, reward = self.kernel_form(), self.reward_function()
-        table = form.table if order is None else frozen(form.table[order])
+        table = form.table if table is None else frozen(table)
         if reward is None:
             return partial(reward_from_variate, form.kind, table)
         rows = list(table)
-        return lambda place, variate: float(reward(rows[place], float(variate)))
+        return lambda row, variate: float(reward(rows[row], float(variate)))
+
+    def moved(self, change: ArrayLike) -> Problem:
+        """Return the same problem with other means, changed by one number per arm.
+
+        Rewards keep their shape: normal ones their σ, tables are shifted, and chances end at 0 and
+        1. An own function is handed the new means, if those are all its numbers; a class with
+        others writes this method itself.
+        """
+        by = arm_values("change", change)
+        if by.size != self.num_arms:
+            raise InputError(f"change has {by.size} numbers for {self.num_arms} arms; give each")
+        if self.reward_function() is None:
+            table = moved_table(self._form, by)
+            is_chance = self._form.kind == THRESHOLD
+            return self._like(table[:, 0] if is_chance else self.means + by, table)
+        if not np.array_equal(self._form.table, self.means[:, None]):
+            raise InputError(
+                f"{type(self).__name__} has more numbers than its means, so it cannot be moved; "
+                "give one problem per group or segment instead, or write its method moved(change)"
+            )
+        return self._like(self.means + by, (self.means + by)[:, None])
+
+    def _like(self, means: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
+        """Return the same problem with other means and rows, which must belong together."""
+        other = copy(self)
+        other.means, other._form = frozen(means), RewardForm(self._form.kind, frozen(table))
+        other.best_arm = int(np.argmax(means))
+        other.gaps = frozen(means[other.best_arm] - means)
+        return other
+
+    def reward_tables(self, agents: Sequence[Any]) -> Tables:
+        """Return the rewards of agents with these labels, by group and segment: one of each."""
+        return stack(Blocks([[self]], np.zeros(len(agents), dtype=np.int64)))
 
     def _check_pulls(self, arms: NDArray[Any], variates: NDArray[np.float64]) -> None:
         if arms.shape != variates.shape:

@@ -29,14 +29,19 @@ class How(NamedTuple):
     reading: str | None = None
     arm: str | None = None
     reward: str | None = None
+    time: str | None = None
 
 
 class Log(NamedTuple):
-    """Rewards of every arm, the missing ones left out, and the reading that was taken."""
+    """Rewards of every arm, the missing ones left out, and the reading that was taken.
+
+    `times` are those of the rewards, where a column tells.
+    """
 
     names: tuple[str, ...]
     samples: list[NDArray[np.float64]]
     reading: str
+    times: list[NDArray[np.float64]] | None = None
 
 
 def read_rewards(rewards: Any, arm_names: Sequence[str] | None, how: How) -> Log:
@@ -55,12 +60,20 @@ def read_rewards(rewards: Any, arm_names: Sequence[str] | None, how: How) -> Log
     else:
         log = _from_lists(rewards, arm_names, how)
     names = log.names if arm_names is None else distinct_names(arm_names, len(log.samples))
-    return log._replace(names=names, samples=_cleaned(names, log.samples))
+    kept, order = _cleaned(names, log.samples)
+    times = log.times and [t[at] for t, at in zip(log.times, order, strict=True)]
+    return log._replace(names=names, samples=kept, times=times)
 
 
 def _from_table(source: str, table: Table, how: How) -> Log:
     if not table:
         raise InputError(f"{source} has no columns; give it one per arm")
+    if how.time is not None:
+        if how.time not in table:
+            raise unknown_name(f"column of {source}", how.time, table)
+        others = {name: column for name, column in table.items() if name != how.time}
+        times = read_times(f"column {how.time!r} of {source}", table[how.time])
+        return _timed(_from_table(source, others, how._replace(time=None)), times, how.time)
     reading = "long" if how.arm or how.reward else how.reading or _guess(source, table)
     if reading == "long":
         return _from_long(source, table, how)
@@ -71,7 +84,33 @@ def _from_table(source: str, table: Table, how: How) -> Log:
             f"{source} has {what}; rewards are numbers, so leave the column out, or "
             "name two columns with arm=… and reward=…"
         )
-    return Log(tuple(table), list(table.values()), WIDE)
+    rows = np.arange(float(next(iter(table.values())).size))
+    return Log(tuple(table), list(table.values()), WIDE, [rows] * len(table))
+
+
+def _timed(log: Log, times: NDArray[np.float64], name: str) -> Log:
+    """Put times in the place of rows."""
+    assert log.times is not None  # noqa: S101  tables have rows
+    return log._replace(
+        times=[times[rows.astype(np.int64)] for rows in log.times],
+        reading=f"{log.reading}, time in {name!r}",
+    )
+
+
+def read_times(owner: str, column: NDArray[Any]) -> NDArray[np.float64]:
+    """Return times as numbers; text is read as ISO 8601 dates."""
+    times = column
+    try:
+        if column.dtype == object:
+            times = column.astype("datetime64[us]").astype(np.float64)
+    except (TypeError, ValueError):
+        times = np.array([np.nan])
+    if not np.isfinite(times).all() or (column.dtype == object and any(c is None for c in column)):
+        raise InputError(
+            f"{owner} holds what is no time; give every row a number, or a date such as "
+            "2026-01-31T12:00"
+        )
+    return np.asarray(times, dtype=np.float64)
 
 
 def _guess(source: str, table: Table) -> str:
@@ -102,6 +141,7 @@ def _from_long(source: str, table: Table, how: How) -> Log:
         )
     labels = [_label(value) for value in table[arm].tolist()]
     rows: dict[str | float, list[float]] = {}
+    places: dict[str | float, list[int]] = {}
     for row, (label, paid) in enumerate(zip(labels, table[reward].tolist(), strict=True)):
         if label is None and not np.isnan(paid):
             raise InputError(
@@ -110,10 +150,12 @@ def _from_long(source: str, table: Table, how: How) -> Log:
             )
         if label is not None:
             rows.setdefault(label, []).append(paid)
+            places.setdefault(label, []).append(row)
     arms = sorted(rows)  # all text or all numbers
     names = tuple(str(int(a)) if isinstance(a, float) and a.is_integer() else str(a) for a in arms)
     reading = f"{LONG}, arm in {arm!r}, reward in {reward!r}"
-    return Log(names, [np.array(rows[each]) for each in arms], reading)
+    found = [np.array(rows[each]) for each in arms]
+    return Log(names, found, reading, [np.array(places[each], dtype=np.float64) for each in arms])
 
 
 def _label(value: Any) -> str | float | None:
@@ -145,7 +187,7 @@ def _text(value: Any) -> str | None:
 
 def _from_mapping(rewards: Mapping[Any, Any], how: How) -> Log:
     """Read one list per arm, or columns where that is said."""
-    if how.reading in ("wide", "long") or how.arm or how.reward:
+    if how.reading in ("wide", "long") or how.arm or how.reward or how.time:
         columns = {str(name): _from_values(list(values)) for name, values in rewards.items()}
         if len({column.size for column in columns.values()}) > 1:
             raise InputError("columns of logged rewards have different lengths; make them equal")
@@ -161,7 +203,7 @@ def _from_mapping(rewards: Mapping[Any, Any], how: How) -> Log:
 
 
 def _from_lists(rewards: Any, arm_names: Sequence[str] | None, how: How) -> Log:
-    if how.reading == "long" or how.arm or how.reward:
+    if how.reading == "long" or how.arm or how.reward or how.time:
         raise InputError(
             "logged rewards have no columns with names; for one row per reward pass a dict, a "
             "DataFrame or a file"
@@ -210,9 +252,11 @@ def _lists(values: Sequence[Any], names: Any) -> list[NDArray[np.float64]]:
     return found
 
 
-def _cleaned(names: Sequence[str], samples: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-    """Return the rewards without missing ones and sorted, because order carries no meaning."""
-    found = []
+def _cleaned(
+    names: Sequence[str], samples: list[NDArray[np.float64]]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int64]]]:
+    """Return the rewards without missing ones and sorted, and where each stood."""
+    found, orders = [], []
     for name, each in zip(names, samples, strict=True):
         infinite = np.flatnonzero(np.isinf(each))
         if infinite.size:
@@ -220,10 +264,12 @@ def _cleaned(names: Sequence[str], samples: list[NDArray[np.float64]]) -> list[N
                 f"logged reward in row {infinite[0]}, column {name!r} is {each[infinite[0]]}; "
                 "rewards are finite numbers, NaN marks a missing one"
             )
-        found.append(np.sort(each[~np.isnan(each)]))
+        order = np.argsort(each, kind="stable")  # missing ones come last
+        orders.append(order[: np.count_nonzero(~np.isnan(each))])
+        found.append(each[orders[-1]])
         if found[-1].size == 0:
             raise InputError(
                 f"arm {name!r} has no logged reward; every arm needs at least one, "
                 "so add one or leave the arm out"
             )
-    return found
+    return found, orders

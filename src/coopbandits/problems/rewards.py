@@ -109,3 +109,18 @@ def rewards_from_variates(form: RewardForm, arms: Integers, variates: Floats) ->
         size = table[arms, 0].astype(np.int64)
         rewards = table[arms, 1 + np.minimum((variates * size).astype(np.int64), size - 1)]
     return np.asarray(rewards, dtype=np.float64)
+
+
+def moved_table(form: RewardForm, change: Floats) -> Floats:
+    """Return the table of arms whose means have changed by so much, where one of ours tells."""
+    table = form.table.copy()
+    if form.kind == THRESHOLD:
+        table[:, 0] = np.clip(table[:, 0] + change, 0.0, 1.0)
+    elif form.kind == LOCATION_SCALE:
+        table[:, 0] += change
+    elif form.kind == LINEAR:
+        table += change[:, None]
+    else:
+        values = np.arange(1, table.shape[1]) <= table[:, :1]
+        table[:, 1:] += np.where(values, change[:, None], 0.0)
+    return table

@@ -21,11 +21,14 @@ class _Table(NamedTuple):
 
 
 TABLES = {
-    "rounds": _Table(("policy", "run", "round"), ("regret", "realized_regret", "values_sent")),
+    "rounds": _Table(
+        ("policy", "run", "round"),
+        ("regret", "global_regret", "worst_regret", "realized_regret", "values_sent"),
+    ),
     "runs": _Table(
         ("policy", "run"),
-        ("regret", "realized_regret", "values_sent", "messages_sent", "messages_delivered",
-         "messages_late", "messages_lost"),
+        ("regret", "global_regret", "worst_regret", "realized_regret", "values_sent",
+         "messages_sent", "messages_delivered", "messages_late", "messages_lost"),
     ),
     "arms": _Table(("policy", "run", "agent", "arm"), ("pulls",)),
     "agents": _Table(("policy", "run", "agent", "round"), ("agent_regret",)),

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AXES = {"rounds": "round", "values": "values sent by all agents"}
+REGRETS = {
+    "own": "cumulative regret of the network (reward)",
+    "global": "cumulative regret against the network's mean (reward)",
+    "worst": "cumulative regret of the worst agent (reward)",
+}
 
 
 class Result:
@@ -40,10 +45,10 @@ class Result:
     Parameters
     ----------
     dataset : xarray.Dataset
-        `regret`, `realized_regret`, `values_sent` (policy, run, round), `messages_sent`
-        (policy, run), `pulls` (policy, run, arm); `agent_pulls` (policy, run, agent, arm),
-        `agent_regret` (policy, run, agent, round) and `arms` (policy, run, agent, pull) where they
-        were kept; `messages_delivered`,
+        `regret`, `global_regret`, `worst_regret`, `realized_regret`, `values_sent`
+        (policy, run, round), `messages_sent` (policy, run), `pulls` (policy, run, arm);
+        `agent_pulls` (policy, run, agent, arm), `agent_regret` (policy, run, agent, round) and
+        `arms` (policy, run, agent, pull) where they were kept; `messages_delivered`,
         `messages_late` and `messages_lost` (policy, run) where there were faults or clocks.
     meta : dict
         Settings, seed, versions, platform, engine, wall time.
@@ -73,8 +78,31 @@ class Result:
 
     @property
     def regret(self) -> xr.DataArray:
-        """Cumulative pseudo-regret of the network (policy, run, round)."""
+        """Cumulative pseudo-regret of the network (policy, run, round).
+
+        Every agent is held to its own best arm of the moment.
+        """
         return self.dataset["regret"]
+
+    @property
+    def global_regret(self) -> xr.DataArray:
+        """The same against the best arm of the network's mean (policy, run, round).
+
+        That mean is over all agents, in every round. It is `regret` where all agents have the same
+        arms.
+        """
+        return self.dataset["global_regret" if "global_regret" in self.dataset else "regret"]
+
+    @property
+    def worst_regret(self) -> xr.DataArray:
+        """Regret of the agent that has most of it so far (policy, run, round)."""
+        if "worst_regret" in self.dataset:
+            return self.dataset["worst_regret"]
+        if "agent_regret" in self.dataset:
+            return self.dataset["agent_regret"].max("agent")
+        raise InputError(
+            "this result is from before the worst agent's regret was recorded; simulate again"
+        )
 
     @property
     def realized_regret(self) -> xr.DataArray:
@@ -147,6 +175,13 @@ class Result:
             for i, policy in enumerate(self.policies)
         )
 
+    @property
+    def final_worst(self) -> Vector:
+        """The worst agent's regret at the end (policy, run); NaN where it was not recorded."""
+        known = {"worst_regret", "agent_regret"} & set(self.dataset.data_vars)
+        final = self.regret.isel(round=-1) * np.nan
+        return (self.worst_regret.isel(round=-1) if known else final).values
+
     def summary(self) -> statistics.Summary:
         """Return mean, intervals, quantiles and paired comparisons of the final regret."""
         return statistics.summarise(
@@ -155,6 +190,8 @@ class Result:
             self.values_sent.mean("run").values,
             self.horizon,
             self._mean_deliveries(),
+            self.final_worst.mean(axis=1),
+            self.global_regret.isel(round=-1).mean("run").values,
         )
 
     @overload
@@ -162,6 +199,7 @@ class Result:
         self,
         against: str = "rounds",
         *,
+        of: str = "own",
         bounds: Mapping[str, Vector] | None = None,
         log: str = "",
         path: str | Path | None = None,
@@ -171,6 +209,7 @@ class Result:
         self,
         against: str = "rounds",
         *,
+        of: str = "own",
         bounds: Mapping[str, Vector] | None = None,
         log: str = "",
         path: str | Path | None = None,
@@ -180,6 +219,7 @@ class Result:
         self,
         against: str = "rounds",
         *,
+        of: str = "own",
         bounds: Mapping[str, Vector] | None = None,
         log: str = "",
         path: str | Path | None = None,
@@ -191,6 +231,9 @@ class Result:
         ----------
         against : {"rounds", "values"}
             The horizontal axis: rounds, or values sent.
+        of : {"own", "global", "worst"}
+            Which regret: of the network, against every agent's own best arm or against that of the
+            network's mean; or of the worst agent.
         bounds : dict of str to array, optional
             Further lines over the recorded rounds, drawn dashed.
         log : {"", "x", "y", "xy"}
@@ -204,9 +247,13 @@ class Result:
             raise unknown_name("horizontal axis", against, AXES)
         if bounds and against != "rounds":
             raise InputError("bounds are functions of the round; plot against='rounds'")
-        curves = [self.curve(policy, against) for policy in self.policies]
+        if of not in REGRETS:
+            raise unknown_name("regret", str(of), REGRETS)
+        curves = [self.curve(policy, against, of) for policy in self.policies]
         dashed = [self._bound(name, values) for name, values in (bounds or {}).items()]
-        figure = regret_figure(curves, dashed, xlabel=AXES[against], log=_scales(log), ax=ax)
+        figure = regret_figure(
+            curves, dashed, xlabel=AXES[against], ylabel=REGRETS[of], log=_scales(log), ax=ax
+        )
         return _delivered(figure, path, ax)
 
     @overload
@@ -252,10 +299,11 @@ class Result:
             )
         return Curve(name, rounds, values)
 
-    def curve(self, policy: str, against: str = "rounds") -> Curve:
-        """Return a policy's mean regret with its 95 % band, against rounds or values sent."""
+    def curve(self, policy: str, against: str = "rounds", of: str = "own") -> Curve:
+        """Return a policy's mean regret with its 95 % band; arguments as for `plot`."""
         self._check_policy(policy)
-        regret = self.regret.sel(policy=policy)
+        kinds = {"own": "regret", "global": "global_regret", "worst": "worst_regret"}
+        regret = getattr(self, kinds[of]).sel(policy=policy)
         if against == "rounds":
             x = self.dataset["round"].values
         else:

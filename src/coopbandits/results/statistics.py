@@ -32,7 +32,11 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class MeanSummary:
-    """The mean of one policy's runs, and how certain it is."""
+    """The mean of one policy's runs, and how certain it is.
+
+    `worst_agent` is the mean of the worst agent's regret, and `global_regret` that against the best
+    arm of the network's mean; not-a-number in results from before they were recorded.
+    """
 
     policy: str
     mean: float
@@ -40,6 +44,8 @@ class MeanSummary:
     bootstrap_interval: tuple[float, float]
     quantiles: tuple[float, ...]
     values_sent: float
+    worst_agent: float = math.nan
+    global_regret: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Summary:
         """Headings and rows of all tables; the first row of each is the header."""
         rounds, runs = plural(self.horizon, "round"), plural(self.runs, "run")
         means = [HEADER, *map(mean_row, self.policies)]
+        if any(abs(row.global_regret - row.mean) > ROUNDING * row.mean for row in self.policies):
+            means = _with_global(means, self.policies)
         found = [(f"regret after {rounds}, {runs}, 95 % intervals", means)]
         if self.differences:
             heading = "paired differences on the same tapes, p after Holm's correction"
@@ -100,7 +108,7 @@ class Summary:
         return "".join([*tables, f"<p>{escape(self.advice)}</p>"])
 
 
-HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "values sent")
+HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "worst agent", "values sent")
 DIFFERENCE_HEADER = ("first − second", "mean ± t", "p")
 DELIVERY_HEADER = ("policy", "sent", "delivered", "late among them", "lost")
 
@@ -110,7 +118,16 @@ def mean_row(row: MeanSummary) -> tuple[str, ...]:
     low, high = row.bootstrap_interval
     bootstrap = "–" if math.isnan(low) else f"{number(low)}…{number(high)}"
     quantiles = "/".join(number(q) for q in row.quantiles)
-    return (row.policy, _plus_minus(row), bootstrap, quantiles, count(row.values_sent))
+    worst = "–" if math.isnan(row.worst_agent) else number(row.worst_agent)
+    return (row.policy, _plus_minus(row), bootstrap, quantiles, worst, count(row.values_sent))
+
+
+def _with_global(
+    rows: list[tuple[str, ...]], policies: tuple[MeanSummary, ...]
+) -> list[tuple[str, ...]]:
+    """Add a column of global regret, which is not the agents' own where their arms differ."""
+    cells = ["global", *(number(row.global_regret) for row in policies)]
+    return [(*row[:-2], cell, *row[-2:]) for row, cell in zip(rows, cells, strict=True)]
 
 
 def difference_row(row: PairedDifference) -> tuple[str, ...]:
@@ -170,8 +187,11 @@ def summarise(
     values: Vector,
     horizon: int,
     deliveries: tuple[Delivery, ...] = (),
+    worst: Vector | None = None,
+    against_mean: Vector | None = None,
 ) -> Summary:
-    """Summarise final regrets (policy, run) and mean values sent (policy)."""
+    """Summarise final regrets (policy, run) and means of the rest (policy)."""
+    unknown = np.full(len(policies), math.nan)
     means = tuple(
         MeanSummary(
             policy=policy,
@@ -180,8 +200,17 @@ def summarise(
             bootstrap_interval=bootstrap_interval(row),
             quantiles=tuple(float(q) for q in np.quantile(row, QUANTILES)),
             values_sent=float(sent),
+            worst_agent=float(at_worst),
+            global_regret=float(overall),
         )
-        for policy, row, sent in zip(policies, regret, values, strict=True)
+        for policy, row, sent, at_worst, overall in zip(
+            policies,
+            regret,
+            values,
+            unknown if worst is None else worst,
+            unknown if against_mean is None else against_mean,
+            strict=True,
+        )
     )
     differences = paired_differences(policies, regret)
     runs = regret.shape[1]

@@ -45,6 +45,8 @@ class ArrayEngine:
             return "has no array form on own clocks"
         if task.faults:
             return f"has no array form for faults {task.faults.spelling}"
+        if task.tables.allowed is not None:
+            return "has no array form for subsets of arms"
         if parts.statistic.registers(task.problem.num_arms).layout is None:
             return f"has no array form for statistic {parts.statistic.spelling}"
         if make_rows(task, 0) is None:
@@ -144,6 +146,7 @@ class Play:
             play_round(
                 state.world, state.tally, self.rule, self.numbers, totals, self.contexts,
                 state.memory, self.scratch, self.lasts, self.fresh, pulls, slot, done,
+                bool(done + 1 == recorded[slot]),
             )  # fmt: skip
             self.rows.exchange(pulls)
             slot += done + 1 == recorded[slot]

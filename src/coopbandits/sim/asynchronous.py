@@ -20,7 +20,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Agents, ReferenceEngine, make_players
+from coopbandits.sim.reference import Account, Agents, ReferenceEngine, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 CLOCKS = 5
@@ -98,7 +98,7 @@ class Run:
     def _make_tapes(self, run: int) -> None:
         task = self.task
         agents, links = task.network.num_agents, task.network.adjacency.nnz
-        self.pay = task.problem.payer(task.arm_order(run))
+        self.account = Account(task, run)
 
         def tape(part: int, rows: int) -> Tape:
             key = stream_key(task.seed, CLOCKS, run, part)
@@ -147,7 +147,7 @@ class Run:
             elif kind == ARRIVAL:
                 self._arrive(who, self.letters.pop(number))
             elif kind == PULL:
-                self._pull(who)
+                self._pull(time, who)
                 self._push_tick(time, PULL, who)
             else:
                 self._gossip(time, who)
@@ -159,18 +159,21 @@ class Run:
     def _record(self, record: Record, row: int, kept: int) -> None:
         record.arm_counts[row, kept] = self.pulls.sum(axis=0)
         record.rewards[row, kept] = self.reward_total
+        self.account.write(record, row, kept)
         record.values[row, kept] = self.counts.values
 
-    def _pull(self, agent: int) -> None:
+    def _pull(self, time: float, agent: int) -> None:
         variate = self.rewards.next(agent)
+        self.account.begin(int(time))
 
         def reward(_: int, arm: int) -> float:
-            paid = self.pay(arm, variate)
+            paid = self.account.pay(agent, arm, variate)
             self.reward_total += paid
             return paid
 
         (arm,) = self.players.pull([agent], [int(self.decisions.next(agent))], reward)
         self.pulls[agent, arm] += 1
+        self.account.book(np.array([agent]), np.array([arm]))
 
     def _gossip(self, time: float, agent: int) -> None:
         """Send to every neighbour, then receive what has arrived."""

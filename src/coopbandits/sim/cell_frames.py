@@ -46,10 +46,14 @@ def summary_frame(results: Cells, *, pool_seeds: bool) -> pd.DataFrame:
 def _row(group: Cells, pool_seeds: bool) -> dict[str, Any]:
     cell = group[0][0]
     regret = np.concatenate([result.regret.isel(policy=0, round=-1).values for _, result in group])
+    overall = [result.global_regret.isel(policy=0, round=-1).values for _, result in group]
     sent = np.concatenate([result.values_sent.isel(policy=0).values for _, result in group])
+    worst = [result.final_worst[0] for _, result in group]
     summary = summarise(
-        [cell.policy.spelling], regret[None], sent.mean(keepdims=True), cell.horizon
-    )
+        [cell.policy.spelling], regret[None], sent.mean(keepdims=True), cell.horizon,
+        worst=np.concatenate(worst).mean(keepdims=True),
+        against_mean=np.concatenate(overall).mean(keepdims=True),
+    )  # fmt: skip
     seeds = {"seeds": len(group)} if pool_seeds else {"seed": cell.seed}
     row = {**_settings(cell), "policy": cell.policy.spelling, **seeds, "runs": regret.size}
     return row | _numbers(summary.policies[0])
@@ -59,7 +63,8 @@ def _numbers(mean: MeanSummary) -> dict[str, float]:
     names = ("low", "high", "bootstrap_low", "bootstrap_high", "q05", "q50", "q95")
     values = (*mean.t_interval, *mean.bootstrap_interval, *mean.quantiles)
     found = dict(zip(names, values, strict=True))
-    return {"regret": mean.mean, **found, "values_sent": mean.values_sent}
+    others = {"global_regret": mean.global_regret, "worst_regret": mean.worst_agent}
+    return {"regret": mean.mean, **found, **others, "values_sent": mean.values_sent}
 
 
 def _settings(cell: Cell) -> dict[str, Any]:

@@ -47,7 +47,10 @@ def merge(results: Sequence[Result]) -> Result:
         "engines": [engine for result in results for engine in result.meta["engines"]],
         "wall_seconds": round(sum(result.meta["wall_seconds"] for result in results), 3),
     }
-    return Result(xr.concat([result.dataset for result in results], dim="policy"), meta)
+    # What an older result has not recorded yet is left out.
+    common = set.intersection(*(set(result.dataset.data_vars) for result in results))
+    kept = [name for name in results[0].dataset.data_vars if name in common]
+    return Result(xr.concat([result.dataset[kept] for result in results], dim="policy"), meta)
 
 
 def _without_policies(settings: dict[str, Any]) -> dict[str, Any]:

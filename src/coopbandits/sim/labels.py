@@ -12,6 +12,7 @@ import xarray as xr
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
+from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.record import Record, Task, join
@@ -139,7 +140,8 @@ def _frames(setup: Setup, records: list[Record]) -> dict[str, Any]:
     return {
         "watch_pulls": (dims, pulls, {}, COMPRESSED),
         "watch_rewards": (dims, rewards, {}, COMPRESSED),
-        **surroundings(setup.problem, setup.network),
+        "watch_regret": (dims[:2], np.stack([each.regret for each in frames])),
+        **surroundings(setup.tables, setup.network, _frame_rounds(setup)),
     }
 
 
@@ -160,6 +162,8 @@ def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
         kept |= {f"messages_{name}": ("policy", "run") for name in ("delivered", "late", "lost")}
     return {
         "regret": curve,
+        "global_regret": curve,
+        "worst_regret": curve,
         "realized_regret": curve,
         "values_sent": curve,
         "messages_sent": ("policy", "run"),
@@ -169,15 +173,14 @@ def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
 
 
 def _quantity(name: str, task: Task, record: Record) -> Any:
-    if name == "regret":
-        return record.arm_counts @ task.problem.gaps
+    if name in ("regret", "global_regret"):
+        return _regret(name, task, record)
     if name == "realized_regret":
-        best = task.problem.means.max() * task.network.num_agents
-        pulls_per_agent = record.arm_counts.sum(axis=2) / task.network.num_agents
-        return best * pulls_per_agent - record.rewards
+        return _best(task, record) - record.rewards
     if name == "pulls":
         return record.arm_counts[:, -1]
     return {
+        "worst_regret": record.worst,
         "values_sent": record.values,
         "messages_sent": record.messages,
         "messages_delivered": record.delivered,
@@ -187,3 +190,18 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
         "agent_regret": record.agent_regret,
         "arms": record.arms,
     }[name]
+
+
+def _regret(name: str, task: Task, record: Record) -> Any:
+    """Return regret against every agent's own best arm, or against that of the network's mean."""
+    if task.tables.is_one:  # both are the same, and the arms tell
+        return record.arm_counts @ np.ascontiguousarray(task.tables.costs[0, 0, :, OWN_GAP])
+    return record.costs[..., OWN_GAP if name == "regret" else NETWORK_GAP]
+
+
+def _best(task: Task, record: Record) -> Any:
+    """Return what the best arms would have paid on average."""
+    if not task.tables.is_one:
+        return record.costs[..., BEST]
+    best = task.tables.means.max() * task.network.num_agents
+    return best * (record.arm_counts.sum(axis=2) / task.network.num_agents)

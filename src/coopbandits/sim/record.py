@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import arm_order
 from coopbandits.sim.watch import RUN, Totals, totals
@@ -41,6 +42,7 @@ class Task:
         self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms
         self.keep = "arms" if setup.keep in ("curves", "watch") else setup.keep  # made of arms
         self.faults, self.clocks = setup.faults, setup.clocks
+        self.tables, self.sigma = setup.tables, setup.tables.sigma
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
         """Return the problem's arm behind each place in one run."""
@@ -58,6 +60,11 @@ class Record:
         Pulls of each arm in the whole network up to each recorded round.
     rewards : (run, round)
         Reward sum of the whole network up to each recorded round.
+    costs : (run, round, 3)
+        What pulls cost up to each recorded round, by the columns of `Tables.costs`; left at 0
+        where there is one table, since the arms tell as much.
+    worst : (run, round)
+        The largest regret of an agent up to each recorded round.
     values : (run, round)
         Values sent up to each recorded round.
     messages, delivered, late, lost : (run,)
@@ -75,6 +82,8 @@ class Record:
 
     arm_counts: NDArray[np.int64]
     rewards: Vector
+    costs: Vector
+    worst: Vector
     values: NDArray[np.int64]
     messages: NDArray[np.int64]
     delivered: NDArray[np.int64]
@@ -92,6 +101,8 @@ class Record:
         return cls(
             arm_counts=np.zeros((runs, rounds, arms), dtype=np.int64),
             rewards=np.zeros((runs, rounds)),
+            costs=np.zeros((runs, rounds, 3)),
+            worst=np.zeros((runs, rounds)),
             values=np.zeros((runs, rounds), dtype=np.int64),
             messages=np.zeros(runs, dtype=np.int64),
             delivered=np.zeros(runs, dtype=np.int64),
@@ -116,7 +127,8 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
 def add_frames(record: Record, task: Task, runs: range) -> Record:
     """Add up one run by frame, from the problem's arms, if it is among these and wanted."""
     if task.setup.keep == "watch" and RUN in runs:
-        record.frames = totals(task.problem, task.seed, record.arms[runs.index(RUN)])
+        arms = record.arms[runs.index(RUN)]
+        record.frames = totals(task.problem, task.tables, task.seed, arms)
     return record
 
 
@@ -125,10 +137,14 @@ def add_agent_regret(record: Record, task: Task) -> Record:
     if task.keep != "arms":
         return record
     if task.setup.keep != "watch":
-        gaps = np.append(task.problem.gaps, 0.0)  # the last for −1: no pull, no loss
-        starts = np.append(0, task.rounds[:-1])
+        tables, starts = task.tables, np.append(0, task.rounds[:-1])
+        gaps = np.pad(tables.costs[..., OWN_GAP], ((0, 0), (0, 0), (0, 1)))  # −1: no loss
+        group, segment = tables.group[:, None], tables.segments(np.arange(task.horizon))
         record.agent_regret = np.stack(
-            [np.add.reduceat(gaps[arms], starts, axis=1).cumsum(axis=1) for arms in record.arms]
+            [
+                np.add.reduceat(gaps[group, segment, arms], starts, axis=1).cumsum(axis=1)
+                for arms in record.arms
+            ]
         )
     if task.setup.keep != "arms":
         record.arms = record.arms[:, :, :0].copy()

@@ -6,12 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from inspect import signature
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.contract import LocalView
+from coopbandits.core.errors import InputError
 from coopbandits.core.policy import CentralPolicy, Policy
+from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.engine import REFERENCE, Engine, one_thread
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
@@ -87,6 +91,7 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
+        self.allowed = task.tables.playable(task.arm_order(run))
         spec = policy.parts and policy.parts.aggregation
         self.overtakes: bool = getattr(spec, "overtakes", False)  # of totals at one place: no mail
         self.mail = Mail(task.network, overtakes=self.overtakes)
@@ -96,10 +101,16 @@ class Agents(Players):
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
     ) -> list[int]:
         """Let all agents choose before any sees a reward, so that their order does not matter."""
-        arms = [self.agents[i].choose(word) for i, word in zip(acting, words, strict=True)]
+        arms = [self.choose(i, word) for i, word in zip(acting, words, strict=True)]
         for i, arm in zip(acting, arms, strict=True):
             self.agents[i].observe(arm, reward(i, arm))
         return arms
+
+    def choose(self, agent: int, word: int) -> int:
+        """Let one agent choose, among the arms that it may play."""
+        allowed = self.allowed[agent]
+        chooser = self.agents[agent]
+        return chooser.choose(word) if allowed is None else chooser.choose(word, allowed)
 
     def end_round(self, fates: list[int]) -> None:
         """Exchange one round of messages."""
@@ -115,9 +126,16 @@ class Agents(Players):
 class Central(Players):
     """One controller for all agents: it sees every pull, whatever happens to messages."""
 
-    def __init__(self, task: Task, policy: CentralPolicy) -> None:
+    def __init__(self, task: Task, policy: CentralPolicy, run: int) -> None:
         super().__init__()
-        self.controller = policy.make_controller(task.problem.num_arms, task.problem.sigma)
+        self.controller = policy.make_controller(task.problem.num_arms, task.sigma)
+        self.allowed = task.tables.playable(task.arm_order(run))
+        takes = signature(self.controller.choose).parameters
+        if task.tables.allowed is not None and "allowed" not in takes:
+            raise InputError(
+                f"the controller of {policy.spelling} chooses among all arms; for subsets of arms "
+                "give its choose an argument allowed"
+            )
 
     def pull(
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
@@ -125,7 +143,9 @@ class Central(Players):
         """Let the controller choose and observe, agent by agent."""
         arms = []
         for i, word in zip(acting, words, strict=True):
-            arms.append(self.controller.choose(word))
+            allowed = self.allowed[i]
+            chosen = (word,) if allowed is None else (word, allowed)
+            arms.append(self.controller.choose(*chosen))
             self.controller.observe(arms[-1], reward(i, arms[-1]))
         return arms
 
@@ -150,7 +170,7 @@ def local_views(task: Task, run: int) -> list[LocalView]:
             network.local_view(
                 i,
                 num_arms=task.problem.num_arms,
-                sigma=task.problem.sigma,
+                sigma=task.sigma,
                 needs=needs,
                 global_knowledge=known[i],
             ),
@@ -161,10 +181,44 @@ def local_views(task: Task, run: int) -> list[LocalView]:
     ]
 
 
+class Account:
+    """What the pulls of one run pay, and what they cost."""
+
+    def __init__(self, task: Task, run: int) -> None:
+        self.tables, self.num_arms = task.tables, task.problem.num_arms
+        rows, self.prices = task.tables.ordered(task.arm_order(run))
+        self.pay_row = task.problem.payer(rows)
+        self.places = task.tables.places
+        self.starts = self.places.tolist()
+        self.shift = 0
+        self.regret = np.zeros(task.network.num_agents)
+        self.costs = np.zeros(3)
+
+    def begin(self, rounds: int) -> None:
+        """Turn to the segment that holds after so many rounds."""
+        if self.tables.starts.size > 1:
+            self.shift = self.tables.segment(rounds) * self.num_arms
+
+    def pay(self, agent: int, arm: int, variate: float) -> float:
+        """Return the reward of a pull."""
+        return self.pay_row(self.starts[agent] + self.shift + arm, variate)
+
+    def book(self, agents: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
+        """Enter one pull of each of some agents."""
+        prices = self.prices[self.places[agents] + self.shift + arms]
+        self.regret[agents] += prices[:, OWN_GAP]
+        self.costs += prices.sum(axis=0)
+
+    def write(self, record: Record, row: int, kept: int) -> None:
+        """Record all costs so far."""
+        record.costs[row, kept] = self.costs
+        record.worst[row, kept] = self.regret.max()
+
+
 def make_players(task: Task, run: int) -> Players:
     """Return the agents, or the controller, of one run."""
     if task.policy.central:
-        return Central(task, cast("CentralPolicy", task.policy))
+        return Central(task, cast("CentralPolicy", task.policy), run)
     return Agents(task, cast("Policy", task.policy), run)
 
 
@@ -174,12 +228,12 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
     schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    pay = problem.payer(task.arm_order(run))
+    account = Account(task, run)
     paid = np.zeros(num_agents)
     reward_total, kept = 0.0, 0
 
     def reward(agent: int, arm: int) -> float:
-        paid[agent] = pay(arm, tape[agent, at])
+        paid[agent] = account.pay(agent, arm, tape[agent, at])
         return float(paid[agent])
 
     for t in range(task.horizon):
@@ -193,9 +247,11 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
             players.renew(agent, t)
         acting = np.flatnonzero(faults.acts[at])
         paid[:] = 0.0
+        account.begin(t)
         played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
+        account.book(acting, arms)
         reward_total += float(paid.sum())
         players.end_round(faults.fate[at].tolist())
         if task.keep == "arms":
@@ -204,6 +260,7 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
         if t + 1 == task.rounds[kept]:
             record.arm_counts[row, kept] = pulls.sum(axis=0)
             record.rewards[row, kept] = reward_total
+            account.write(record, row, kept)
             record.values[row, kept] = players.counts.values
             kept += 1
         tick(num_agents)

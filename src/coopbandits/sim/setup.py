@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
-from coopbandits.problems import Problem
+from coopbandits.problems import Problem, Tables
 from coopbandits.sim.clocks import Clocks, parse_clocks
 
 CURVE_POINTS = 200
@@ -82,8 +83,14 @@ class Setup:
             )
         self._check_conditions()
 
+    @cached_property
+    def tables(self) -> Tables:
+        """Rewards and means of all agents and rounds."""
+        return self.problem.reward_tables(self.network.labels)
+
     def _check_conditions(self) -> None:
-        """Refuse faults and clocks that contradict the other settings."""
+        """Refuse worlds, faults and clocks that contradict the other settings."""
+        _ = self.tables  # refuses groups and subsets that do not fit the agents
         if self.faults:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
         if self.clocks is None:
@@ -104,7 +111,7 @@ class Setup:
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
         family = getattr(policy.parts and policy.parts.index, "family", None)
-        low, high = self.problem.bounds or (0.0, 1.0)
+        low, high = self.tables.bounds or (0.0, 1.0)
         if family == "bernoulli" and not 0.0 <= low <= high <= 1.0:
             raise InputError(
                 f"policy {policy.spelling} is for rewards in [0, 1], and those of "

@@ -18,6 +18,7 @@ from scipy import sparse
 from coopbandits.core.contract import Vector
 from coopbandits.network import Network
 from coopbandits.problems import Problem
+from coopbandits.problems.tables import OWN_GAP, Tables
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
 RUN = 0
@@ -36,10 +37,13 @@ class Totals(NamedTuple):
     ----------
     pulls, rewards : array of shape (frame, N, K)
         Of each agent and arm: the number of pulls, and the sum of what they paid.
+    regret : array of shape (frame,)
+        What the network lost so far, against each agent's own best arm of the moment.
     """
 
     pulls: NDArray[np.uint32]
     rewards: Vector
+    regret: Vector
 
 
 def frame_rounds(horizon: int, num_agents: int, num_arms: int) -> NDArray[np.int64]:
@@ -50,31 +54,43 @@ def frame_rounds(horizon: int, num_agents: int, num_arms: int) -> NDArray[np.int
     return np.unique(np.maximum(ends, 1.0)).astype(np.int64)
 
 
-def totals(problem: Problem, seed: int, arms: NDArray[np.int32]) -> Totals:
+def totals(problem: Problem, tables: Tables, seed: int, arms: NDArray[np.int32]) -> Totals:
     """Add up a run by frame; `arms` (agent, round) are the problem's, −1 where none was pulled."""
     num_agents, horizon = arms.shape
-    ends = frame_rounds(horizon, num_agents, problem.num_arms)
-    shape = (ends.size, num_agents, problem.num_arms)
-    found = Totals(np.zeros(shape, dtype=np.uint32), np.zeros(shape))
+    num_arms = problem.num_arms
+    ends = frame_rounds(horizon, num_agents, num_arms)
+    shape = (ends.size, num_agents, num_arms)
+    found = Totals(np.zeros(shape, dtype=np.uint32), np.zeros(shape), np.zeros(ends.size))
+    rows, costs = tables.ordered(np.arange(num_arms))
     keys = agent_keys(seed, REWARDS, RUN, num_agents)
-    first_cell = np.arange(num_agents)[:, None] * problem.num_arms
+    first_cell = np.arange(num_agents)[:, None] * num_arms
     for frame, (start, stop) in enumerate(pairwise((0, *ends.tolist()))):
         played = arms[:, start:stop]
         pulled = played >= 0
+        moved = tables.segments(np.arange(start, stop)) * num_arms
+        at = (tables.places[:, None] + moved + played)[pulled]
         tape = variates(problem.variate, tape_words(keys, start, stop - start))[pulled]
-        paid = problem.rewards(played[pulled], tape)
+        paid = problem.paid(rows, at, tape)
         cells = (first_cell + played)[pulled]
         found.pulls[frame].flat[:] = np.bincount(cells, minlength=shape[1] * shape[2])
         found.rewards[frame].flat[:] = np.bincount(cells, paid, minlength=shape[1] * shape[2])
-    return found
+        found.regret[frame] = costs[at, OWN_GAP].sum()
+    return found._replace(regret=found.regret.cumsum())
 
 
-def surroundings(problem: Problem, network: Network) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Return what all policies share: the links, the true means, and σ."""
+def surroundings(
+    tables: Tables, network: Network, frames: NDArray[np.int64]
+) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what all policies share.
+
+    That is the links, the network's true means by frame, the rounds from which rewards are
+    others, and σ.
+    """
     upper = sparse.triu(network.adjacency, k=1).tocoo()
     links = np.column_stack([upper.row, upper.col]).astype(np.int32)
     return {
         "watch_links": (("link", "end"), links),
-        "watch_means": (("arm",), problem.means),
-        "watch_sigma": ((), problem.sigma),
+        "watch_changes": (("change",), tables.changes(int(frames[-1]))),
+        "watch_means": (("frame", "arm"), tables.average[tables.segments(frames - 1)]),
+        "watch_sigma": ((), tables.sigma),
     }

@@ -158,3 +158,18 @@ def test_a_bonus_that_is_no_bonus(constant: Any) -> None:
     for make in (CentralUCB, CentralBatchedUCB, lambda c: DelayedCentralUCB(1, c)):
         with pytest.raises(InputError, match=r"constant is .*; it must be a positive finite"):
             make(constant)
+
+
+def test_controllers_keep_to_the_arms_that_are_allowed() -> None:
+    batched, delayed = (
+        policy.make_controller(3, 1.0) for policy in (CentralBatchedUCB(), DelayedCentralUCB(2))
+    )
+    for controller in (batched, delayed):
+        for _ in range(6):
+            arms = {controller.choose(0, [2, 1]), controller.choose(0, [1])}
+            assert arms <= {1, 2}
+            controller.observe(1, 0.0)
+            controller.observe(2, 5.0)
+            controller.end_round()
+    assert batched.choose(0, [0, 1]) == 0
+    assert delayed.choose(0, [2]) == 2

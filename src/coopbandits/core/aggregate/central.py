@@ -6,6 +6,7 @@ The contract is smaller than an agent's: in every round, for every agent in turn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -58,14 +59,15 @@ class Controller:
         self.history = [self.totals.copy() for _ in range(delay + 1)]
         self.rounds = 0
 
-    def choose(self, word: int) -> int:
-        """Return the arm for the next agent."""
+    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+        """Return the arm for the next agent, one of `allowed` where that is given."""
         visible: Vector = self.history[0] if self.history else self.totals
         if len(self.history) > 1 and not self.registers.share(visible).counts.all():
-            return self.rounds % self.registers.num_arms  # nothing to go by yet: every arm in turn
+            arms = range(self.registers.num_arms) if allowed is None else sorted(allowed)
+            return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
         time = max(2.0, float(self.registers.version(visible)))
         estimate = self.registers.read(visible, time=time, num_agents=1.0)
-        return choose_arm(self.index, self.numbers, estimate, word)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def observe(self, arm: int, reward: float) -> None:
         """Take in one reward."""

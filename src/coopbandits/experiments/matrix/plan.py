@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
 from coopbandits.core.index import INDICES
-from coopbandits.experiments.suite import Plan, make_plan, plays_fast
+from coopbandits.experiments.suite import SCENARIOS, Plan, make_plan, plays_fast
 from coopbandits.sim import Cell
 
 EVERY_AGGREGATION = tuple(part().spelling for part in (*AGGREGATIONS, CentralTotals))
@@ -45,7 +45,11 @@ def make_matrix(
     aggregations: Sequence[str] = EVERY_AGGREGATION,
     indices: Sequence[str] = EVERY_INDEX,
 ) -> Matrix:
-    """Choose from the suite, as `make_plan` does, and from the parts."""
+    """Choose from the suite, as `make_plan` does, and from the parts.
+
+    Unless they are named, worlds are left out: there nobody's pair is better than what it knows.
+    """
+    scenarios = scenarios or [one.name for one in SCENARIOS if not one.is_world]
     pairs = [f"{aggregation}*{index}" for aggregation in aggregations for index in indices]
     plan = make_plan(scenarios, pairs, runs, seed, horizon)
     return Matrix(

@@ -15,25 +15,25 @@ export class OptionTable {
   // One row per option, made once and filled in from then on.
   setScene(model) {
     this.model = model;
-    const truth = model.scene.truth;
+    this.truth = model.scene.truth; // by frame: rewards may move
     this.arms = order(model).slice(0, OPTIONS);
-    const heads = ["Option", "Share of choices", "Mean", "95 % interval", ...(truth ? ["True mean"] : [])];
-    this.rows = this.arms.map((arm) => this.row(arm, truth));
+    const heads = ["Option", "Share of choices", "Mean", "95 % interval", ...(this.truth ? ["True mean"] : [])];
+    this.rows = this.arms.map((arm) => this.row(arm));
     const left = model.size - this.arms.length;
     const body = make("tbody", {}, ...this.rows.map((row) => row.node));
     if (left > 0) body.append(make("tr", {}, make("td", { colSpan: heads.length, textContent: `and ${left} others` })));
     this.table.replaceChildren(make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text })))), body);
   }
 
-  row(arm, truth) {
+  row(arm) {
     const slot = this.model.slots.of(arm);
-    const cells = { share: make("span"), bar: make("i"), mean: make("td"), range: make("td") };
+    const cells = { share: make("span"), bar: make("i"), mean: make("td"), range: make("td"), truth: make("td") };
     cells.bar.style.background = colour(slot);
     const meter = make("span", { className: "meter" }, cells.bar);
     const node = make("tr", {},
       make("td", {}, chip(slot), named(this.model.arms[arm])),
       make("td", {}, cells.share, meter), cells.mean, cells.range,
-      ...(truth ? [make("td", { textContent: digits(truth[arm]) })] : []));
+      ...(this.truth ? [cells.truth] : []));
     return { node, cells };
   }
 
@@ -45,6 +45,7 @@ export class OptionTable {
       cells.bar.style.width = `${100 * (share ?? 0)}%`;
       put(cells.mean, digits(now.mean?.[arm]));
       put(cells.range, isNumber(now.low?.[arm]) ? `${digits(now.low[arm])} to ${digits(now.high[arm])}` : "–");
+      if (this.truth) put(cells.truth, digits(this.truth[this.model.frame]?.[arm]));
       node.classList.toggle("leads", arm === now.ahead);
     });
   }

@@ -88,7 +88,7 @@ def obstacle(task: Task) -> str | None:
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
     that first estimate N or λ, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index
-    or a reward function that numba cannot compile, and floods that are too large.
+    or a reward function that numba cannot compile, subsets of arms, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -105,6 +105,8 @@ def obstacle(task: Task) -> str | None:
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
         return f" for faults {task.faults.spelling}"
+    if task.tables.allowed is not None:
+        return " for subsets of arms"
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
     return _uncompiled(parts, task.problem)
@@ -166,7 +168,7 @@ class CPUEngine:
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
         is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
-        table = task.problem.kernel_form().table.nbytes if task.shuffle_arms else 0
+        table = task.tables.rows.nbytes if task.shuffle_arms else 0
         known = flood.bytes_of_a_run(task) if is_flood else 0
         return task.network.num_agents * task.problem.num_arms * 100 + table + known
 

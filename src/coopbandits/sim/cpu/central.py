@@ -8,6 +8,7 @@ import numpy as np
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
@@ -16,12 +17,12 @@ from coopbandits.sim.cpu.leaves import (
     inner,
     kernel,
     reward_from_variate,
+    segment_of,
     table_of,
     variate,
     word_at,
 )
 from coopbandits.sim.cpu.parallel import in_threads
-from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -73,12 +74,14 @@ def _play_run(
     memory, acts = all_memory[run], all_acts[run]
     num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
+    prices, regrets = table_of(world.prices, run), tally.regrets[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
     contexts[0, FACTOR] = contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
     lasts = np.zeros(num_agents, np.int64)
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
+        shift = segment_of(world.starts, world.period, done) * num_arms
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
         chosen = 0  # agents that have chosen on the present totals
@@ -100,7 +103,8 @@ def _play_run(
                 chosen = num_agents
             arm = lasts[agent]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, table, arm, z)
+            row_paid = world.places[agent] + shift + arm
+            u = reward_from_variate(world.form_kind, table, row_paid, z)
             totals[0, arm] += u
             totals[0, num_arms + arm] += 1.0
             if rule.squares >= 0:
@@ -110,6 +114,10 @@ def _play_run(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
                 num_arms, slot, arm, done, done + 1, u,
             )  # fmt: skip
+            charge(prices, num_arms, row_paid, 1, regrets, agent, tally.costs[run, block], slot)
+        if span.stops[slot - span.slot] == r + 1:
+            for agent in range(num_agents):
+                keep_worst(tally.worst[run, agent // world.block], slot, regrets[agent])
         if kept > 0:
             for w in range(totals.shape[1]):
                 history[row, w] = totals[0, w]

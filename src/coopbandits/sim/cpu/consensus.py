@@ -16,12 +16,19 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.averaging import average, average_heard
+from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, set_row, table_of
+from coopbandits.sim.cpu.leaves import (
+    count_up_to,
+    inner,
+    kernel,
+    segment_of,
+    set_row,
+    table_of,
+)
 from coopbandits.sim.cpu.parallel import in_threads, share_of
-from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -143,6 +150,7 @@ def _play(
         contexts[agent, AHEAD] = 1.0
     for r in range(first, stop):
         done = span.first + r
+        passed = count_up_to(span.stops, r)
         own, other = (mixed, spare) if r % 2 == 0 else (spare, mixed)
         if is_faulty:
             _average_faulty(
@@ -162,8 +170,10 @@ def _play(
         pull_rows(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
-            acts[r : r + 1], world.block, rule.squares, span.slot + count_up_to(span.stops, r),
-            done, start, end,
+            acts[r : r + 1], world.block, rule.squares, span.slot + passed, done, start, end,
+            table_of(world.prices, run), world.places,
+            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
+            tally.costs[run], tally.regrets[run], tally.worst[run], span.stops[passed] == r + 1,
         )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
@@ -29,13 +30,13 @@ from coopbandits.sim.cpu.leaves import (
     inner,
     kernel,
     reward_from_variate,
+    segment_of,
     set_row,
     table_of,
     variate,
     word_at,
 )
 from coopbandits.sim.cpu.parallel import in_threads, share_of
-from coopbandits.sim.cpu.pulls import book
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -207,12 +208,16 @@ def _play(
                 tally.counts[run], tally.rewards[run], tally.arms[run], fresh, arms, rewards,
                 before, entries[now], totals, known, lasts, acts[r : r + 1], rule.squares,
                 world.block, slot, done, start, end,
+                table_of(world.prices, run), world.places,
+                segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
+                tally.costs[run], tally.regrets[run], tally.worst[run],
+                span.stops[slot - span.slot] == r + 1,
             )  # fmt: skip
         else:
             _exchange(
                 links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
                 entries[now], entries[after], heard[now], heard[after], totals, known,
-                table.shape[0], rule.squares, counts[start // world.block, slot], done, start, end,
+                rule.num_arms, rule.squares, counts[start // world.block, slot], done, start, end,
             )  # fmt: skip
 
 
@@ -251,16 +256,17 @@ def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any, paid: Any,
     kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any, entries: Any, totals: Any,
     known: Any, lasts: Any, acts: Any, squares: int, block: int, slot: int, done: int, start: int,
-    end: int,
+    end: int, prices: Any, places: Any, shift: int, num_arms: int, costs: Any, regrets: Any,
+    worst: Any, is_recorded: bool,
 ) -> None:  # fmt: skip
     """Let some agents pull, if they act."""
-    num_arms = table.shape[0]
     for agent in range(start, end):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             continue
         arm = lasts[agent]
         z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
-        u = reward_from_variate(kind, table, arm, z)
+        row = places[agent] + shift + arm
+        u = reward_from_variate(kind, table, row, z)
         _add(totals, agent, num_arms, squares, arm, u, 1.0)
         last = entries[LAST, agent, agent]
         arms[done, agent], rewards[done, agent], before[done, agent] = arm, u, last
@@ -270,6 +276,10 @@ def _pull(
         entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
         at = agent // block
         book(counts[at], paid[at], kept_arms, fresh, agent, num_arms, slot, arm, done, done + 1, u)
+        charge(prices, num_arms, row, 1, regrets, agent, costs[at], slot)
+    if is_recorded:
+        for agent in range(start, end):
+            keep_worst(worst[agent // block], slot, regrets[agent])
 
 
 @inner

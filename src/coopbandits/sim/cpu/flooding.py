@@ -18,6 +18,7 @@ from coopbandits.core.aggregate import FloodedPulls
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
+from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
@@ -25,6 +26,7 @@ from coopbandits.sim.cpu.leaves import (
     inner,
     kernel,
     reward_from_variate,
+    segment_of,
     table_of,
     variate,
     word_at,
@@ -156,11 +158,15 @@ def _play(
     pulls, known, lasts, memories = fresh[run], totals[run], last[run], memory[run]
     words_from, address, squares = world.decision_keys[run], rule.address, rule.squares
     told_arms, told_rewards = ring_arms[run], ring_rewards[run]
-    num_arms, scratch = table.shape[0], np.empty(rule.scratch)
+    num_arms, scratch = world.num_arms, np.empty(rule.scratch)
+    prices, costs = table_of(world.prices, run), tally.costs[run]
+    regrets, worst, places = tally.regrets[run], tally.worst[run], world.places
     contexts = np.ones((1, CONTEXT))
     for r in range(first, stop):
         done = span.first + r
         slot = span.slot + count_up_to(stops, r)
+        shift = segment_of(world.starts, world.period, done) * num_arms
+        is_recorded = stops[slot - span.slot] == r + 1
         contexts[0, TIME] = max(2.0, float(done))
         for agent in range(start, end):
             _hear(known, agent, num_arms, squares, starts, members, told_arms, told_rewards, done)
@@ -171,12 +177,16 @@ def _play(
         for agent in range(start, end):
             arm = lasts[agent]
             z = variate(world.is_normal, word_at(keys[agent], done), cubics)
-            u = reward_from_variate(world.form_kind, table, arm, z)
+            row = places[agent] + shift + arm
+            u = reward_from_variate(world.form_kind, table, row, z)
             told_arms[done % told_arms.shape[0], agent] = arm
             told_rewards[done % told_arms.shape[0], agent] = u
             pulls[agent, num_arms + arm] += 1.0
             counts[agent // world.block, slot, arm] += 1
             paid[agent // world.block, slot] += u
+            charge(prices, num_arms, row, 1, regrets, agent, costs[agent // world.block], slot)
+            if is_recorded:
+                keep_worst(worst[agent // world.block], slot, regrets[agent])
             if arms.shape[1] > 0:
                 arms[agent, done] = arm
 

@@ -11,12 +11,20 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION, SETTLED
 from coopbandits.core.aggregate.pull_mixing import RECENT
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.leaves import copy_row, count_up_to, inner, kernel, set_row, table_of
+from coopbandits.sim.cpu.leaves import (
+    copy_row,
+    count_up_to,
+    inner,
+    kernel,
+    segment_of,
+    set_row,
+    table_of,
+)
 from coopbandits.sim.cpu.parallel import in_threads
-from coopbandits.sim.cpu.pulls import pull_rows
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -94,6 +102,10 @@ def _play_run(
             world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
             tally.counts[run], tally.rewards[run], tally.arms[run], fresh, mixed, lasts,
             acts[r : r + 1], world.block, rule.squares, slot, done, 0, mixed.shape[0],
+            table_of(world.prices, run), world.places,
+            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
+            tally.costs[run], tally.regrets[run], tally.worst[run],
+            span.stops[slot - span.slot] == r + 1,
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,

@@ -47,6 +47,7 @@ _PLACE_SHIFT = np.uint64(64 - draws.CELL_BITS - draws.PLACE_BITS)
 _PLACE_MASK = np.uint64((1 << draws.PLACE_BITS) - 1)
 _FIRST_CELL = draws.TAIL_CELLS
 _END_CELL = (1 << draws.CELL_BITS) - draws.TAIL_CELLS
+FOREVER = 1 << 62
 _TWELVE, _27, _30, _31 = (
     np.uint64(12),
     np.uint64(27),
@@ -219,6 +220,26 @@ def copy_row(rows: Any, at: int, source: Any) -> None:
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]
+
+
+@inner
+def segment_of(starts: Any, period: int, done: int) -> int:
+    """Return the segment that holds after so many rounds; see `Tables`."""
+    if starts.size == 1:
+        return 0
+    return count_up_to(starts, done % period if period > 0 else done) - 1
+
+
+@inner
+def segment_end(starts: Any, period: int, done: int) -> int:
+    """Return after how many rounds the next segment begins."""
+    if starts.size == 1:
+        return FOREVER
+    within = done % period if period > 0 else done
+    following = count_up_to(starts, within)
+    if following < starts.size:
+        return done - within + starts[following]
+    return done - within + period if period > 0 else FOREVER
 
 
 @kernel

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbandits.problems.rewards import LOCATION_SCALE
+from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
@@ -19,6 +20,8 @@ from coopbandits.sim.cpu.leaves import (
     kernel,
     normal,
     reward_from_variate,
+    segment_end,
+    segment_of,
     table_of,
     uniform,
     variate,
@@ -40,17 +43,22 @@ def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
 def _play_initial(task: int, world: Any, span: Any, tally: Any, fresh: Any) -> None:
     run, first, last = share_of(task, world.num_blocks, world)
     block, table = task % world.num_blocks, table_of(world.tables, run)
+    prices, num_arms = table_of(world.prices, run), world.num_arms
     for agent in range(first, last):
         key = world.reward_keys[run, agent]
         at = 0
         for r in range(span.rounds):
+            row = world.places[agent] + segment_of(world.starts, world.period, r) * num_arms + r
             z = variate(world.is_normal, word_at(key, r), world.cubics)
-            u = reward_from_variate(world.form_kind, table, r, z)
+            u = reward_from_variate(world.form_kind, table, row, z)
             book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
-                fresh[run], agent, table.shape[0], span.slot + at, r, r, r + 1, u,
+                fresh[run], agent, num_arms, span.slot + at, r, r, r + 1, u,
             )  # fmt: skip
+            charge(prices, num_arms, row, 1, tally.regrets[run], agent, tally.costs[run, block],
+                   span.slot + at)  # fmt: skip
             if r + 1 == span.stops[at]:
+                keep_worst(tally.worst[run, block], span.slot + at, tally.regrets[run, agent])
                 at += 1
 
 
@@ -102,6 +110,8 @@ def _play_block(
     keys, words_from = world.reward_keys[run], world.decision_keys[run]
     table, stops = table_of(world.tables, run), span.stops
     counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
+    prices, costs = table_of(world.prices, run), tally.costs[run, block]
+    regrets, worst = tally.regrets[run], tally.worst[run, block]
     totals, contexts = np.empty((1, read.shape[1])), np.ones((1, CONTEXT))
     scratch, chosen = np.empty(rule.scratch), np.zeros(1, np.int64)
     contexts[0, AGENTS] = reading.num_agents
@@ -111,8 +121,13 @@ def _play_block(
             totals[0, c] = factor * read[agent, c]
             fresh[agent, c] = 0.0
         own, at = (agent if rule.numbers_stride > 0 else 0), 0
+        place, border = 0, -1
         for r in range(span.rounds):
             done = span.first + r
+            if done >= border:
+                segment = segment_of(world.starts, world.period, done)
+                place = world.places[agent] + segment * num_arms
+                border = segment_end(world.starts, world.period, done)
             if r == 0 or changes:
                 contexts[0, TIME] = times[r]
                 choose(
@@ -122,7 +137,7 @@ def _play_block(
                 )  # fmt: skip
             arm = chosen[0]
             z = variate(world.is_normal, word_at(keys[agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, table, arm, z)
+            u = reward_from_variate(world.form_kind, table, place + arm, z)
             if reading.own_pulls:
                 totals[0, arm] += reading.weight * u
                 totals[0, num_arms + arm] += reading.weight
@@ -134,7 +149,9 @@ def _play_block(
                 counts, rewards, arms, fresh, agent, num_arms, span.slot + at, arm, done, done + 1,
                 u,
             )  # fmt: skip
+            charge(prices, num_arms, place + arm, 1, regrets, agent, costs, span.slot + at)
             if r + 1 == stops[at]:
+                keep_worst(worst, span.slot + at, regrets[agent])
                 at += 1
 
 
@@ -177,11 +194,14 @@ def play_bonus_block(
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
     """Let one block of one run's agents play."""
-    num_arms = world.tables.shape[1]
+    num_arms = world.num_arms
     last = min((block + 1) * world.block, world.reward_keys.shape[1])
     keys, table = world.reward_keys[run], table_of(world.tables, run)
     cubics, stops = world.cubics, span.stops
     counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
+    prices, costs = table_of(world.prices, run), tally.costs[run, block]
+    regrets, worst = tally.regrets[run], tally.worst[run, block]
+    places, starts, period = world.places, world.starts, world.period
     means, widths, values = np.empty(num_arms), np.empty(num_arms), np.empty(num_arms)
     totals, variates = np.empty(2 * num_arms), np.empty(BUFFER)
     kind, is_normal = world.form_kind, world.is_normal
@@ -196,12 +216,14 @@ def play_bonus_block(
                 kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
                 span.slot, counts, rewards, arms, agent, totals, fresh, explorations, rule.weight,
                 rule.least, means, widths, values, variates,
+                prices, costs, regrets, worst, places[agent], starts, period,
             )  # fmt: skip
         else:
             _play_one_arm(
                 kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
                 span.slot, counts, rewards, arms, agent, totals, fresh, explorations[0],
                 rule.least, means, widths, values, variates,
+                prices, costs, regrets, worst, places[agent], starts, period,
             )  # fmt: skip
 
 
@@ -210,7 +232,8 @@ def _play_own_pulls(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
     fresh: Any, explorations: Any, weight: float, least: float, means: Any, widths: Any,
-    values: Any, variates: Any,
+    values: Any, variates: Any, prices: Any, costs: Any, regrets: Any, worst: Any, own_place: int,
+    starts: Any, period: int,
 ) -> None:  # fmt: skip
     """Choose every round; look at all arms only when the arm in play may have lost its lead.
 
@@ -224,19 +247,24 @@ def _play_own_pulls(
     for k in range(num_arms):
         _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
     r, at, made_from, made_to = 0, 0, 0, 0
+    place, border = own_place, -1
     while r < rounds:
+        if first + r >= border:
+            place = own_place + segment_of(starts, period, first + r) * num_arms
+            border = segment_end(starts, period, first + r)
         if r >= made_to:
             made_from, made_to = r, min(rounds, r + BUFFER)
             _fill(is_normal, cubics, key, first + made_from, made_to - made_from, variates)
-        end = min(made_to, stops[at])
+        end = min(made_to, stops[at], border - first)
         arm = _leader(means, widths, values, math.sqrt(explorations[r]))
         bound = _bound_others(arm, means, widths, values, math.sqrt(explorations[end - 1]))
         exploration = explorations[r]
         total, count, gained, start = totals[arm], totals[num_arms + arm], 0.0, r
-        mean, scale = table[arm, 0], table[arm, scale_column]
+        row = place + arm
+        mean, scale = table[row, 0], table[row, scale_column]
         while True:
             z = variates[r - made_from]
-            u = mean + scale * z if affine else reward_from_variate(kind, table, arm, z)
+            u = mean + scale * z if affine else reward_from_variate(kind, table, row, z)
             gained += u
             total += weight * u
             count += weight
@@ -252,7 +280,9 @@ def _play_own_pulls(
             counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + start, first + r,
             gained,
         )  # fmt: skip
+        charge(prices, num_arms, row, r - start, regrets, agent, costs, slot + at)
         if r == stops[at]:
+            keep_worst(worst, slot + at, regrets[agent])
             at += 1
 
 
@@ -261,7 +291,8 @@ def _play_one_arm(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
     fresh: Any, exploration: float, least: float, means: Any, widths: Any, values: Any,
-    variates: Any,
+    variates: Any, prices: Any, costs: Any, regrets: Any, worst: Any, own_place: int, starts: Any,
+    period: int,
 ) -> None:  # fmt: skip
     """Choose once; then the tape is only summed."""
     num_arms = values.size
@@ -270,15 +301,19 @@ def _play_one_arm(
     arm = _leader(means, widths, values, math.sqrt(exploration))
     r, at = 0, 0
     while r < rounds:
-        end = min(rounds, stops[at], r + BUFFER)
+        border = segment_end(starts, period, first + r)
+        end = min(rounds, stops[at], r + BUFFER, border - first)
+        row = own_place + segment_of(starts, period, first + r) * num_arms + arm
         _fill(is_normal, cubics, key, first + r, end - r, variates)
-        gained = _sum_rewards(kind, table, arm, end - r, variates)
+        gained = _sum_rewards(kind, table, row, end - r, variates)
         book(
             counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + r, first + end,
             gained,
         )  # fmt: skip
+        charge(prices, num_arms, row, end - r, regrets, agent, costs, slot + at)
         r = end
         if r == stops[at]:
+            keep_worst(worst, slot + at, regrets[agent])
             at += 1
 
 
@@ -346,21 +381,6 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
     return bound + 4e-9 * max(1.0, abs(bound)) if bound > -1e300 else bound
 
 
-@inner
-def book(
-    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, num_arms: int, slot: int,
-    arm: int, start: int, end: int, gained: float,
-) -> None:  # fmt: skip
-    """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
-    fresh[agent, arm] += gained
-    fresh[agent, num_arms + arm] += end - start
-    counts[slot, arm] += end - start
-    rewards[slot] += gained
-    if arms.shape[1] > 0:
-        for pull in range(start, end):
-            arms[agent, pull] = arm
-
-
 @kernel
 def play_round(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
@@ -392,6 +412,8 @@ def _play_round(
     block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
     memory, arms, rewards = all_memory[run], all_arms[run], all_rewards[run]
     scratch, table = np.empty(rule.scratch), table_of(world.tables, run)
+    prices, regrets, num_arms = table_of(world.prices, run), tally.regrets[run], rule.num_arms
+    shift = segment_of(world.starts, world.period, span.first) * num_arms
     choose(
         rule.address, read, read.shape[1], contexts, CONTEXT, world.decision_keys[run], span.first,
         numbers, rule.numbers_stride, memory, scratch, arms, start, last, rule.num_arms,
@@ -400,14 +422,18 @@ def _play_round(
     for agent in range(start, last):
         key, arm = world.reward_keys[run, agent], arms[agent]
         z = variate(world.is_normal, word_at(key, span.first), world.cubics)
-        u = reward_from_variate(world.form_kind, table, arm, z)
+        row = world.places[agent] + shift + arm
+        u = reward_from_variate(world.form_kind, table, row, z)
         rewards[agent] = u
         if rule.squares >= 0:
             fresh[agent, rule.squares] += u * u
         book(
             tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
-            rule.num_arms, span.slot, arm, span.first, span.first + 1, u,
+            num_arms, span.slot, arm, span.first, span.first + 1, u,
         )  # fmt: skip
+        charge(prices, num_arms, row, 1, regrets, agent, tally.costs[run, block], span.slot)
+        if span.stops[0] == 1:
+            keep_worst(tally.worst[run, block], span.slot, regrets[agent])
 
 
 @kernel
@@ -441,32 +467,3 @@ def _settle(
     settled[num_arms + arm] += weight
     if squares >= 0:
         settled[squares] += weight * reward * reward
-
-
-@inner
-def pull_rows(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
-    slot: int, done: int, start: int, end: int,
-) -> None:  # fmt: skip
-    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows."""
-    num_arms, at_slot = np.uintp(table.shape[0]), np.uintp(slot)  # unsigned as in `averaging`
-    for first in range(start, end, block):
-        at, paid = np.uintp(first // block), 0.0
-        for agent in range(np.uintp(first), np.uintp(min(first + block, end))):
-            if acts.shape[0] > 0 and acts[0, agent] == 0:
-                continue
-            arm = np.uintp(lasts[agent])
-            z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
-            u = reward_from_variate(kind, table, arm, z)
-            own[agent, arm] += u
-            own[agent, num_arms + arm] += 1.0
-            if squares >= 0:
-                own[agent, np.uintp(squares)] += u * u
-            counts[at, at_slot, arm] += 1
-            paid += u
-            if fresh.shape[0] > 0:
-                fresh[agent, num_arms + arm] += 1.0
-            if arms.shape[1] > 0:
-                arms[agent, done] = arm
-        rewards[at, at_slot] += paid

@@ -162,7 +162,7 @@ def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:
         view = task.network.local_view(
             agent,
             num_arms=task.problem.num_arms,
-            sigma=task.problem.sigma,
+            sigma=task.sigma,
             needs=parts.needs,
             global_knowledge=known[agent],
         )

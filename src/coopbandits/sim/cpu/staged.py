@@ -90,7 +90,7 @@ class Stages:
         aggregation, self.num_arms = state.parts.aggregation, task.problem.num_arms
         assert isinstance(aggregation, StagedMixing)  # noqa: S101  the table of kernels says so
         view = network.local_view(
-            0, num_arms=self.num_arms, sigma=task.problem.sigma, needs=aggregation.needs
+            0, num_arms=self.num_arms, sigma=task.sigma, needs=aggregation.needs
         )
         self.state = state
         registers = state.parts.statistic.registers(self.num_arms)

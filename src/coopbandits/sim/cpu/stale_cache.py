@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coopbandits import core
 from coopbandits.network.faults import schedule
-from coopbandits.problems import rewards
+from coopbandits.problems import rewards, tables
 
 STAMP = "kernel-sources.sha256"
 
@@ -31,7 +31,7 @@ def remove(cache: Path) -> None:
 
 def digest() -> str:
     """Return a digest of all sources that kernels are compiled from."""
-    files = [Path(str(module.__file__)) for module in (rewards, schedule)]
+    files = [Path(str(module.__file__)) for module in (rewards, tables, schedule)]
     for module in (str(core.__file__), __file__):
         files += sorted(Path(module).parent.rglob("*.py"))
     total = hashlib.sha256()

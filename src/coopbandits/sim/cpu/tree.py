@@ -24,6 +24,7 @@ from coopbandits.core.aggregate.tree_sums import (
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.ahead import filed_meanwhile
+from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
@@ -34,6 +35,7 @@ from coopbandits.sim.cpu.leaves import (
     inner,
     kernel,
     reward_from_variate,
+    segment_of,
     set_row,
     table_of,
     variate,
@@ -185,6 +187,10 @@ def _play_run(
             world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
             world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
             own, totals, lasts, acts[r : r + 1], rule.squares, world.block, slot, done,
+            table_of(world.prices, run), world.places,
+            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
+            tally.costs[run], tally.regrets[run], tally.worst[run],
+            span.stops[slot - span.slot] == r + 1,
         )  # fmt: skip
         _send(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
@@ -260,18 +266,20 @@ def _look(
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
-    block: int, slot: int, done: int,
+    block: int, slot: int, done: int, prices: Any, places: Any, shift: int, num_arms: int,
+    costs: Any, regrets: Any, worst: Any, is_recorded: bool,
 ) -> None:  # fmt: skip
     """Let all agents that act pull."""
-    num_arms, last = table.shape[0], own.shape[1] - 1
+    last = own.shape[1] - 1
     for agent in range(own.shape[0]):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             if arms.shape[1] > 0:
                 arms[agent, done] = -1
             continue
         arm = lasts[agent]
+        row = places[agent] + shift + arm
         u = reward_from_variate(
-            kind, table, arm, variate(is_normal, word_at(rewards_from[agent], done), cubics)
+            kind, table, row, variate(is_normal, word_at(rewards_from[agent], done), cubics)
         )
         elapsed = done + 1.0 - own[agent, last]
         own[agent, arm] += u
@@ -286,8 +294,12 @@ def _pull(
         fresh[agent, num_arms + arm] += 1.0
         counts[agent // block, slot, arm] += 1
         rewards[agent // block, slot] += u
+        charge(prices, num_arms, row, 1, regrets, agent, costs[agent // block], slot)
         if arms.shape[1] > 0:
             arms[agent, done] = arm
+    if is_recorded:
+        for agent in range(own.shape[0]):
+            keep_worst(worst[agent // block], slot, regrets[agent])
 
 
 @inner(forceinline=True)

@@ -18,13 +18,20 @@ class World(NamedTuple):
     """Constants of some runs: reward form, tapes, blocks of agents.
 
     Blocks depend only on the number of agents, and totals are added up block by block, so that
-    results do not depend on the number of threads. `tables` holds one reward table, or one per run
-    where arms are shuffled; see `leaves.table_of`. `form_kind` may be the address of a function,
-    as `own_rewards` says.
+    results do not depend on the number of threads. `tables` holds the reward tables below one
+    another, once, or once per run where arms are shuffled (see `leaves.table_of`), and `prices`
+    what a pull of each of their rows costs, as in `Tables.costs`. An agent's rows begin at its
+    place, `num_arms` further on in every segment; see `leaves.segment_of`. `form_kind` may be the
+    address of a function, as `own_rewards` says.
     """
 
     form_kind: int
+    num_arms: int
     tables: Vector
+    prices: Vector
+    places: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    period: int
     is_normal: bool
     cubics: Vector
     reward_keys: Words
@@ -34,10 +41,17 @@ class World(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Totals between recorded rounds (run, block, round[, arm]), and single arms where kept."""
+    """Totals between recorded rounds (run, block, round[, arm or cost]); arms where kept.
+
+    `regrets` (run, agent) is every agent's regret so far, and `worst` (run, block, round) the
+    largest at the end of each recorded round. `costs` stay at 0 where there is one table.
+    """
 
     counts: NDArray[np.int64]
     rewards: Vector
+    costs: Vector
+    regrets: Vector
+    worst: Vector
     arms: NDArray[np.int32]
 
 
@@ -56,17 +70,23 @@ class Span(NamedTuple):
 
 def make_world(task: Task, runs: range) -> World:
     """Return the constants of some runs."""
-    form = task.problem.kernel_form()
+    tables = task.tables
     agents = task.network.num_agents
     block = max(32, -(-agents // 512))
     keys = [
         np.stack([agent_keys(task.seed, stream, run, agents) for run in runs])
         for stream in (REWARDS, DECISIONS)
     ]
-    ordered = runs if task.shuffle_arms else runs[:1]
+    shuffled = runs if task.shuffle_arms else runs[:1]
+    ordered = [tables.ordered(task.arm_order(run)) for run in shuffled]
     return World(
         form_kind=form_kind(task.problem),
-        tables=np.stack([form.table[task.arm_order(run)] for run in ordered]),
+        num_arms=task.problem.num_arms,
+        tables=np.stack([rows for rows, _ in ordered]),
+        prices=np.stack([prices for _, prices in ordered]),
+        places=tables.places,
+        starts=tables.starts,
+        period=tables.period,
         is_normal=task.problem.variate == "normal",
         cubics=normal_cubics(),
         reward_keys=keys[0],
@@ -84,6 +104,9 @@ def make_tally(task: Task, world: World) -> Tally:
     return Tally(
         counts=np.zeros((*shape, task.problem.num_arms), dtype=np.int64),
         rewards=np.zeros(shape),
+        costs=np.zeros((*shape, 3)),
+        regrets=np.zeros((runs, agents)),
+        worst=np.zeros(shape),
         arms=np.full(kept, -1, dtype=np.int32),  # −1: no pull
     )
 
@@ -100,4 +123,6 @@ def write_record(tally: Tally, record: Record) -> None:
     record.arm_counts[:] = tally.counts.sum(axis=1).cumsum(axis=1)
     rewards: Any = tally.rewards.sum(axis=1)
     record.rewards[:] = rewards.cumsum(axis=1)
+    record.costs[:] = tally.costs.sum(axis=1).cumsum(axis=1)
+    record.worst[:] = tally.worst.max(axis=1)
     record.arms[:] = tally.arms

@@ -1,0 +1,88 @@
+"""What pulls pay and cost, entered into registers and into the tally."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
+from coopbandits.sim.cpu.leaves import inner, reward_from_variate, variate, word_at
+
+
+@inner
+def book(
+    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, num_arms: int, slot: int,
+    arm: int, start: int, end: int, gained: float,
+) -> None:  # fmt: skip
+    """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
+    fresh[agent, arm] += gained
+    fresh[agent, num_arms + arm] += end - start
+    counts[slot, arm] += end - start
+    rewards[slot] += gained
+    if arms.shape[1] > 0:
+        for pull in range(start, end):
+            arms[agent, pull] = arm
+
+
+@inner(forceinline=True)
+def charge(
+    prices: Any, num_arms: int, row: int, pulls: int, regrets: Any, agent: int, costs: Any,
+    slot: int,
+) -> None:  # fmt: skip
+    """Enter what some pulls of one row cost an agent; the network's share where tables differ."""
+    regrets[agent] += pulls * prices[row, OWN_GAP]
+    if prices.shape[0] > num_arms:
+        for which in range(3):
+            costs[slot, which] += pulls * prices[row, which]
+
+
+@inner(forceinline=True)
+def keep_worst(worst: Any, slot: int, regret: float) -> None:
+    """Enter an agent's regret at the end of a recorded round."""
+    worst[slot] = max(worst[slot], regret)
+
+
+@inner
+def pull_rows(
+    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
+    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
+    slot: int, done: int, start: int, end: int, prices: Any, places: Any, shift: int,
+    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool,
+) -> None:  # fmt: skip
+    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows."""
+    counted, at_slot = np.uintp(num_arms), np.uintp(slot)  # unsigned as in `averaging`
+    is_many = prices.shape[0] > num_arms
+    for first in range(start, end, block):
+        at, paid = np.uintp(first // block), 0.0
+        own_gaps, network_gaps, best = 0.0, 0.0, 0.0
+        for agent in range(np.uintp(first), np.uintp(min(first + block, end))):
+            if acts.shape[0] > 0 and acts[0, agent] == 0:
+                continue
+            arm = np.uintp(lasts[agent])
+            row = np.uintp(places[agent] + shift) + arm
+            z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
+            u = reward_from_variate(kind, table, row, z)
+            own[agent, arm] += u
+            own[agent, counted + arm] += 1.0
+            if squares >= 0:
+                own[agent, np.uintp(squares)] += u * u
+            counts[at, at_slot, arm] += 1
+            paid += u
+            regrets[agent] += prices[row, OWN_GAP]
+            if is_many:
+                own_gaps += prices[row, OWN_GAP]
+                network_gaps += prices[row, NETWORK_GAP]
+                best += prices[row, BEST]
+            if fresh.shape[0] > 0:
+                fresh[agent, counted + arm] += 1.0
+            if arms.shape[1] > 0:
+                arms[agent, done] = arm
+        rewards[at, at_slot] += paid
+        if is_many:
+            costs[at, at_slot, OWN_GAP] += own_gaps
+            costs[at, at_slot, NETWORK_GAP] += network_gaps
+            costs[at, at_slot, BEST] += best
+        if is_recorded:
+            for agent in range(first, min(first + block, end)):
+                keep_worst(worst[at], slot, regrets[agent])

@@ -1,0 +1,291 @@
+"""Worlds: drift, sites and subsets as values, and the tables they make."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import coopbandits as cb
+from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
+
+P = cb.GaussianBandit([1.0, 0.8, 0.5])
+EVERY = [
+    P,
+    cb.BernoulliBandit([0.5, 0.4, 0.1]),
+    cb.BetaBandit([1, 2, 3], [2, 1, 3]),
+    cb.PoissonBandit([1.0, 2.0, 0.5]),
+    cb.ExponentialBandit([1.0, 2.0, 0.5]),
+    cb.StudentTBandit([1.0, 2.0, 0.5], cap=20.0, sigma=2.0),
+    cb.LoggedBandit({"a": [0, 1, 1], "b": [2, 3], "c": [1]}),
+    cb.MixtureBandit([0.5, 0.5], [P, cb.BernoulliBandit([0.5, 0.4, 0.1])]),
+]
+
+
+def test_steps_hold_from_the_round_that_is_given() -> None:
+    tables = cb.drift(P, {3: [0.5, 1.0, 0.8], 5: [0, 0, 0]}).reward_tables(range(2))
+    assert tables.means.tolist() == [[[1.0, 0.8, 0.5], [0.5, 1.0, 0.8], [0, 0, 0]]]
+    assert tables.segments(np.arange(7)).tolist() == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_segments_repeat_after_a_period() -> None:
+    tables = cb.drift(P, {3: [0.5, 1.0, 0.8]}, period=5).reward_tables(range(2))
+    assert tables.segments(np.arange(11)).tolist() == [0, 0, 0, 1, 1] * 2 + [0]
+
+
+def test_the_best_arm_moves_on_by_one_place_and_returns() -> None:
+    tables = cb.drift(P, switch_every=4).reward_tables(range(2))
+    best = tables.means[0].argmax(axis=1)[tables.segments(np.arange(16))]
+    assert best.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [0] * 4
+
+
+def test_a_ramp_has_the_means_of_the_middles_of_its_pieces() -> None:
+    tables = cb.drift(P, ramp=(10, 20, [0.0, 1.8, 0.5]), pieces=2).reward_tables(range(1))
+    assert tables.starts.tolist() == [0, 10, 15, 20]
+    np.testing.assert_allclose(tables.means[0, :, 0], [1.0, 0.75, 0.25, 0.0])
+    np.testing.assert_allclose(tables.means[0, :, 1], [0.8, 1.05, 1.55, 1.8])
+    at_once = cb.drift(P, ramp=(0, 20, [0.0, 1.8, 0.5]), pieces=2).reward_tables(range(1))
+    assert at_once.starts.tolist() == [0, 10, 20]
+
+
+@pytest.mark.parametrize("problem", EVERY, ids=lambda problem: type(problem).__name__)
+def test_every_problem_of_ours_moves_and_pays_its_new_means(problem: cb.Problem) -> None:
+    change = np.array([0.1, -0.05, 0.2])
+    moved = problem.moved(change)
+    np.testing.assert_allclose(moved.means, problem.means + change, atol=1e-12)
+    places = (np.arange(4000) + 0.5) / 4000
+    variates = places
+    if problem.variate == "normal":
+        from scipy.special import ndtri
+
+        variates = ndtri(places)
+    for arm in range(3):
+        paid = moved.rewards(np.full(4000, arm), variates)
+        assert paid.mean() == pytest.approx(moved.means[arm], abs=0.01)
+    assert problem.moved(np.zeros(3)).sigma == pytest.approx(problem.sigma)
+
+
+@pytest.mark.parametrize("problem", EVERY, ids=lambda problem: type(problem).__name__)
+def test_every_problem_of_ours_drifts_differs_and_is_played(problem: cb.Problem) -> None:
+    world = cb.drift(cb.sites(problem, 0.01), switch_every=3)
+    result = cb.simulate(
+        world, cb.Network.from_spec("cycle:3"), cb.IndependentUCB(), 12, engine="reference"
+    )
+    assert result.regret.values[..., -1] > 0
+
+
+class Plain(cb.Problem):
+    """Rewards of one's own that read nothing but the mean."""
+
+    def __init__(self, means: Any) -> None:
+        super().__init__(means, 1.0)
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return float(numbers[0] + variate - 0.5)
+
+    def describe(self) -> dict[str, Any]:
+        return {"problem": "plain", "means": self.means.tolist()}
+
+
+class Scaled(Plain):
+    """The same with a second number, of which nobody else knows what it is."""
+
+    def __init__(self, means: Any) -> None:
+        cb.Problem.__init__(self, means, 1.0, numbers=[[mean, 1.0] for mean in means])
+
+
+def test_own_problems_move_if_their_numbers_are_their_means() -> None:
+    assert Plain([0.5, 0.1]).moved([0.1, 0.1]).means.tolist() == [0.6, 0.2]
+    with pytest.raises(cb.InputError, match="Scaled has more numbers than its means"):
+        cb.sites(Scaled([0.5, 0.1]), 0.1)
+    segments = cb.drift(Scaled([0.5, 0.1]), {5: Scaled([0.1, 0.5])}).reward_tables(range(2))
+    assert segments.means[0, 1].tolist() == [0.1, 0.5]
+
+
+class Share(Plain):
+    """A share of a square: its mean cannot exceed 1."""
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return float(min(1.0, numbers[0]))
+
+
+def test_own_functions_are_tried_where_means_are_largest() -> None:
+    with pytest.raises(cb.InputError, match=r"reward of Share pays 1 on average for arm 1, but"):
+        cb.drift(Share([0.5, 0.1]), {5: [0.2, 2.0]}).reward_tables(range(2))
+
+
+def test_chances_end_at_0_and_1() -> None:
+    tables = cb.sites(cb.BernoulliBandit([0.02, 0.98]), 0.3).reward_tables(range(50))
+    assert tables.means.min() == 0.0
+    assert tables.means.max() == 1.0
+    assert tables.bounds == (0.0, 1.0)
+
+
+def test_the_spread_is_that_of_the_drawn_means_and_the_seed_their_seed() -> None:
+    tables = cb.sites(P, 0.1, seed=4).reward_tables(range(2000))
+    np.testing.assert_allclose(tables.means.std(axis=0), 0.1, rtol=0.1)
+    fewer = cb.sites(P, 0.1, seed=4).reward_tables(range(5))
+    np.testing.assert_array_equal(fewer.means, tables.means[:5])
+    assert not np.array_equal(cb.sites(P, 0.1).reward_tables(range(5)).means, fewer.means)
+
+
+def test_agents_join_groups_by_number_by_name_or_in_turn() -> None:
+    means = {"north": [1, 0, 0], "south": [0, 1, 0]}
+
+    def groups(of: Any, agents: Any) -> list[int]:
+        found: list[int] = cb.sites(P, groups=means, of=of).reward_tables(agents).group.tolist()
+        return found
+
+    assert groups(None, range(3)) == [0, 1, 0]
+    assert groups(["south", "north", "south"], range(3)) == [1, 0, 1]
+    assert groups({"anna": "south", "ben": "north"}, ["anna", "ben"]) == [1, 0]
+
+
+def test_costs_are_those_by_hand() -> None:
+    world = cb.sites(P, groups=[[1.0, 0.0, 0.4], [0.0, 0.8, 0.4]], of=[0, 0, 1])
+    costs = world.reward_tables(range(3)).costs[:, 0]
+    np.testing.assert_allclose(costs[..., OWN_GAP], [[0, 1.0, 0.6], [0.8, 0, 0.4]])
+    average = np.array([2.0, 0.8, 1.2]) / 3
+    np.testing.assert_allclose(costs[..., NETWORK_GAP], [average.max() - average] * 2)
+    np.testing.assert_allclose(costs[..., BEST], [[1.0] * 3, [0.8] * 3])
+
+
+def test_the_best_arm_is_the_best_of_those_allowed() -> None:
+    tables = cb.subsets(P, {"1": [1, 2]}).reward_tables(range(2))
+    assert tables.allowed is not None
+    own = tables.costs[tables.group, 0, :, OWN_GAP]
+    np.testing.assert_allclose(own, [[0, 0.2, 0.5], [-0.2, 0, 0.3]])
+    np.testing.assert_allclose(tables.costs[..., NETWORK_GAP], tables.costs[..., OWN_GAP])
+    assert tables.playable(np.array([2, 1, 0])) == [[0, 1, 2], [0, 1]]
+
+
+def test_the_order_of_changes_does_not_matter_and_values_are_compared() -> None:
+    def one(problem: cb.Problem) -> cb.World:
+        return cb.subsets(cb.sites(cb.drift(problem, switch_every=5), 0.1), [[0, 1], [1, 2]])
+
+    other = cb.drift(cb.subsets(cb.sites(P, 0.1), [[0, 1], [2, 1]]), switch_every=5)
+    assert one(P) == other
+    assert hash(one(P)) == hash(other)
+    assert deepcopy(other) == other
+    assert one(P) != one(cb.GaussianBandit([1.0, 0.8, 0.4]))
+    assert cb.drift(P, switch_every=5) != cb.drift(P, switch_every=6)
+    assert cb.drift(P, switch_every=5) != P
+
+
+def test_sites_drift_together() -> None:
+    world = cb.drift(cb.sites(P, groups=[P.means, [2.0, 0.8, 0.5]]), {5: [0.0, 0.8, 0.5]})
+    np.testing.assert_allclose(
+        world.reward_tables(range(2)).means[:, :, 0], [[1.0, 0.0], [2.0, 1.0]]
+    )
+
+
+def test_a_segment_may_be_a_problem_that_sites_still_differ_from() -> None:
+    wide = cb.GaussianBandit([0.0, 1.0, 0.0], sigma=3.0)
+    world = cb.drift(cb.sites(P, groups=[P.means, [2.0, 0.8, 0.5]]), {5: wide})
+    tables = world.reward_tables(range(2))
+    np.testing.assert_allclose(tables.means[:, 1], [[0, 1, 0], [1, 1, 0]])
+    assert tables.sigma == 3.0
+
+
+def test_what_a_plain_problem_has_once_a_world_refuses() -> None:
+    world = cb.drift(P, switch_every=5)
+    for name in ("means", "gaps", "best_arm", "sigma", "bounds"):
+        with pytest.raises(cb.InputError, match=f"no single {name}"):
+            getattr(world, name)
+    with pytest.raises(cb.InputError, match="no single reward"):
+        world.rewards([0], [0.5])
+    assert not hasattr(world, "nonsense")
+
+
+REFUSED = [
+    (lambda: cb.drift(P), "given nothing"),
+    (lambda: cb.drift(P, {5: P.means}, switch_every=2), "steps and switch_every"),
+    (lambda: cb.drift(P, {}), "steps are empty"),
+    (lambda: cb.drift(P, "x"), "steps are 'x'"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.drift(P, [(5, P.means), (5, P.means)]), "the one before it after 5"),
+    (lambda: cb.drift(P, {0: P.means}), "a step's round is 0"),
+    (lambda: cb.drift(P, {5: [1, 2]}), "2 means for 3 arms"),
+    (lambda: cb.drift(P, {5: cb.BernoulliBandit([0.1, 0.2, 0.3])}), "BernoulliBandit with 3 arms"),
+    (lambda: cb.drift(cb.PoissonBandit([1.0]), {5: [-1.0]}), "above 0"),
+    (lambda: cb.drift(P, {5: P.means}, period=5), "give a longer period"),
+    (lambda: cb.drift(P, switch_every=5, period=5), "period goes with steps"),
+    (lambda: cb.drift(P, switch_every=5, pieces=5), "pieces go with ramp"),
+    (lambda: cb.drift(P, switch_every=0), "switch_every is 0"),
+    (lambda: cb.drift(P, ramp=(0, 5, P.means)), "each needs a round"),
+    (lambda: cb.drift(P, ramp=(0, 5)), "begin, end, means"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.drift(P, ramp=(0, 50, P)), "ends in a problem"),
+    (lambda: cb.drift(P, replay=50), "replay is for logged rewards"),
+    (lambda: cb.drift(cb.drift(P, switch_every=5), switch_every=5), "drift already"),
+    (lambda: cb.drift(3, switch_every=5), "problem is 3"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.sites(P), "neither spread nor groups"),
+    (lambda: cb.sites(P, 0.1, groups=[P.means]), "spread and groups"),
+    (lambda: cb.sites(P, -0.1), "spread is -0.1"),
+    (lambda: cb.sites(P, 0.1, seed=-1), "seed is -1"),
+    (lambda: cb.sites(P, 0.1, of=[0]), "of goes with groups"),
+    (lambda: cb.sites(P, groups=[]), "groups is"),
+    (lambda: cb.sites(P, groups=[P.means], of=["x"]), "unknown group 'x'"),
+    (lambda: cb.sites(P, groups=[P.means], of=3), "of is 3"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.sites(P, groups=[[1]]), "1 means for 3 arms"),
+    (lambda: cb.sites(cb.ParetoBandit([1.5], cap=9.0), 0.1), "cannot be moved"),
+    (lambda: cb.sites(cb.drift(P, {5: P}), groups=[P]), "both given as problems"),
+    (lambda: cb.subsets(P, []), "allowed is"),
+    (lambda: cb.subsets(P, [[]]), "may play no arm"),
+    (lambda: cb.subsets(P, [[3]]), "arms are 0 to 2"),
+    (lambda: cb.subsets(P, ["01"]), "give a list of arms"),
+    (lambda: cb.subsets(EVERY[6], [["d"]]), "unknown arm 'd'"),
+    (lambda: P.moved([1.0]), "1 numbers for 3 arms"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_bad_changes_get_one_sentence(make: Any, words: str) -> None:
+    with pytest.raises(cb.InputError, match=words) as refusal:
+        make()
+    assert "\n" not in str(refusal.value)
+
+
+MISFITS = [
+    (cb.sites(P, groups=[P.means] * 2, of=[0, 0]), "group 1 has none of the 2 agents"),
+    (cb.sites(P, groups=[P.means] * 2, of=[0, 1, 0]), "3 groups for 2 agents"),
+    (cb.sites(P, groups=[P.means], of={"0": 0}), "agent 1 is in no group"),
+    (cb.sites(P, groups=[P.means], of={"zoe": 0}), "unknown agent 'zoe'"),
+    (cb.subsets(P, [[0], [1], [2]]), "3 subsets for 2 agents"),
+    (cb.subsets(P, {"zoe": [0]}), "unknown agent 'zoe'"),
+]
+
+
+@pytest.mark.parametrize(("world", "words"), MISFITS, ids=[words for _, words in MISFITS])
+def test_what_does_not_fit_the_network_is_refused_before_anything_is_played(
+    world: cb.World, words: str
+) -> None:
+    with pytest.raises(cb.InputError, match=words):
+        cb.simulate(world, cb.Network.from_spec("complete:2"), cb.DDUCB(), 10)
+
+
+def test_tables_that_take_too_much_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coopbandits.problems.tables.MOST_BYTES", 1000)
+    with pytest.raises(cb.InputError, match="100 reward tables take"):
+        cb.sites(P, 0.1).reward_tables(range(100))
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=6, unique=True),
+    st.integers(0, 30),
+    st.integers(0, 300),
+)
+def test_a_round_is_in_the_last_segment_that_has_begun(
+    starts: list[int], more: int, done: int
+) -> None:
+    starts = sorted(starts)
+    period = starts[-1] + more if more else None
+    tables = cb.drift(P, [(start, P.means) for start in starts], period=period).reward_tables(
+        range(1)
+    )
+    within = done % period if period else done
+    assert tables.segment(done) == sum(start <= within for start in starts)
