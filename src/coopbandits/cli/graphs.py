@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coopbandits import theory
 from coopbandits.cli.options import real, whole
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption
+from coopbandits.core.errors import InputError
 from coopbandits.core.policies import DDUCB
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import GraphReport, Network, describe
@@ -102,6 +103,9 @@ def bounds_command(
     horizon: Annotated[int, whole("rounds T")] = 10_000,
     gamma: Annotated[float, real("γ of coop-UCB's bound")] = 2.0,
     weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
+    changes: Annotated[
+        int | None, whole("how often the best arm changes: how fast to forget then")
+    ] = None,
 ) -> None:
     """Print the regret bounds that theory proves, and where they are vacuous."""
     problem = GaussianBandit(parse_means(means), sigma)
@@ -113,6 +117,35 @@ def bounds_command(
     typer.echo(f"{graph}, {chosen.spelling}, T = {horizon}\n")
     for line in columns(lines, left=(0, 2, 3)):
         typer.echo(line.rstrip())
+    if changes is not None:
+        typer.echo(f"\nto forget, for {changes} changes of the best arm\n")
+        for line in columns(_memories(problem, network, horizon, changes), left=(0, 3)):
+            typer.echo(line.rstrip())
+
+
+def _memories(
+    problem: GaussianBandit, network: Network, horizon: int, changes: int
+) -> list[tuple[str, ...]]:
+    """Return which discount and window suit which policies, or why none does."""
+    stage = theory.stage_rounds(problem, network, DDUCB())
+    lines = [("policies", "discount", "window", "")]
+    for name, agents, delay, sampling in (
+        ("UCB, each agent alone", 1, 0, False),
+        ("Thompson sampling, each agent alone", 1, 0, True),
+        ("UCB on a tree or a flood", network.num_agents, network.diameter, False),
+        ("Thompson sampling on a tree or a flood", network.num_agents, network.diameter, True),
+        ("DDUCB", network.num_agents, stage, False),
+    ):
+        try:
+            found = theory.memory(
+                horizon, changes, num_agents=agents, delay=delay, sigma=problem.sigma,
+                sampling=sampling,
+            )  # fmt: skip
+        except InputError as error:
+            lines.append((name, "–", "–", str(error)))
+        else:
+            lines.append((name, f"{found.discount:.6g}", str(found.window), ""))
+    return lines
 
 
 def _bound(row: theory.BoundRow) -> str:

@@ -9,6 +9,7 @@ from coopbandits.theory.dducb import (
     sharper_finite_time_bound,
 )
 from coopbandits.theory.epsilon_c import epsilon_c
+from coopbandits.theory.forgetting import Memory, memory
 from coopbandits.theory.references import (
     is_vacuous,
     lai_robbins,
@@ -19,6 +20,7 @@ from coopbandits.theory.table import BoundRow, table
 
 __all__ = [
     "BoundRow",
+    "Memory",
     "as_analysed",
     "asymptotic_shape",
     "coop_ucb_a",
@@ -30,6 +32,7 @@ __all__ = [
     "is_vacuous",
     "lai_robbins",
     "lower_bound_shape",
+    "memory",
     "sharper_finite_time_bound",
     "stage_rounds",
     "table",

@@ -19,10 +19,12 @@ LAMBDA_TOLERANCE = 1e-8
 def as_analysed(policy: DDUCB) -> DDUCB:
     """Return the policy with the settings that the theorem is proven for.
 
-    These are ``bonus_factor=4`` and all of ``own_pulls``, ``neighbor_pulls`` and ``remix`` off; η,
-    ε and the mixing stay as they are.
+    These are ``bonus_factor=4``, ``discount=1`` and all of ``own_pulls``, ``neighbor_pulls`` and
+    ``remix`` off; η, ε and the mixing stay as they are.
     """
-    return replace(policy, bonus_factor=4.0, own_pulls=False, neighbor_pulls=False, remix=False)
+    return replace(
+        policy, bonus_factor=4.0, own_pulls=False, neighbor_pulls=False, remix=False, discount=1.0
+    )
 
 
 def stage_rounds(problem: Problem, network: Network, policy: DDUCB) -> int:
@@ -55,6 +57,8 @@ def require_mixed(what: str, policy: Named, network: Network) -> DDUCB:
     dducb = cast("DDUCB", policy)
     if dducb.bonus_factor != 4:
         raise _outside(what, "bonus_factor=4", spell(dducb.bonus_factor))
+    if dducb.discount != 1.0:
+        raise _outside(what, "discount=1", spell(dducb.discount))
     if dducb.remix:
         raise _outside(what, "remix=False", "remix=True")
     _check_knowledge(what, dducb, network)

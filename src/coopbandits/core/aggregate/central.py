@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from coopbandits.core.aggregate.forgetting import check_forgetting, follow
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import LocalView, Vector
@@ -29,15 +30,22 @@ class CentralTotals(Named):
     delay : int or None
         By how many rounds rewards are late: 0 for what was known when the round began, None for
         everything up to the last pull.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
     """
 
     delay: int | None = 0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "central-totals"
 
     def __post_init__(self) -> None:
         """Refuse a delay that is none."""
         if self.delay is not None:
             require_count("delay", self.delay, least=0)
+        check_forgetting(self.discount, self.window)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -46,22 +54,31 @@ class CentralTotals(Named):
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
-        return Controller(index, registers, sigma, -1 if self.delay is None else self.delay)
+        delay = -1 if self.delay is None else self.delay
+        return Controller(index, registers.decaying(self.discount), sigma, delay, self.window)
 
 
 class Controller:
     """Pooled totals and an index on what they were `delay` rounds ago; delay −1 is at once."""
 
-    def __init__(self, index: Index, registers: Registers, sigma: float, delay: int) -> None:
-        self.index, self.registers = index, registers
+    def __init__(
+        self,
+        index: Index,
+        registers: Registers,
+        sigma: float,
+        delay: int,
+        window: int | None = None,
+    ) -> None:
+        self.index, self.registers, self.window = index, registers, window
         self.numbers = index.numbers(central_view(registers.num_arms, sigma))
         self.totals = registers.zeros()
         self.history = [self.totals.copy() for _ in range(delay + 1)]
+        self.past = self.totals[None].copy()  # what was visible in the last rounds, oldest first
         self.rounds = 0
 
     def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         """Return the arm for the next agent, one of `allowed` where that is given."""
-        visible: Vector = self.history[0] if self.history else self.totals
+        visible = self.visible()
         if len(self.history) > 1 and not self.registers.share(visible).counts.all():
             arms = range(self.registers.num_arms) if allowed is None else sorted(allowed)
             return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
@@ -79,6 +96,15 @@ class Controller:
         if self.history:
             self.history = [*self.history[1:], self.totals.copy()]
         self.registers.age(self.totals, *self.history)
+        if self.window is not None:
+            self.past = follow(self.past, self._arrived(), self.window)
+
+    def visible(self) -> Vector:
+        """Return the totals that the next choice reads."""
+        return self._arrived() if self.window is None else self._arrived() - self.past[0]
+
+    def _arrived(self) -> Vector:
+        return self.history[0] if self.history else self.totals
 
 
 def central_view(num_arms: int, sigma: float) -> LocalView:

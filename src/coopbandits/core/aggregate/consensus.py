@@ -3,7 +3,8 @@
 Totals per agent follow x ← P(x + y), y the pulls of the round. What is new has hardly travelled, so
 estimates are biased towards the neighbourhood; what is old is known well. Each message carries all
 registers x + y. A neighbour whose message did not arrive counts as if it had sent the own values:
-every step is an average, and what two neighbours both miss of each other changes no total.
+every step is an average, and what two neighbours both miss of each other changes no total. With a
+discount γ, x ← γ P(x + y), and messages end in a stamp (`forgetting`).
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from coopbandits.core.aggregate.aggregation import (
     MIXED,
     SYNCHRONOUS,
     Aggregation,
     Machine,
+    MessageSize,
     told_agents,
 )
 from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 from coopbandits.core.mixing import weighted_sum
 
@@ -32,15 +37,26 @@ if TYPE_CHECKING:
 class RunningConsensus(Aggregation):
     """Network averages as a running consensus; N makes them totals.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+
     Notes
     -----
-    Knows its row of P and N. Sends all registers to each neighbour in every round.
+    Knows its row of P and N. Sends all registers to each neighbour in every round, and a stamp
+    where it forgets.
     """
 
+    discount: float = 1.0
     name: ClassVar[str] = "running-consensus"
     mode: ClassVar[str] = SYNCHRONOUS
     shares: ClassVar[str] = MIXED
     checks_claims: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no discount."""
+        check_forgetting(self.discount)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -49,7 +65,14 @@ class RunningConsensus(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> RunningConsensusMachine:
         """Return the machine of one agent."""
-        return RunningConsensusMachine(view, registers, told_agents(view, self.name))
+        decaying = registers.decaying(self.discount)
+        return RunningConsensusMachine(view, decaying, told_agents(view, self.name))
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size of the registers, and of a stamp where it forgets."""
+        del max_agents
+        size = registers.size + (registers.decay * self.discount != 1.0)
+        return MessageSize(size, size)
 
 
 class RunningConsensusMachine(Machine):
@@ -66,6 +89,10 @@ class RunningConsensusMachine(Machine):
     def __init__(self, view: LocalView, registers: Registers, num_agents: int) -> None:
         self.view, self.registers, self.num_agents = view, registers, num_agents
         self.mixed = registers.zeros()
+        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
+        self.clock = 0
+        if self.stamps:
+            self.fields = (*self.fields, "clock")
         self.is_average = min(view.own_weight, *view.neighbor_weights.values(), 1.0) >= 0.0
 
     def estimate(self) -> Estimate:
@@ -79,13 +106,15 @@ class RunningConsensusMachine(Machine):
         self.registers.add(self.mixed, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return the averages with the pulls of this round."""
+        """Return the averages with the pulls of this round, and a stamp where they decay."""
         del neighbor  # all get the same
-        return self.mixed.copy()
+        return np.append(self.mixed, self.clock) if self.stamps else self.mixed.copy()
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Make one mixing step with whatever arrived."""
-        check_vectors(messages, self.mixed.size)
+        check_vectors(messages, self.mixed.size + self.stamps)
+        if self.stamps:
+            self.clock, messages = catch_up(self.registers, self.mixed, self.clock, messages)
         weights = self.view.neighbor_weights
         own = self.view.own_weight
         if len(messages) < len(weights):
@@ -103,5 +132,7 @@ class RunningConsensusMachine(Machine):
         With negative weights, which no fleet has, averages may be negative on their way: then
         nothing is asked but that they are finite, which `receive` does.
         """
-        if message.size == self.registers.size and self.is_average:
-            claims.check_totals(self.registers, message, 1.0, now)
+        size, stamp = self.registers.size, message[self.registers.size :]
+        if message.size == size + self.stamps and self.is_average:
+            claims.check_totals(self.registers, message[:size], 1.0, now)
+            claims.check_within("a clock", float(stamp.sum()), 0.0, claims.most_rounds(now))

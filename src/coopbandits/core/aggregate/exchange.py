@@ -15,7 +15,7 @@ FEW = 64
 """Below this size Python's sum beats a numpy call."""
 
 
-def anticipation(num_agents: float, rounds: int, recorded: float) -> float:
+def anticipation(num_agents: float, rounds: float, recorded: float) -> float:
     """Return c = max(1, N̂(t − 1)/B): rounds of agents that passed, over those behind the data."""
     return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
 

@@ -14,6 +14,12 @@ Invariants: idempotent and order-free, so loss, delay and repetition only make e
 is known is exact. Without faults an entry is as old as its agent is far away, and no protocol is
 fresher. Memory and messages grow with the number of agents: all registers and 2 values per entry.
 
+**Forgetting.** With a discount γ an entry holds its agent's totals as they counted in the round of
+its last pull, which the rounds behind them tell; whoever reads it lets them age since then
+(`forgetting`). So entries stay as their author told them, and growing old is no news. Counts no
+longer only grow, so the number of pulls ever made travels beside them as the version. With a window
+of w rounds, what was known w rounds ago is taken off what is known now.
+
 *Differs from the paper*: nothing known; it is folklore (anti-entropy, Demers et al. 1987).
 """
 
@@ -35,9 +41,16 @@ from coopbandits.core.aggregate.entries import (
     with_rows,
 )
 from coopbandits.core.aggregate.exchange import all_finite, anticipation
+from coopbandits.core.aggregate.forgetting import (
+    check_forgetting,
+    check_past,
+    decayed_rounds,
+    follow,
+)
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,18 +60,30 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers
 
+PER_ENTRY = ("entries", "changed", "sources")
+"""Fields with one row per entry."""
+
 
 @dataclass(frozen=True)
 class FloodedTotals(Aggregation):
     """Exact totals of all agents heard of, each as stale as its message delay.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
+
     Notes
     -----
     Knows its own number, who its neighbours are, and whether rounds are common (otherwise nothing
-    is anticipated). Sends 2 values to each neighbour in every round, and all registers and 2 more
-    for every agent of whom the neighbour may know less.
+    is anticipated). Sends 2 values to each neighbour in every round, and all registers and 2 more,
+    or 3 with a discount, for every agent of whom the neighbour may know less.
     """
 
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "flooded-totals"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
@@ -66,14 +91,25 @@ class FloodedTotals(Aggregation):
     checks_claims: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        """Refuse what does not forget in one way."""
+        check_forgetting(self.discount, self.window)
+
     def make(self, view: LocalView, registers: Registers) -> FloodedTotalsMachine:
         """Return the machine of one agent."""
-        return FloodedTotalsMachine(view, registers)
+        return FloodedTotalsMachine(view, self._versioned(registers), self.window)
+
+    def _versioned(self, registers: Registers) -> Registers:
+        """Return registers whose version only grows, whatever is forgotten."""
+        if self.discount == 1.0:
+            return registers
+        return VersionedRegisters(registers.decaying(self.discount))
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without news, and with news of everybody."""
         when = f"with news of {max_agents} agents in every round"
-        return MessageSize(HEADER, HEADER + max_agents * (HEADER + registers.size), when)
+        size = self._versioned(registers).size
+        return MessageSize(HEADER, HEADER + max_agents * (HEADER + size), when)
 
 
 class FloodedTotalsMachine(Machine):
@@ -84,12 +120,12 @@ class FloodedTotalsMachine(Machine):
     N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
-    fields = ("rounds", "entries", "changed", "sources", "arrived", "heard", "number", "former")
-    tables = ("entries", "changed", "sources")
+    fields = ("rounds", *PER_ENTRY, "arrived", "heard", "number", "former")
+    tables = PER_ENTRY
     links = ("arrived", "heard")
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.number, self.registers = view.agent_id, registers
+    def __init__(self, view: LocalView, registers: Registers, window: int | None = None) -> None:
+        self.number, self.registers, self.window = view.agent_id, registers, window
         self.former = registers.zeros()  # own pulls that count under former numbers
         self.common_round = view.common_round
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
@@ -100,21 +136,48 @@ class FloodedTotalsMachine(Machine):
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
         self.heard = np.zeros(len(self.places))  # its message that was heard last
+        self.decays = registers.decay != 1.0
+        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
+        if self.decays:
+            self.fields = (*self.fields, "clock")
+        if window is not None:
+            self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
+            self.fields, self.tables = (*self.fields, "past"), (*self.tables, "past")
 
     def estimate(self) -> Estimate:
         """Return the totals of all agents heard of, with what is on its way anticipated."""
-        num_agents, totals = float(count_authors(self.entries[:, 0])), self.entries.sum(axis=0)
-        ahead = anticipation(num_agents, self.rounds, totals[1]) if self.common_round else 1.0
-        time = max(2.0, float(self.registers.version(totals[HEADER:])))
+        num_agents, totals = float(count_authors(self.entries[:, 0])), self._totals()
+        rounds: float = self.rounds
+        if self.decays:
+            rounds = self.registers.decay * decayed_rounds(self.registers.decay, self.clock)
+        elif self.window is not None:
+            totals, rounds = totals - self.past[0], len(self.past) - 1
+        ahead = anticipation(num_agents, rounds, totals[1]) if self.common_round else 1.0
+        time = max(2.0, float(self.registers.pulls(totals[HEADER:])))
         return self.registers.read(
             totals[HEADER:], time=time, num_agents=num_agents, anticipation=ahead
         )
 
+    def _totals(self) -> Vector:
+        """Return the sum of all entries, as they count now; in place of rounds those behind it."""
+        if not self.decays:
+            return self.entries.sum(axis=0)
+        entries, decay = self.entries.copy(), self.registers.decay
+        ages = decay ** (self.clock + 1.0 - entries[:, 1:2])
+        self.registers.scale(entries[:, HEADER:], ages)
+        entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
+        return entries.sum(axis=0)
+
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
+        ended = self.clock if self.decays else self.rounds
+        if self.decays:  # what was pulled before has aged since the last pull
+            self.registers.age(
+                self.entries[at, HEADER:], rounds=int(ended + 1 - self.entries[at, 1])
+            )
         self.registers.add(self.entries[at, HEADER:], arm, reward)
-        self.entries[at, 1] = self.rounds + 1
+        self.entries[at, 1] = ended + 1
         # This round's message may be on its way already: only the next one surely carries it.
         self.changed[at], self.sources[at] = self.rounds + 2, -1.0
 
@@ -141,19 +204,13 @@ class FloodedTotalsMachine(Machine):
             self.heard[self.places[j]] = heard
             # Who tells of a message that was never sent has heard another memory of this agent.
             self.arrived[self.places[j]] = arrived if arrived <= self.rounds else 0.0
-        told = {j: self._aged(message) for j, message in messages.items() if message.size > HEADER}
+        told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
         if told:
             self._merge({j: self._obey(entries) for j, entries in told.items()})
-        self.registers.age(self.entries[:, HEADER:])
-
-    def _aged(self, message: Vector) -> Vector:
-        """Return the entries of a message; what came late has aged on its way."""
-        late = self.rounds - int(message[0])
-        if self.registers.decay == 1.0 or late <= 0 or not self.common_round:
-            return message[HEADER:]
-        entries = message[HEADER:].copy()
-        self.registers.age(entries.reshape(-1, self.entries.shape[1])[:, HEADER:], rounds=late)
-        return entries
+        if self.decays:  # an entry's rounds are its author's clock after its last pull
+            self.clock = max(self.clock + 1, int(self.entries[:, 1].max()))
+        if self.window is not None:
+            self.past = follow(self.past, self._totals(), self.window)
 
     def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
@@ -168,7 +225,7 @@ class FloodedTotalsMachine(Machine):
         return rows[rows[:, 1] >= 0.0].ravel()
 
     def _keep(self, which: NDArray[np.bool_]) -> None:
-        for name in self.tables:
+        for name in PER_ENTRY:
             setattr(self, name, getattr(self, name)[which])
 
     def _renumber(self, number: int, left: Vector) -> None:
@@ -234,14 +291,14 @@ class FloodedTotalsMachine(Machine):
 
     def share(self) -> Share:
         """Return the own totals, also those of former numbers."""
-        return self.registers.share(self._own() + self.former)
+        return self.registers.share(self._own() + self.former)  # former ones do not decay
 
     # What a fleet asks: see `Attributed`
 
     @property
     def is_lasting(self) -> bool:
-        """Whether entries stay as they were told."""
-        return self.registers.decay == 1.0
+        """Whether entries stay as they were told: they age where they are read."""
+        return True
 
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
@@ -298,9 +355,10 @@ class FloodedTotalsMachine(Machine):
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""
         require_count("state field rounds", values["rounds"], least=0)
+        check_past(values, self.window)
         check_entries(values["entries"], "state field entries")
         agents = values["entries"][:, 0]
-        lengths = {len(values[name]) for name in self.tables}
+        lengths = {len(values[name]) for name in PER_ENTRY}
         if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(
                 "state fields entries, changed and sources must tell of the same agents, the own "

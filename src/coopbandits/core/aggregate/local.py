@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.aggregate.aggregation import OWN, Aggregation, Machine, MessageSize
-from coopbandits.core.contract import Estimate, LocalView, Share, Vector
+from coopbandits.core.aggregate.forgetting import check_forgetting, check_past, follow
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalSums(Aggregation):
-    """Own pulls alone: nothing is sent, nothing is heard."""
+    """Own pulls alone: nothing is sent, nothing is heard.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
+    """
+
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "local-sums"
     shares: ClassVar[str] = OWN
+
+    def __post_init__(self) -> None:
+        """Refuse what does not forget in one way."""
+        check_forgetting(self.discount, self.window)
 
     def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
         """Return the machine of one agent."""
         del view
-        return LocalSumsMachine(registers)
+        return LocalSumsMachine(registers.decaying(self.discount), self.window)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return that nothing is sent."""
@@ -38,14 +53,18 @@ class LocalSumsMachine(Machine):
 
     fields = ("totals",)
 
-    def __init__(self, registers: Registers) -> None:
-        self.registers = registers
+    def __init__(self, registers: Registers, window: int | None = None) -> None:
+        self.registers, self.window = registers, window
         self.totals = registers.zeros()
+        if window is not None:
+            self.past = self.totals[None].copy()  # the totals of the last rounds, oldest first
+            self.fields, self.tables = ("totals", "past"), ("past",)
 
     def estimate(self) -> Estimate:
         """Return the own totals."""
-        time = max(2.0, float(self.registers.version(self.totals)))
-        return self.registers.read(self.totals, time=time, num_agents=1.0)
+        totals = self.totals if self.window is None else self.totals - self.past[0]
+        time = max(2.0, float(self.registers.version(totals)))
+        return self.registers.read(totals, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull."""
@@ -64,6 +83,12 @@ class LocalSumsMachine(Machine):
                 "deliver none"
             )
         self.registers.age(self.totals)
+        if self.window is not None:
+            self.past = follow(self.past, self.totals, self.window)
+
+    def check_state(self, values: State) -> None:
+        """Refuse a past that is longer than the window."""
+        check_past(values, self.window)
 
     def share(self) -> Share:
         """Return the own totals."""

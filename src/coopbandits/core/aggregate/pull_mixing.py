@@ -12,7 +12,8 @@ of a link go by the same degrees.
 
 Invariants: weights are positive and sum to less than 1, so x stays within what was heard, whatever
 is lost. Where links fail in both directions at once W is symmetric and Σ_i x_i is kept exactly;
-under one-way loss it is kept on average. Totals are N̂ x.
+under one-way loss it is kept on average. Totals are N̂ x. With a discount γ, x ← γ x in every round,
+and a stamp follows x in messages (`forgetting`).
 
 *Differs from the paper* (Xiao, Boyd, Lall 2005, on averaging with Metropolis weights): degrees are
 those of links alive, and averages become totals by an estimate of N.
@@ -37,6 +38,7 @@ from coopbandits.core.aggregate.extrema import (
     CountingMachine,
     check_minima,
 )
+from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 
 if TYPE_CHECKING:
@@ -53,16 +55,27 @@ RECENT = 10
 class PullMixing(Aggregation):
     """Network averages under any failures, and totals from an estimate of N.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+
     Notes
     -----
     Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
-    each neighbour in every round, and 33 more as long as the two differ about N̂.
+    each neighbour in every round, a stamp where it forgets, and 33 more as long as the two differ
+    about N̂.
     """
 
+    discount: float = 1.0
     name: ClassVar[str] = "pull-mixing"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = ON_AVERAGE
     checks_claims: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no discount."""
+        check_forgetting(self.discount)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -71,12 +84,12 @@ class PullMixing(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> PullMixingMachine:
         """Return the machine of one agent."""
-        return PullMixingMachine(view, registers)
+        return PullMixingMachine(view, registers.decaying(self.discount))
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 2
+        usual = registers.size + 2 + (registers.decay * self.discount != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
@@ -90,6 +103,10 @@ class PullMixingMachine(CountingMachine):
         self.registers = registers
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.mixed = registers.zeros()
+        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
+        self.clock = 0
+        if self.stamps:
+            self.fields = (*self.fields, "clock")
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self._start_counting(view)
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
@@ -106,15 +123,18 @@ class PullMixingMachine(CountingMachine):
         self.registers.add(self.mixed, arm, reward)
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [averages | own degree | Σ m | m unless the neighbour told the same sum]."""
+        """Return [averages | stamp where they decay | own degree | Σ m | m unless it told that]."""
         part = self._minima_unless(self.told[self.places[neighbor]])
-        return np.concatenate([self.mixed, [sum(self._alive())], part])
+        stamp = [self.clock] * self.stamps
+        return np.concatenate([self.mixed, stamp, [sum(self._alive())], part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Move towards what was heard."""
-        size = self.mixed.size
-        check_vectors(messages, size + 2, size + 2 + EXPONENTIALS, size + 3 + EXPONENTIALS)
-        check_minima(messages, size + 1, sums=1)
+        size, least = self.mixed.size, self.mixed.size + self.stamps + 2
+        check_vectors(messages, least, least + EXPONENTIALS, least + 1 + EXPONENTIALS)
+        check_minima(messages, least - 1, sums=1)
+        if self.stamps:
+            self.clock, messages = catch_up(self.registers, self.mixed, self.clock, messages)
         alive = self._alive()
         degree = sum(alive)
         self.ages = self.ages + 1.0
@@ -141,7 +161,10 @@ class PullMixingMachine(CountingMachine):
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse averages beyond what one agent can have pulled, and minima that cannot be."""
         size = self.registers.size
-        if message.size >= size + 2:
+        rest = message[size + self.stamps :]
+        if rest.size >= 2:
             claims.check_totals(self.registers, message[:size], 1.0, now)
-            claims.check_within("a degree", float(message[size]), 0.0, float(claims.max_agents))
-            self._check_count(message[size + 2 :], claims, now)
+            claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
+            if self.stamps:
+                claims.check_within("a clock", float(message[size]), 0.0, claims.most_rounds(now))
+            self._check_count(rest[2:], claims, now)

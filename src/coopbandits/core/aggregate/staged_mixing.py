@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,6 +13,7 @@ from coopbandits.core.aggregate.aggregation import (
     Machine,
     MessageSize,
 )
+from coopbandits.core.aggregate.forgetting import check_forgetting
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.checks import require_count, require_flag, require_lambda, require_number
@@ -49,6 +51,9 @@ class StagedMixing(Aggregation):
     lambda_bound : float, "estimate", "heuristic" or None
         An upper bound on λ instead of what the network tells; with "estimate" the agents find a
         bound that holds for certain, with "heuristic" a tighter one that may fail.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same. It
+        must reach back two stages, 1/(1 − γ) ≥ 2E, or nothing is left of what is heard.
 
     Notes
     -----
@@ -66,6 +71,7 @@ class StagedMixing(Aggregation):
     mixing_rounds: int | None = None
     num_agents: int | tuple[int, int] | str | None = None
     lambda_bound: float | str | None = None
+    discount: float = 1.0
     name: ClassVar[str] = "staged-mixing"
     mode: ClassVar[str] = SYNCHRONOUS
     needs_common_round: ClassVar[bool] = True
@@ -75,6 +81,7 @@ class StagedMixing(Aggregation):
     def __post_init__(self) -> None:
         """Refuse settings outside what the aggregation is defined for."""
         require_number("epsilon", self.epsilon, "strictly between 0 and 1", 0.0, 1.0)
+        check_forgetting(self.discount)
         _check_combination(self)
         _check_words(self)
         if not isinstance(self.num_agents, str | None):
@@ -113,13 +120,14 @@ class StagedMixing(Aggregation):
             return self.make_staged(told, registers)
 
         heuristic = self.lambda_bound == "heuristic"
-        return SelfEstimatingMachine(view, registers, make_mixing, heuristic=heuristic)
+        decaying = registers.decaying(self.discount)
+        return SelfEstimatingMachine(view, decaying, make_mixing, heuristic=heuristic)
 
     def make_staged(self, view: LocalView, registers: Registers) -> StagedMixingMachine:
         """Return the machine of an agent that knows N and a bound on λ."""
-        return StagedMixingMachine(
+        machine = StagedMixingMachine(
             view,
-            registers,
+            registers.decaying(self.discount),
             num_agents=self._bounds(view.num_agents),
             steps=self.mixing_steps(view.num_agents, view.lambda_bound),
             lambda_bound=self.known_lambda(view.lambda_bound) if self.accelerated else 0.0,
@@ -128,6 +136,8 @@ class StagedMixing(Aggregation):
             remix=self.remix,
             values_per_message=self.values_per_message,
         )
+        _check_memory(self.discount, machine.stage_rounds)
+        return machine
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size usually, and while agents are counted or after losses."""
@@ -178,6 +188,17 @@ def _check_combination(spec: StagedMixing) -> None:
         raise InputError(
             f"values_per_message={spec.values_per_message} cannot be combined with "
             "neighbor_pulls or remix, which send more values; choose one of them"
+        )
+
+
+def _check_memory(discount: float, stage: int) -> None:
+    """Refuse a discount that leaves little of what is read a stage or two after it was pulled."""
+    if (1.0 - discount) * 2 * stage > 1.0 + 1e-9:
+        least, better = (math.ceil(1e6 * (1 - 1 / (part * stage))) / 1e6 for part in (2, 4))
+        raise InputError(
+            f"discount is {discount:g}, which remembers about {1 / (1 - discount):.3g} rounds and "
+            f"forgets faster than it hears: stages here have {stage} rounds, and news takes two; "
+            f"set at least {least:g}, better {better:g}"
         )
 
 

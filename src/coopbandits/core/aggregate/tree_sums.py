@@ -38,8 +38,14 @@ missed it has moved below it.
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
 a(V) is steady, and for 100 rounds of every later generation. A message has 6 values beside the
-registers, 32 or 33 more with the minima, and one more, the round, where the statistic decays: what
-comes late has then aged on its way.
+registers, 32 or 33 more with the minima.
+
+**Forgetting.** With a discount γ a message has one value more, a stamp: the sender's clock when it
+wrote the payload (`forgetting`). O and R_j are multiplied by γ for every round that the clock moves
+on, and what comes late by one more γ for every round it is late. So V is exactly the sum of all
+pulls known, each times γ to its age. B decays too, a does not. With a window of w rounds
+V(t) − V(t − w) is read; where a(V) changes the tree has been regrown, V(t − w) says nothing about
+the pulls in V(t), and the window begins anew.
 
 **Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
 beat stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are
@@ -66,6 +72,14 @@ from coopbandits.core.aggregate.extrema import (
     CountingMachine,
     check_minima,
     require_word,
+)
+from coopbandits.core.aggregate.forgetting import (
+    age_rows,
+    check_forgetting,
+    check_past,
+    decayed_rounds,
+    follow,
+    next_tick,
 )
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -107,19 +121,32 @@ DEAF, HEARS, CHILD = 0.0, 1.0, 2.0
 class TreeSums(Aggregation):
     """Exact network totals, each agent's part delayed by its distance on the tree.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
+
     Notes
     -----
     Knows who its neighbours are, a random word of its own, and whether rounds are common (otherwise
-    nothing is anticipated). Sends all registers and 6 values to each neighbour in every round, and
-    32 more until the number of agents is steady.
+    nothing is anticipated). Sends all registers and 6 values to each neighbour in every round, one
+    more with a discount, and 32 more until the number of agents is steady.
     """
 
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "tree-sums"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what does not forget in one way."""
+        check_forgetting(self.discount, self.window)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -128,12 +155,12 @@ class TreeSums(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
         """Return the machine of one agent."""
-        return TreeSumsMachine(view, registers)
+        return TreeSumsMachine(view, registers.decaying(self.discount), self.window)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 6 + (registers.decay != 1.0)
+        usual = registers.size + 6 + (registers.decay * self.discount != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
@@ -146,10 +173,10 @@ class TreeSumsMachine(CountingMachine):
     )  # fmt: skip
     links = ("payloads", "controls", "ages", "gaps")
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
+    def __init__(self, view: LocalView, registers: Registers, window: int | None = None) -> None:
         word = require_word(view)
-        self.registers, self.common_round = registers, view.common_round
-        self.stamps = int(registers.decay != 1.0)  # whether messages tell their round
+        self.registers, self.common_round, self.window = registers, view.common_round, window
+        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
         self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
         self.own = np.append(registers.zeros(), [1.0, 0.0])  # O, ending in a and B
@@ -162,12 +189,23 @@ class TreeSumsMachine(CountingMachine):
         self.tag = tag_of(word)
         self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
         self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
+        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
+        if self.stamps:
+            self.fields = (*self.fields, "clock")
+        if window is not None:
+            self.past = self.own[None].copy()  # V of the last rounds, oldest first
+            self.fields, self.tables = (*self.fields, "past"), ("past",)
 
     def estimate(self) -> Estimate:
         """Return V, with as many pulls anticipated as are on their way."""
         totals = self._totals()
         num_agents = self._num_agents(float(totals[-2]))
-        ahead = anticipation(num_agents, self.rounds, totals[-1]) if self.common_round else 1.0
+        rounds: float = self.rounds
+        if self.stamps:
+            rounds = self.registers.decay * decayed_rounds(self.registers.decay, self.clock)
+        elif self.window is not None:
+            totals, rounds = totals - self.past[0], len(self.past) - 1
+        ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[:-2])))
         return self.registers.read(
             totals[:-2], time=time, num_agents=num_agents, anticipation=ahead
@@ -176,14 +214,15 @@ class TreeSumsMachine(CountingMachine):
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         self.registers.add(self.own[:-2], arm, reward)
-        self.own[-1] = self.rounds + 1
+        ended = self.clock if self.stamps else self.rounds
+        self.own[-1] = decayed_rounds(self.registers.decay, ended + 1)
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [payload | root, beat, dist, bond | round where pulls decay | m]."""
+        """Return [payload | root, beat, dist, bond | stamp where pulls decay | m]."""
         beat = self.rounds + 1.0 if self.dist == 0 else self.beat
         bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
         control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
-        control += [self.rounds + 1.0] * self.stamps
+        control += [float(self.clock)] * self.stamps
         spreads = self.steady < STEADY or (self.generation > 0 and self.collecting < SPREAD)
         minima = self._minima() if spreads else self.minima[:0]
         return np.concatenate([self._totals(besides=neighbor), control, minima])
@@ -194,6 +233,8 @@ class TreeSumsMachine(CountingMachine):
         check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
         check_minima(messages, size)
         self.rounds += 1
+        if self.stamps:
+            self._grow_older([float(message[size - 1]) for message in messages.values()])
         self._listen(messages)
         self.still += 1
         if self.dist == 0:
@@ -203,11 +244,21 @@ class TreeSumsMachine(CountingMachine):
         if self.still > UNDERCUT + 8 * self.beat_gap:
             self._become_root()
         self._adopt()
-        agents = float(self._totals()[-2])
+        totals = self._totals()
+        agents = float(totals[-2])
+        if self.window is not None:
+            past = self.past if agents == self.agents_seen else self.past[:0]
+            self.past = follow(past, totals, self.window)
         self.steady = self.steady + 1 if agents == self.agents_seen else 0
         self.agents_seen = agents
         self._end_count()
-        self.registers.age(self.own[:-2], self.payloads[:, :-2])
+
+    def _grow_older(self, stamps: list[float]) -> None:
+        """Move the clock on, and let all that is at hand age."""
+        now = next_tick(self.clock, stamps)
+        for rows in (self.own, self.payloads):
+            age_rows(self.registers, rows, now - self.clock)
+        self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
         size = self.own.size
@@ -216,9 +267,8 @@ class TreeSumsMachine(CountingMachine):
             at = self.places[j]
             self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
-            if self.stamps and self.common_round:
-                late = max(0, self.rounds - int(message[size + 4]))
-                self.registers.age(self.payloads[at, :-2], rounds=late)
+            if self.stamps:
+                age_rows(self.registers, self.payloads[at], self.clock - int(message[size + 4]))
             self._hear_minima(message[size + 4 + self.stamps :])
             self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0
@@ -309,7 +359,7 @@ class TreeSumsMachine(CountingMachine):
                 "0 on, and bonds 0, 1 or 2"
             )
         if self.stamps and message.size > size + 6:
-            claims.check_within("a round", float(message[size + 6]), 0.0, most)
+            claims.check_within("a clock", float(message[size + 6]), 0.0, most)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
@@ -327,6 +377,7 @@ class TreeSumsMachine(CountingMachine):
                 f"state field parent is {values['parent']}; it must be a neighbour, one of "
                 f"{list(self.places)}, or {NOBODY} for nobody"
             )
+        check_past(values, self.window)
         for name in ("rounds", "steady", "still"):
             require_count(f"state field {name}", values[name], least=0)
 

@@ -21,6 +21,10 @@ class IndependentUCB(Policy):
     ----------
     constant : float
         B; 4 matches DDUCB's default.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -29,9 +33,11 @@ class IndependentUCB(Policy):
     """
 
     constant: float = 4.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "independent-ucb"
 
     @property
     def parts(self) -> Parts:
         """Own sums × UCB."""
-        return Parts(LocalSums(), UCB(self.constant))
+        return Parts(LocalSums(self.discount, self.window), UCB(self.constant))

@@ -23,6 +23,10 @@ class CentralUCB(CentralPolicy):
     ----------
     constant : float
         B; 4 matches DDUCB's default.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -31,12 +35,14 @@ class CentralUCB(CentralPolicy):
     """
 
     constant: float = 4.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "central-ucb"
 
     @property
     def parts(self) -> Parts:
         """Totals up to the last pull × UCB."""
-        return Parts(CentralTotals(delay=None), UCB(self.constant))
+        return Parts(CentralTotals(None, self.discount, self.window), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,10 @@ class CentralBatchedUCB(CentralPolicy):
     ----------
     constant : float
         B; 4 matches DDUCB's default.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -58,12 +68,14 @@ class CentralBatchedUCB(CentralPolicy):
     """
 
     constant: float = 4.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "central-batched-ucb"
 
     @property
     def parts(self) -> Parts:
         """Totals of the rounds before × UCB."""
-        return Parts(CentralTotals(), UCB(self.constant))
+        return Parts(CentralTotals(0, self.discount, self.window), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,10 @@ class DelayedCentralUCB(CentralPolicy):
         By how many rounds rewards are late.
     constant : float
         B; 4 matches DDUCB's default.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -88,6 +104,8 @@ class DelayedCentralUCB(CentralPolicy):
 
     delay: int
     constant: float = 4.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "delayed-central-ucb"
 
     def __post_init__(self) -> None:
@@ -98,7 +116,7 @@ class DelayedCentralUCB(CentralPolicy):
     @property
     def parts(self) -> Parts:
         """Late totals × UCB."""
-        return Parts(CentralTotals(self.delay), UCB(self.constant))
+        return Parts(CentralTotals(self.delay, self.discount, self.window), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -109,6 +127,10 @@ class CentralTS(CentralPolicy):
     ----------
     family : {"gaussian", "bernoulli"}
         The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1).
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -117,9 +139,11 @@ class CentralTS(CentralPolicy):
     """
 
     family: str = "gaussian"
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "central-ts"
 
     @property
     def parts(self) -> Parts:
         """Totals of the rounds before × a posterior draw."""
-        return Parts(CentralTotals(), draw_index(self.family))
+        return Parts(CentralTotals(0, self.discount, self.window), draw_index(self.family))

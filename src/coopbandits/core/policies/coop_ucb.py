@@ -26,6 +26,8 @@ class CoopUCB(Policy):
         γ > 1, exploration.
     epsilon_c : {"closed", "landgren"}
         Which form of ε_c, a number per agent that says how well the graph mixes for it.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -40,6 +42,7 @@ class CoopUCB(Policy):
 
     gamma: float
     epsilon_c: str = "closed"
+    discount: float = 1.0
     name: ClassVar[str] = "coop-ucb"
 
     def __post_init__(self) -> None:
@@ -51,7 +54,7 @@ class CoopUCB(Policy):
     @property
     def parts(self) -> Parts:
         """A running consensus × UCB inflated by ε_c."""
-        return Parts(RunningConsensus(), InflatedUCB(self.gamma, self.epsilon_c))
+        return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma, self.epsilon_c))
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class CoopUCB2(Policy):
     ----------
     gamma : float
         γ > 1, exploration.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -71,12 +76,13 @@ class CoopUCB2(Policy):
     """
 
     gamma: float
+    discount: float = 1.0
     name: ClassVar[str] = "coop-ucb2"
 
     @property
     def parts(self) -> Parts:
         """A running consensus × UCB inflated by sqrt(ln t)."""
-        return Parts(RunningConsensus(), InflatedUCB(self.gamma))
+        return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma))
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,8 @@ class CoopUCL(Policy):
         γ > 1, exploration.
     prior_mean, prior_sigma : float
         ν_0 and σ_0 of the normal prior of every arm; σ_0 = ∞ is the flat prior.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -105,9 +113,12 @@ class CoopUCL(Policy):
     gamma: float
     prior_mean: float = 0.0
     prior_sigma: float = math.inf
+    discount: float = 1.0
     name: ClassVar[str] = "coop-ucl"
 
     @property
     def parts(self) -> Parts:
         """A running consensus × the upper credible limit."""
-        return Parts(RunningConsensus(), UCL(self.gamma, self.prior_mean, self.prior_sigma))
+        return Parts(
+            RunningConsensus(self.discount), UCL(self.gamma, self.prior_mean, self.prior_sigma)
+        )

@@ -53,6 +53,9 @@ class DDUCB(Policy):
         An upper bound on λ instead of what the network tells. Values below the true λ are unsafe.
         With "estimate" the agents find a bound that holds for certain; with "heuristic" a tighter
         one that may fail.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same. It
+        must reach back two stages, 1/(1 − γ) ≥ 2E.
 
     Notes
     -----
@@ -79,6 +82,7 @@ class DDUCB(Policy):
     mixing_rounds: int | None = None
     num_agents: int | tuple[int, int] | str | None = None
     lambda_bound: float | str | None = None
+    discount: float = 1.0
     name: ClassVar[str] = "dducb"
 
     def __post_init__(self) -> None:

@@ -24,6 +24,8 @@ class GossipTS(Policy):
     sigma : {"known", "estimate"}
         Whether σ of Gaussian rewards is told or estimated from their scatter, which adds one value
         to a message. It makes no difference to a Bernoulli posterior.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -36,12 +38,13 @@ class GossipTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    discount: float = 1.0
     name: ClassVar[str] = "gossip-ts"
 
     @property
     def parts(self) -> Parts:
         """Pull mixing × a posterior draw."""
-        return Parts(PullMixing(), sampling(self.family, self.sigma))
+        return Parts(PullMixing(self.discount), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,10 @@ class TreeTS(Policy):
     ----------
     family, sigma : str
         As in `GossipTS`.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
 
     Notes
     -----
@@ -66,12 +73,14 @@ class TreeTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "tree-ts"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × a posterior draw."""
-        return Parts(TreeSums(), sampling(self.family, self.sigma))
+        return Parts(TreeSums(self.discount, self.window), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,10 @@ class FloodTS(Policy):
     ----------
     family, sigma : str
         As in `GossipTS`.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
 
     Notes
     -----
@@ -96,12 +109,14 @@ class FloodTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "flood-ts"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × a posterior draw."""
-        return Parts(FloodedTotals(), sampling(self.family, self.sigma))
+        return Parts(FloodedTotals(self.discount, self.window), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,10 @@ class TreeUCB(Policy):
     ----------
     constant : float
         B.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
 
     Notes
     -----
@@ -124,12 +143,14 @@ class TreeUCB(Policy):
     """
 
     constant: float = 2.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "tree-ucb"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × UCB."""
-        return Parts(TreeSums(), UCB(self.constant))
+        return Parts(TreeSums(self.discount, self.window), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -143,6 +164,10 @@ class FloodUCB(Policy):
     ----------
     constant : float
         B.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds of totals are read; None for all.
 
     Notes
     -----
@@ -152,12 +177,14 @@ class FloodUCB(Policy):
     """
 
     constant: float = 2.0
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "flood-ucb"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × UCB."""
-        return Parts(FloodedTotals(), UCB(self.constant))
+        return Parts(FloodedTotals(self.discount, self.window), UCB(self.constant))
 
 
 def sampling(family: str, sigma: str) -> Index:

@@ -22,6 +22,8 @@ class DecTS(Policy):
     ----------
     family : {"gaussian", "bernoulli"}
         The rewards' family; "bernoulli" also takes rewards anywhere in [0, 1].
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -33,17 +35,23 @@ class DecTS(Policy):
     """
 
     family: str = "gaussian"
+    discount: float = 1.0
     name: ClassVar[str] = "dec-ts"
 
     @property
     def parts(self) -> Parts:
         """A running consensus × a posterior draw."""
-        return Parts(RunningConsensus(), draw_index(self.family))
+        return Parts(RunningConsensus(self.discount), draw_index(self.family))
 
 
 @dataclass(frozen=True)
 class DecBayesUCB(Policy):
     """Dec-BayesUCB, Gaussian: Dec-TS with a quantile of the posterior instead of a draw.
+
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
@@ -53,12 +61,13 @@ class DecBayesUCB(Policy):
     completed, where the paper leaves its constants open.
     """
 
+    discount: float = 1.0
     name: ClassVar[str] = "dec-bayes-ucb"
 
     @property
     def parts(self) -> Parts:
         """A running consensus × a posterior quantile."""
-        return Parts(RunningConsensus(), BayesUCB())
+        return Parts(RunningConsensus(self.discount), BayesUCB())
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,10 @@ class IndependentTS(Policy):
     ----------
     family : {"gaussian", "bernoulli"}
         The rewards' family, as in `DecTS`.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
 
     Notes
     -----
@@ -77,12 +90,14 @@ class IndependentTS(Policy):
     """
 
     family: str = "gaussian"
+    discount: float = 1.0
+    window: int | None = None
     name: ClassVar[str] = "independent-ts"
 
     @property
     def parts(self) -> Parts:
         """Own sums × a posterior draw."""
-        return Parts(LocalSums(), draw_index(self.family))
+        return Parts(LocalSums(self.discount, self.window), draw_index(self.family))
 
 
 def draw_index(family: str) -> Index:

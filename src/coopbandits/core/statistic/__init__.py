@@ -2,5 +2,6 @@
 
 from coopbandits.core.statistic.arm_sums import ArmSums
 from coopbandits.core.statistic.statistic import Layout, Registers, Statistic
+from coopbandits.core.statistic.versioned import VersionedRegisters
 
-__all__ = ["ArmSums", "Layout", "Registers", "Statistic"]
+__all__ = ["ArmSums", "Layout", "Registers", "Statistic", "VersionedRegisters"]

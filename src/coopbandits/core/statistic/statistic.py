@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,8 @@ class Registers(ABC):
     names : tuple of str
         What each register holds, for people.
     decay : float
-        What everything counts after one more round; 1 for ever the same.
+        What everything counts after one more round; 1 for ever the same. Aggregations with a
+        discount set it (`decaying`).
     layout : Layout or None
         For kernels that know reward sums and counts; None for any other statistic, which is then
         played by engines that use this class.
@@ -61,6 +63,14 @@ class Registers(ABC):
     names: tuple[str, ...]
     decay: float = 1.0
     layout: Layout | None = None
+
+    def decaying(self, discount: float) -> Self:
+        """Return these registers, in which everything counts `discount` times after a round."""
+        if discount == 1.0:
+            return self
+        found = copy(self)
+        found.decay = self.decay * discount
+        return found
 
     def zeros(self) -> Vector:
         """Return the registers of no pull at all."""
@@ -82,17 +92,22 @@ class Registers(ABC):
 
     @abstractmethod
     def version(self, values: NDArray[np.float64]) -> Any:
-        """Return the number of pulls ever added; of many registers (…, size) one number each.
+        """Return the number of pulls added; of many registers (…, size) one number each.
 
-        It only grows, so of two states of one agent the one with more pulls is newer.
+        As long as nothing decays it only grows, so of two states of one agent the one with more
+        pulls is newer.
         """
 
-    def scale(self, values: NDArray[np.float64], factor: float) -> None:
-        """Let everything in registers (…, size) count `factor` times, in place; the version stays.
+    def pulls(self, values: NDArray[np.float64]) -> Any:
+        """Return the number of pulls as they count now: the time of an estimate."""
+        return self.version(values)
 
-        Only a statistic that decays is asked to.
+    def scale(self, values: NDArray[np.float64], factor: Any) -> None:
+        """Let everything in registers (…, size) count `factor` times, in place.
+
+        The factor is a number, or one per vector as an array (…, 1).
         """
-        raise NotImplementedError
+        values *= factor
 
     def age(self, *vectors: NDArray[np.float64], rounds: int = 1) -> None:
         """Let some rounds pass for registers (…, size), in place."""

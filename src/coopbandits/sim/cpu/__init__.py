@@ -61,7 +61,7 @@ KERNELS: dict[type, Kernel] = {
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
 SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
-"""Faster kernels for indices that declare a bonus, on networks without faults."""
+"""Faster kernels for indices that declare a bonus, without faults and without a discount."""
 
 NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
 """Aggregations whose kernel assumes that all messages arrive."""
@@ -71,7 +71,8 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
-    if not task.faults and declares_bonus(parts.index) and kind in SHORTCUTS:
+    lasts = getattr(parts.aggregation, "discount", 1.0) == 1.0
+    if not task.faults and lasts and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
     return KERNELS[kind]
 
@@ -87,8 +88,9 @@ def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
-    that first estimate N or λ, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index
-    or a reward function that numba cannot compile, subsets of arms, and floods that are too large.
+    that first estimate N or λ, windows, late messages, own clocks, `NEEDS_MESSAGES` under faults,
+    an index or a reward function that numba cannot compile, subsets of arms, and floods that are
+    too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -98,6 +100,8 @@ def obstacle(task: Task) -> str | None:
         return f" for aggregation {aggregation.spelling}"
     if isinstance(aggregation, StagedMixing) and aggregation.estimates:
         return " for agents that estimate what they are not told"
+    if getattr(aggregation, "window", None) is not None:
+        return " for windows"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:

@@ -18,6 +18,15 @@ def book(
     """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
     fresh[agent, arm] += gained
     fresh[agent, num_arms + arm] += end - start
+    enter(counts, rewards, arms, agent, slot, arm, start, end, gained)
+
+
+@inner
+def enter(
+    counts: Any, rewards: Any, arms: Any, agent: int, slot: int, arm: int, start: int, end: int,
+    gained: float,
+) -> None:  # fmt: skip
+    """Do the same without own pulls since."""
     counts[slot, arm] += end - start
     rewards[slot] += gained
     if arms.shape[1] > 0:
@@ -48,9 +57,12 @@ def pull_rows(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
     slot: int, done: int, start: int, end: int, prices: Any, places: Any, shift: int,
-    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool,
+    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool, weight: float,
 ) -> None:  # fmt: skip
-    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows."""
+    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows.
+
+    There a pull counts `weight`; see `ageing`.
+    """
     counted, at_slot = np.uintp(num_arms), np.uintp(slot)  # unsigned as in `averaging`
     is_many = prices.shape[0] > num_arms
     for first in range(start, end, block):
@@ -63,10 +75,10 @@ def pull_rows(
             row = np.uintp(places[agent] + shift) + arm
             z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
             u = reward_from_variate(kind, table, row, z)
-            own[agent, arm] += u
-            own[agent, counted + arm] += 1.0
+            own[agent, arm] += weight * u
+            own[agent, counted + arm] += weight
             if squares >= 0:
-                own[agent, np.uintp(squares)] += u * u
+                own[agent, np.uintp(squares)] += weight * u * u
             counts[at, at_slot, arm] += 1
             paid += u
             regrets[agent] += prices[row, OWN_GAP]

@@ -8,6 +8,7 @@ import numpy as np
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
@@ -40,13 +41,17 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     totals = np.zeros((len(runs), 1, state.shape[2]))
     history = np.zeros((len(runs), 0 if delay is None else delay + 1, state.shape[2]))
     reader = FaultReader(task, runs)
-    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(
+        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
+    )
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
             state.memory, rule, numbers, reader.read(rounds).acts,
+            ageing(state.discount, done, rounds),
         )  # fmt: skip
+        end_span(state.discount, rounds, totals, history)
         state.played(rounds)
     return state.finish()
 
@@ -54,17 +59,17 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 @kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
-    rule: Any, numbers: Any, acts: Any,
+    rule: Any, numbers: Any, acts: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    given = (world, span, tally, fresh, totals, history, memory, rule, numbers, acts)
+    given = (world, span, tally, fresh, totals, history, memory, rule, numbers, acts, ageing)
     in_threads(_play_run, totals.shape[0], given)
 
 
 @inner
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, all_totals: Any,
-    all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any,
+    all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play one run; the oldest row of `history` is what the controller sees.
 
@@ -76,12 +81,13 @@ def _play_run(
     table, words_from = table_of(world.tables, run), world.decision_keys[run]
     prices, regrets = table_of(world.prices, run), tally.regrets[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
-    contexts[0, FACTOR] = contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
+    contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
     lasts = np.zeros(num_agents, np.int64)
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
         shift = segment_of(world.starts, world.period, done) * num_arms
+        weight, contexts[0, FACTOR] = ageing.weights[r], ageing.factors[r]
         row = done % kept if kept > 0 else 0
         visible = history[row : row + 1] if kept > 0 else totals
         chosen = 0  # agents that have chosen on the present totals
@@ -105,10 +111,10 @@ def _play_run(
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
             row_paid = world.places[agent] + shift + arm
             u = reward_from_variate(world.form_kind, table, row_paid, z)
-            totals[0, arm] += u
-            totals[0, num_arms + arm] += 1.0
+            totals[0, arm] += weight * u
+            totals[0, num_arms + arm] += weight
             if rule.squares >= 0:
-                totals[0, rule.squares] += u * u
+                totals[0, rule.squares] += weight * u * u
             block = agent // world.block
             book(
                 tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
@@ -137,7 +143,7 @@ def _choose(
                 lasts[agent] = done % num_arms  # nothing is known yet: every arm in turn
             return
         time += visible[0, num_arms + k]
-    contexts[0, TIME] = max(2.0, time)
+    contexts[0, TIME] = max(2.0, time * contexts[0, FACTOR])
     choose(
         address, visible, 0, contexts, 0, words_from, done, numbers, numbers_stride, memory,
         scratch, lasts, start, end, num_arms, squares,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
+from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.averaging import average, average_heard
 from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
@@ -77,7 +78,10 @@ def play_rows(parts: Parts, task: Task, runs: range, tick: Tick, mixing: Mixing)
     lasts = np.zeros(state.shape[:2], dtype=np.int64)
     reader, hearing = FaultReader(task, runs), hearing_of(task.network)
     before = np.zeros((len(runs), 1, hearing.senders.size), dtype=np.int16)
-    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(
+        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
+    )
+    values = state.shape[2] + (state.discount != 1.0)
     # With as many runs as threads each thread plays runs of its own, else all share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
     while (done := state.done) < task.horizon:
@@ -86,12 +90,13 @@ def play_rows(parts: Parts, task: Task, runs: range, tick: Tick, mixing: Mixing)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts,
             state.memory, indptr, indices, matrix.data, mixing, rule, numbers, blocks, faults,
-            before, hearing,
+            before, hearing, ageing(state.discount, done, rounds),
         )  # fmt: skip
         if mixing.mixes and rounds % 2:
             mixed, spare = spare, mixed
         if mixing.mixes:
-            count_messages(state.record, task, done, rounds, faults.fate, state.shape[2])
+            count_messages(state.record, task, done, rounds, faults.fate, values)
+        end_span(state.discount, rounds, mixed)
         before = faults.fate[:, -1:].copy()
         state.played(rounds)
     return state.finish()
@@ -111,7 +116,7 @@ def hearing_of(network: Network) -> Hearing:
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
     indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, parts: int,
-    faults: Any, before: Any, hearing: Any,
+    faults: Any, before: Any, hearing: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread some runs (`parts` = 1), or of each round some agents.
 
@@ -123,6 +128,7 @@ def play_rounds(
         given = (
             parts, first, first + at_once, world, span, tally, fresh, mixed, spare, lasts, memory,
             indptr, indices, weights, mixing, rule, numbers, faults, before, hearing,
+            ageing,
         )  # fmt: skip
         in_threads(_play, mixed.shape[0] * parts, given)
 
@@ -132,6 +138,7 @@ def _play(
     task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     all_mixed: Any, all_spare: Any, all_lasts: Any, all_memory: Any, indptr: Any, indices: Any,
     weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any, before: Any, hearing: Any,
+    ageing: Any,
 ) -> None:  # fmt: skip
     """Let some agents of one run average, choose and pull, in every of some rounds.
 
@@ -146,8 +153,7 @@ def _play(
     is_faulty = fate.shape[0] > 0
     contexts = np.empty((mixed.shape[0] if is_faulty else 1, CONTEXT))
     for agent in range(len(contexts)):
-        contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
-        contexts[agent, AHEAD] = 1.0
+        contexts[agent, AGENTS], contexts[agent, AHEAD] = num_agents, 1.0
     for r in range(first, stop):
         done = span.first + r
         passed = count_up_to(span.stops, r)
@@ -155,11 +161,13 @@ def _play(
         if is_faulty:
             _average_faulty(
                 own, other, contexts, hearing.indptr, hearing.senders, hearing.weights,
-                hearing.own_weights, mixing.mixes, num_agents, mixing.least_time, renewed[r],
+                hearing.own_weights, mixing.mixes, num_agents * ageing.factors[r],
+                mixing.least_time, renewed[r],
                 before[run, 0] if r == 0 else fate[r - 1], rule.num_arms, start, end,
             )  # fmt: skip
         else:
-            contexts[0, TIME] = max(mixing.least_time, done * num_agents)
+            contexts[0, TIME] = max(mixing.least_time, ageing.passed[r] * num_agents)
+            contexts[0, FACTOR] = num_agents * ageing.factors[r]
             if mixing.mixes:
                 average(indptr, indices, weights, own, other, start, end)
         choose(
@@ -174,13 +182,14 @@ def _play(
             table_of(world.prices, run), world.places,
             segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
             tally.costs[run], tally.regrets[run], tally.worst[run], span.stops[passed] == r + 1,
+            ageing.weights[r],
         )  # fmt: skip
 
 
 @inner
 def _average_faulty(
     own: Any, other: Any, contexts: Any, indptr: Any, senders: Any, weights: Any, own_weights: Any,
-    mixes: bool, num_agents: float, least_time: float, renewed: Any, fate: Any, num_arms: int,
+    mixes: bool, factor: float, least_time: float, renewed: Any, fate: Any, num_arms: int,
     start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents average over what they heard, and count the pulls behind it."""
@@ -192,4 +201,4 @@ def _average_faulty(
         pulls = 0.0
         for k in range(num_arms):
             pulls += other[agent, num_arms + k]
-        contexts[agent, TIME] = max(least_time, pulls * num_agents)
+        contexts[agent, TIME], contexts[agent, FACTOR] = max(least_time, pulls * factor), factor

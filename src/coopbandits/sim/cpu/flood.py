@@ -18,9 +18,11 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.entries import HEADER
+from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.ageing import end_span, most_rounds
 from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
@@ -79,14 +81,45 @@ class Fleet(NamedTuple):
         What the receiver of every link remembers of the sender's messages.
     totals : (run, agent, size)
         Registers of all pulls that each agent knows of.
-    known : int64 of shape (run, agent, 2)
-        The number of agents known of, and the rounds they have played.
+    known : (run, agent, 2)
+        The number of agents known of, and the rounds they have played, as they count.
     """
 
     entries: NDArray[np.int32]
     links: NDArray[np.int32]
     totals: Vector
-    known: NDArray[np.int64]
+    known: Vector
+
+
+class Aged(NamedTuple):
+    """What pulls of every round so far count, in the units of a span: see `ageing`.
+
+    Attributes
+    ----------
+    weights : (rounds,)
+        What a pull of each round counts.
+    behind : (1 + rounds,)
+        What the rounds of an agent count whose last pull was in each; first 0, for none.
+    factors : (rounds,)
+        What a unit counts in each round of the span.
+    passed : (rounds,)
+        What all rounds before each round of the span count.
+    """
+
+    weights: Vector
+    behind: Vector
+    factors: Vector
+    passed: Vector
+
+
+def aged(discount: float, first: int, rounds: int) -> Aged:
+    """Return what pulls count in a span of rounds, and what earlier ones do."""
+    ended = np.arange(first + rounds + 1.0)
+    weights = discount ** (first - ended[:-1])
+    behind = decayed_rounds(discount, ended)
+    behind[1:] *= weights
+    passed = discount * decayed_rounds(discount, ended[first:-1])
+    return Aged(weights, behind, discount ** (ended[first:-1] - first), passed)
 
 
 def play_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
@@ -125,13 +158,16 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
     # With at least as many runs as threads, threads take whole runs; else they share every round.
     blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
-    most = min(reader.most, max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size))))
+    most = max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size)))
+    most = min(reader.most, most, most_rounds(state.discount))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
             reader.read(rounds), links, rule, numbers, state.memory, blocks,
+            aged(state.discount, done, rounds), state.discount != 1.0,
         )  # fmt: skip
+        end_span(state.discount, rounds, fleet.totals, fleet.known[..., ROUNDS])
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
 
@@ -146,8 +182,8 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     """Return agents that know only of themselves."""
     entries = np.zeros((runs, 2, 4, agents, agents), dtype=np.int32)
     entries[:, :, LAST] = -1
-    known = np.zeros((runs, agents, 2), dtype=np.int64)
-    known[:, :, KNOWN_AGENTS] = 1
+    known = np.zeros((runs, agents, 2))
+    known[:, :, KNOWN_AGENTS] = 1.0
     link_memory = np.zeros((runs, 2, 2, links), dtype=np.int32)
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
@@ -155,7 +191,7 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
 @kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
-    links: Any, rule: Any, numbers: Any, memory: Any, parts: int,
+    links: Any, rule: Any, numbers: Any, memory: Any, parts: int, aged: Any, versions: bool,
 ) -> None:  # fmt: skip
     """Play a span of rounds, each in two steps: pull, then exchange messages.
 
@@ -166,7 +202,7 @@ def play_rounds(
     for first in range(0, 2 * span.rounds, at_once):
         given = (
             parts, first, first + at_once, world, span, tally, fresh, log, fleet, counts, faults,
-            links, rule, numbers, memory,
+            links, rule, numbers, memory, aged, versions,
         )  # fmt: skip
         in_threads(_play, world.reward_keys.shape[0] * parts, given)
 
@@ -175,7 +211,7 @@ def play_rounds(
 def _play(
     task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,
-    all_memory: Any,
+    all_memory: Any, aged: Any, versions: bool,
 ) -> None:  # fmt: skip
     """Play some steps of some agents of one run."""
     run, start, end = share_of(task, parts, world)
@@ -187,6 +223,7 @@ def _play(
     arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
     entries, heard = fleet.entries[run], fleet.links[run]
     totals, known = fleet.totals[run], fleet.known[run]
+    weights, behind = aged.weights, aged.behind
     for step in range(first, stop):
         r = step // 2
         done = span.first + r
@@ -197,7 +234,9 @@ def _play(
                 _renew(
                     renewed[r], links.indptr, entries[now], heard[now], totals, known, start, end
                 )
-            _look(totals, known, contexts, rule.num_arms, done, start, end)
+            _look(
+                totals, known, contexts, rule.num_arms, aged.factors[r], aged.passed[r], start, end
+            )
             choose(
                 rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
                 done, numbers, rule.numbers_stride, memory, scratch, lasts, start, end,
@@ -211,13 +250,14 @@ def _play(
                 table_of(world.prices, run), world.places,
                 segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
                 tally.costs[run], tally.regrets[run], tally.worst[run],
-                span.stops[slot - span.slot] == r + 1,
+                span.stops[slot - span.slot] == r + 1, weights, behind,
             )  # fmt: skip
         else:
             _exchange(
                 links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
                 entries[now], entries[after], heard[now], heard[after], totals, known,
                 rule.num_arms, rule.squares, counts[start // world.block, slot], done, start, end,
+                weights, behind, versions,
             )  # fmt: skip
 
 
@@ -234,21 +274,22 @@ def _renew(
             for link in range(indptr[agent], indptr[agent + 1]):
                 memory[HEARD, link] = memory[ARRIVED, link] = 0
             set_row(totals, agent, 0.0)
-            known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1, 0
+            known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1.0, 0.0
 
 
 @inner
 def _look(
-    totals: Any, known: Any, contexts: Any, num_arms: int, done: int, start: int, end: int
-) -> None:
+    totals: Any, known: Any, contexts: Any, num_arms: int, factor: float, passed: float,
+    start: int, end: int,
+) -> None:  # fmt: skip
     """Write the time, the number of agents and the anticipation for the choice."""
     for agent in range(start, end):
-        agents, rounds, pulls = float(known[agent, KNOWN_AGENTS]), known[agent, ROUNDS], 0.0
+        agents, rounds, pulls = known[agent, KNOWN_AGENTS], factor * known[agent, ROUNDS], 0.0
         for k in range(num_arms):
             pulls += totals[agent, num_arms + k]
-        contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, agents
-        contexts[agent, TIME] = max(2.0, pulls)
-        contexts[agent, AHEAD] = max(1.0, agents * done / rounds) if rounds > 0 else 1.0
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, agents
+        contexts[agent, TIME] = max(2.0, factor * pulls)
+        contexts[agent, AHEAD] = max(1.0, agents * passed / rounds) if rounds > 0.0 else 1.0
 
 
 @inner
@@ -257,7 +298,7 @@ def _pull(
     kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any, entries: Any, totals: Any,
     known: Any, lasts: Any, acts: Any, squares: int, block: int, slot: int, done: int, start: int,
     end: int, prices: Any, places: Any, shift: int, num_arms: int, costs: Any, regrets: Any,
-    worst: Any, is_recorded: bool,
+    worst: Any, is_recorded: bool, weights: Any, behind: Any,
 ) -> None:  # fmt: skip
     """Let some agents pull, if they act."""
     for agent in range(start, end):
@@ -267,10 +308,10 @@ def _pull(
         z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
         row = places[agent] + shift + arm
         u = reward_from_variate(kind, table, row, z)
-        _add(totals, agent, num_arms, squares, arm, u, 1.0)
+        _add(totals, agent, num_arms, squares, arm, u, weights[done])
         last = entries[LAST, agent, agent]
         arms[done, agent], rewards[done, agent], before[done, agent] = arm, u, last
-        known[agent, ROUNDS] += done - last
+        known[agent, ROUNDS] += behind[done + 1] - behind[last + 1]
         entries[LAST, agent, agent] = done
         entries[VERSION, agent, agent] += 1
         entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
@@ -286,10 +327,11 @@ def _pull(
 def _exchange(
     indptr: Any, senders: Any, reverse: Any, fate: Any, arms: Any, rewards: Any, before: Any,
     now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int,
-    squares: int, counts: Any, done: int, start: int, end: int,
+    squares: int, counts: Any, done: int, start: int, end: int, weights: Any, behind: Any,
+    versions: bool,
 ) -> None:  # fmt: skip
     """Let some agents receive a round's messages, which hold what was known before the round."""
-    size, width = now.shape[1], HEADER + totals.shape[1]
+    size, width = now.shape[1], HEADER + totals.shape[1] + int(versions)
     for agent in range(start, end):
         for what in range(4):
             for origin in range(size):
@@ -306,7 +348,7 @@ def _exchange(
                     tell[HEARD, link], tell[ARRIVED, link] = done + 1, told[HEARD, reverse[link]]
                     _take(
                         arms, rewards, before, now, after, totals, known, num_arms, squares,
-                        sender, agent, arrived, done,
+                        sender, agent, arrived, done, weights, behind,
                     )  # fmt: skip
 
 
@@ -329,7 +371,8 @@ def _is_sent(entries: Any, sender: int, origin: int, agent: int, arrived: int) -
 @inner
 def _take(
     arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
-    num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int,
+    num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int, weights: Any,
+    behind: Any,
 ) -> None:  # fmt: skip
     """Take every entry of a message that is newer, or equal to one that came in this round.
 
@@ -341,18 +384,18 @@ def _take(
         if is_newer and _is_sent(now, sender, origin, agent, arrived):
             last, old = now[LAST, sender, origin], after[LAST, agent, origin]
             known[agent, KNOWN_AGENTS] += int(own == 0)
-            known[agent, ROUNDS] += last - old
+            known[agent, ROUNDS] += behind[last + 1] - behind[old + 1]
             after[LAST, agent, origin], after[VERSION, agent, origin] = last, version
             after[CHANGED, agent, origin], after[SOURCE, agent, origin] = done + 2, sender
             while last != old:  # back to the common ancestor: in a tree the deeper one steps first
                 forth, back = version >= own, own >= version
                 if forth:
                     arm, reward = arms[last, origin], rewards[last, origin]
-                    _add(totals, agent, num_arms, squares, arm, reward, 1.0)
+                    _add(totals, agent, num_arms, squares, arm, reward, weights[last])
                     last, version = before[last, origin], version - 1
                 if back:
                     arm, reward = arms[old, origin], rewards[old, origin]
-                    _add(totals, agent, num_arms, squares, arm, reward, -1.0)
+                    _add(totals, agent, num_arms, squares, arm, reward, -weights[old])
                     old, own = before[old, origin], own - 1
 
 

@@ -11,6 +11,7 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION, SETTLED
 from coopbandits.core.aggregate.pull_mixing import RECENT
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
@@ -44,14 +45,17 @@ def play_gossip(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     last = np.zeros(born.shape[:2])
     moved, minima, spare = mixed.copy(), born.copy(), born.copy()
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(
+        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
+    )
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_runs(
             state.world, span(task, done, rounds), state.tally, state.fresh, mixed, moved, ages,
             told, born, minima, spare, last, counts, reader.read(rounds), links, rule, numbers,
-            state.memory,
+            state.memory, ageing(state.discount, done, rounds), state.discount != 1.0,
         )  # fmt: skip
+        end_span(state.discount, rounds, mixed)
         state.played(rounds)
     return state.finish(counts)
 
@@ -66,18 +70,21 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
     born: Any, minima: Any, spare: Any, last: Any, counts: Any, faults: Any, links: Any, rule: Any,
-    numbers: Any, memory: Any,
+    numbers: Any, memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     state = (mixed, moved, ages, told, born, minima, spare, last)
-    given = (world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory)
+    given = (
+        world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory, ageing,
+        stamps,
+    )  # fmt: skip
     in_threads(_play_run, mixed.shape[0], given)
 
 
 @inner
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, state: Any, all_counts: Any,
-    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
+    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     mixed, moved, ages, told = state[0][run], state[1][run], state[2][run], state[3][run]
@@ -92,7 +99,7 @@ def _play_run(
         collect_anew(born, minima, spare, last, done)
         if renewed.shape[0] > 0:
             _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, last, done)
-        _look(mixed, minima, last, sums, contexts, rule.num_arms)
+        _look(mixed, minima, last, sums, contexts, rule.num_arms, ageing.factors[r])
         choose(
             rule.address, mixed, mixed.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, mixed.shape[0], rule.num_arms,
@@ -105,11 +112,11 @@ def _play_run(
             table_of(world.prices, run), world.places,
             segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
             tally.costs[run], tally.regrets[run], tally.worst[run],
-            span.stops[slot - span.slot] == r + 1,
+            span.stops[slot - span.slot] == r + 1, ageing.weights[r],
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,
-            minima, spare, sums, degrees, counts[slot], done,
+            minima, spare, sums, degrees, counts[slot], done, stamps,
         )  # fmt: skip
 
 
@@ -148,21 +155,25 @@ def _renew(
 
 
 @inner
-def _look(mixed: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int) -> None:
+def _look(
+    mixed: Any, minima: Any, last: Any, sums: Any, contexts: Any, num_arms: int, factor: float
+) -> None:
     """Count agents by their minima, and the pulls behind the averages."""
     for agent in range(mixed.shape[0]):
         sums[agent] = minima[agent].sum()
         num_agents, pulls = max(1.0, last[agent], (EXPONENTIALS - 1) / sums[agent]), 0.0
         for k in range(num_arms):
             pulls += mixed[agent, num_arms + k]
-        contexts[agent, FACTOR] = contexts[agent, AGENTS] = num_agents
-        contexts[agent, TIME], contexts[agent, AHEAD] = max(2.0, num_agents * pulls), 1.0
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = num_agents * factor, num_agents
+        contexts[agent, TIME] = max(2.0, num_agents * factor * pulls)
+        contexts[agent, AHEAD] = 1.0
 
 
 @inner
 def _mix(
     indptr: Any, senders: Any, reverse: Any, fate: Any, mixed: Any, moved: Any, ages: Any,
     told: Any, minima: Any, spare: Any, sums: Any, degrees: Any, counts: Any, done: int,
+    stamps: bool,
 ) -> None:  # fmt: skip
     """Send all messages of a round, and let everybody move towards what arrives."""
     size, width = mixed.shape
@@ -179,7 +190,7 @@ def _mix(
             # The sender leaves its minima out if it was told the same sum before this round.
             differ = told[reverse[link]] != sums[sender]
             if fated != DOWN:
-                counts[0] += width + 2 + (minima_values(done) if differ else 0)
+                counts[0] += width + 2 + int(stamps) + (minima_values(done) if differ else 0)
                 counts[1] += 1
                 counts[2 if fated == 0 else 3] += 1
             if fated == 0:

@@ -29,5 +29,5 @@ def play_round(
         np.empty((0, num_agents), dtype=np.uint8), world.block, rule.squares, slot, done, 0,
         num_agents, world.prices[0], world.places,
         segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
-        tally.costs[0], tally.regrets[0], tally.worst[0], is_recorded,
+        tally.costs[0], tally.regrets[0], tally.worst[0], is_recorded, 1.0,
     )  # fmt: skip

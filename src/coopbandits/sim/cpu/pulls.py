@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbandits.problems.rewards import LOCATION_SCALE
-from coopbandits.sim.cpu.booking import book, charge, keep_worst
-from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
+from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
+from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.leaves import (
     inner,
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 @kernel
 def play_alone(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, times: Any,
-    reading: Any, rule: Any, numbers: Any, memory: Any,
+    reading: Any, rule: Any, numbers: Any, memory: Any, weights: Any, factors: Any, made: Any,
 ) -> None:  # fmt: skip
     """Let every agent play a span of rounds on the totals it reads at the start.
 
@@ -91,9 +91,14 @@ def play_alone(
         The new pulls, in place of whatever is there.
     times : (rounds,)
         s in every round.
+    weights, factors : (rounds,)
+        What a pull of each round counts in units of what is read, and the inverse; see `Stages`.
+    made : (run, agent, K) or (run, 0, K)
+        All pulls, where that is asked for.
     """
     given = (
-        world, span, tally, read, fresh, factor, times, reading, rule, numbers, memory,
+        world, span, tally, read, fresh, factor, times, reading, rule, numbers, memory, weights,
+        factors, made,
     )  # fmt: skip
     in_threads(_play_block, num_tasks(world), given)
 
@@ -101,12 +106,13 @@ def play_alone(
 @inner
 def _play_block(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, factor: float,
-    times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any,
+    times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
+    factors: Any, all_made: Any,
 ) -> None:  # fmt: skip
     """Let one block of one run's agents play, one after another."""
     run, first, last = share_of(task, world.num_blocks, world)
     block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
-    num_arms, squares, memory = rule.num_arms, rule.squares, all_memory[run]
+    num_arms, squares, memory, made = rule.num_arms, rule.squares, all_memory[run], all_made[run]
     keys, words_from = world.reward_keys[run], world.decision_keys[run]
     table, stops = table_of(world.tables, run), span.stops
     counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
@@ -129,7 +135,7 @@ def _play_block(
                 place = world.places[agent] + segment * num_arms
                 border = segment_end(world.starts, world.period, done)
             if r == 0 or changes:
-                contexts[0, TIME] = times[r]
+                contexts[0, TIME], contexts[0, FACTOR] = times[r], factors[r]
                 choose(
                     rule.address, totals, 0, contexts, 0, words_from[agent : agent + 1], done,
                     numbers[own : own + 1], 0, memory[agent : agent + 1], scratch, chosen, 0, 1,
@@ -138,17 +144,18 @@ def _play_block(
             arm = chosen[0]
             z = variate(world.is_normal, word_at(keys[agent], done), world.cubics)
             u = reward_from_variate(world.form_kind, table, place + arm, z)
+            fresh[agent, arm] += weights[r] * u
+            fresh[agent, num_arms + arm] += weights[r]
             if reading.own_pulls:
-                totals[0, arm] += reading.weight * u
-                totals[0, num_arms + arm] += reading.weight
+                totals[0, arm] += reading.weight * weights[r] * u
+                totals[0, num_arms + arm] += reading.weight * weights[r]
             if squares >= 0:
-                fresh[agent, squares] += u * u
+                fresh[agent, squares] += weights[r] * u * u
                 if reading.own_pulls:
-                    totals[0, squares] += reading.weight * u * u
-            book(
-                counts, rewards, arms, fresh, agent, num_arms, span.slot + at, arm, done, done + 1,
-                u,
-            )  # fmt: skip
+                    totals[0, squares] += reading.weight * weights[r] * u * u
+            if made.shape[0] > 0:
+                made[agent, arm] += 1
+            enter(counts, rewards, arms, agent, span.slot + at, arm, done, done + 1, u)
             charge(prices, num_arms, place + arm, 1, regrets, agent, costs, span.slot + at)
             if r + 1 == stops[at]:
                 keep_worst(worst, span.slot + at, regrets[agent])
@@ -384,7 +391,7 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
 @kernel
 def play_round(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
-    numbers: Any, memory: Any, arms: Any, rewards: Any,
+    numbers: Any, memory: Any, arms: Any, rewards: Any, weight: float, made: Any,
 ) -> None:  # fmt: skip
     """Let every agent pull once by what it reads; leave arms and rewards for the others to see.
 
@@ -396,9 +403,12 @@ def play_round(
         What goes with them.
     arms, rewards : (run, agent)
         What was pulled and what it paid.
+    weight, made
+        As in `play_alone`, for this round.
     """
     given = (
-        world, span, tally, read, fresh, contexts, rule, numbers, memory, arms, rewards,
+        world, span, tally, read, fresh, contexts, rule, numbers, memory, arms, rewards, weight,
+        made,
     )  # fmt: skip
     in_threads(_play_round, num_tasks(world), given)
 
@@ -406,9 +416,11 @@ def play_round(
 @inner
 def _play_round(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, contexts: Any,
-    rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any,
+    rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any, weight: float,
+    all_made: Any,
 ) -> None:  # fmt: skip
     run, start, last = share_of(task, world.num_blocks, world)
+    made = all_made[run]
     block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
     memory, arms, rewards = all_memory[run], all_arms[run], all_rewards[run]
     scratch, table = np.empty(rule.scratch), table_of(world.tables, run)
@@ -425,11 +437,15 @@ def _play_round(
         row = world.places[agent] + shift + arm
         u = reward_from_variate(world.form_kind, table, row, z)
         rewards[agent] = u
+        fresh[agent, arm] += weight * u
+        fresh[agent, num_arms + arm] += weight
         if rule.squares >= 0:
-            fresh[agent, rule.squares] += u * u
-        book(
-            tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
-            num_arms, span.slot, arm, span.first, span.first + 1, u,
+            fresh[agent, rule.squares] += weight * u * u
+        if made.shape[0] > 0:
+            made[agent, arm] += 1
+        enter(
+            tally.counts[run, block], tally.rewards[run, block], tally.arms[run], agent, span.slot,
+            arm, span.first, span.first + 1, u,
         )  # fmt: skip
         charge(prices, num_arms, row, 1, regrets, agent, tally.costs[run, block], span.slot)
         if span.stops[0] == 1:

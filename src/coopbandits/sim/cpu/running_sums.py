@@ -130,7 +130,7 @@ def _play_run(
             table_of(world.prices, run), world.places,
             segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
             tally.costs[run], tally.regrets[run], tally.worst[run],
-            span.stops[slot - span.slot] == r + 1,
+            span.stops[slot - span.slot] == r + 1, 1.0,
         )  # fmt: skip
         _hand_on(links.indptr, links.reverse, held, share, sent, ages, gaps)
         _take(

@@ -65,10 +65,15 @@ class Runs:
         What choices remember of every agent.
     done : int
         Rounds played.
+    discount : float
+        γ of the aggregation; 1 where it has none.
+    made : (run, agent, K) or (run, 0, K)
+        All pulls, where `fresh` holds what they count instead.
     """
 
     def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
         self.parts, self.task, self.tick = parts, task, tick
+        self.discount: float = getattr(parts.aggregation, "discount", 1.0)
         registers = parts.statistic.registers(task.problem.num_arms)
         assert registers.layout is not None  # noqa: S101  no other statistic is played here
         self.layout = registers.layout
@@ -78,6 +83,7 @@ class Runs:
         self.record = Record.empty(task, len(runs))
         self.fresh = np.zeros(self.shape)
         self.memory = np.zeros((*self.shape[:2], MEMORY))
+        self.made = np.zeros((len(runs), 0, task.problem.num_arms), dtype=np.int64)
         self.done = 0
 
     def rule(self) -> tuple[Rule, NDArray[np.float64]]:
@@ -148,7 +154,9 @@ class Runs:
         return self.record
 
     def _keep(self, fresh: Rows) -> None:
-        if self.task.keep:
+        if self.made.shape[1] > 0:
+            self.record.agent_pulls[:] = self.made
+        elif self.task.keep:
             first, last = self.layout.counts, self.layout.counts + self.task.problem.num_arms
             self.record.agent_pulls += fresh[:, :, first:last].astype(np.int64)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads
 
 from coopbandits.core.aggregate import StagedMixing
+from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, TIME
+from coopbandits.sim.cpu.ageing import end_span
+from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.consensus import play_local
 from coopbandits.sim.cpu.pulls import (
     Reading,
@@ -83,6 +86,9 @@ class Stages:
 
     The numbers that all agents share (C, E, bounds on N, variants) are read off one agent, so that
     no formula is repeated here. Values in flight are not touched before their stage ends.
+
+    With a discount, registers are in units of the end of the stage that is being played: a pull
+    adds what it will count then, and choices read what a unit counts earlier (see `ageing`).
     """
 
     def __init__(self, state: Runs) -> None:
@@ -115,6 +121,8 @@ class Stages:
             self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses, self.num_arms)
         self.accumulated, self.in_flight = np.zeros(state.shape), np.zeros(state.shape)
         self.first = True
+        if state.discount != 1.0 and task.keep:  # what is fresh no longer counts pulls
+            state.made = np.zeros((*state.shape[:2], self.num_arms), dtype=np.int64)
 
     @cached_property
     def choosing(self) -> tuple[Rule, Vector]:
@@ -126,10 +134,25 @@ class Stages:
         """The time s of every round: at first of the agent alone, then of what has settled."""
         rounds = np.arange(self.state.task.horizon)
         stage, in_stage = np.divmod(rounds - self.num_arms, self.stage_rounds)
-        settled = (self.num_arms + (stage - 1) * self.stage_rounds) * self.shared.most_agents
-        start = np.where(stage > 0, settled, self.num_arms)
-        times = start + in_stage * float(self.reading.own_pulls)
-        return np.maximum(2.0, np.where(stage < 0, rounds, times))
+        settled = self._settled(self.num_arms + stage * self.stage_rounds)
+        start = np.where(stage > 0, settled, self._passed(self.num_arms))
+        own = self._passed(in_stage) * float(self.reading.own_pulls)
+        times = start * self.state.discount ** np.maximum(in_stage, 0) + own
+        return np.maximum(2.0, np.where(stage < 0, self._passed(rounds), times))
+
+    def _passed(self, rounds: Any) -> Any:
+        """Return what the pulls of one agent in so many rounds count after them."""
+        return self.state.discount * decayed_rounds(self.state.discount, rounds)
+
+    def _settled(self, start: Any) -> Any:
+        """Return what all pulls count that have been mixed when a stage starts after the first."""
+        aged = self.state.discount**self.stage_rounds
+        mixed = np.maximum(0, start - self.stage_rounds)
+        return self.shared.most_agents * aged * self._passed(mixed)
+
+    def _weights(self, rounds: int) -> Vector:
+        """Return what a pull of each of so many rounds counts after them."""
+        return self.state.discount ** np.arange(float(rounds), 0.0, -1.0)
 
     def play(self) -> Record:
         """Play all rounds."""
@@ -153,6 +176,7 @@ class Stages:
         """Play one stage, cut off at the horizon."""
         state = self.state
         rounds = min(self.stage_rounds, state.task.horizon - state.done)
+        end_span(state.discount, rounds, self.accumulated, self.in_flight)
         if self.shared.neighbor_pulls or (self.reads_remixed and not self.first):
             self._play_rounds(rounds)
         else:
@@ -167,9 +191,10 @@ class Stages:
 
     def _play_span(self, now: Span, read: Rows, factor: float, reading: Reading) -> None:
         state, times = self.state, self.times[now.first : now.first + now.rounds]
+        weights = self._weights(now.rounds)
         play_alone(
             state.world, now, state.tally, read, state.fresh, factor, times, reading,
-            *self.choosing, state.memory,
+            *self.choosing, state.memory, weights, 1.0 / weights, state.made,
         )  # fmt: skip
 
     def _read(self) -> tuple[Rows, float]:
@@ -188,38 +213,40 @@ class Stages:
     def _round_of_stage(self) -> int:
         return (self.state.done - self.num_arms) % self.stage_rounds
 
-    def _start_time(self) -> int:
+    def _start_time(self) -> float:
         """Return s at the start of this stage."""
         if self.first:
-            return self.num_arms
-        start = self.state.done - self._round_of_stage()
-        return (start - self.stage_rounds) * self.shared.most_agents
+            return float(self._passed(self.num_arms))
+        return float(self._settled(self.state.done - self._round_of_stage()))
 
     def _play_rounds(self, rounds: int) -> None:
         """Play a stage of a variant in which agents read each other's values every round."""
         self.state.fresh.fill(0.0)
         read, factor = self._read()
         settled = read * factor
-        for _ in range(rounds):
-            self._play_round(settled)
+        for weight in self._weights(rounds).tolist():
+            self._play_round(settled, weight)
 
-    def _play_round(self, settled: Rows) -> None:
+    def _play_round(self, settled: Rows, weight: float) -> None:
         state, network = self.state, self.state.task.network
         per_round = 1 + network.degrees if self.shared.neighbor_pulls else 0
         contexts = np.ones((state.shape[1], CONTEXT))
         contexts[:, AGENTS] = self.reading.num_agents
-        contexts[:, TIME] = np.maximum(2.0, self._start_time() + self._round_of_stage() * per_round)
+        in_stage = self._round_of_stage()
+        start = self._start_time() * state.discount**in_stage
+        contexts[:, TIME] = np.maximum(2.0, start + self._passed(in_stage) * per_round)
+        contexts[:, FACTOR] = 1.0 / weight
         arms = np.empty(state.shape[:2], dtype=np.int64)
         rewards = np.empty(state.shape[:2])
         play_round(
             state.world, self._span(1), state.tally, settled, state.fresh, contexts,
-            *self.choosing, state.memory, arms, rewards,
+            *self.choosing, state.memory, arms, rewards, weight, state.made,
         )  # fmt: skip
         if self.shared.neighbor_pulls:
             links = network.adjacency
             settle_pulls(
                 links.indptr, links.indices, arms, rewards, settled, self.num_arms,
-                state.layout.squares, self.reading.weight,
+                state.layout.squares, self.reading.weight * weight,
             )  # fmt: skip
         if self.reads_remixed:
             self.accumulated = self.remix.apply(self.accumulated)

@@ -23,6 +23,7 @@ from coopbandits.core.aggregate.tree_sums import (
 )
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
+from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.ahead import filed_meanwhile
 from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
@@ -119,13 +120,18 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     reader, (rule, numbers) = FaultReader(task, runs), state.rule_without_choice()
     tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
+    most = min(
+        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
+    )
 
     def play(rounds: int, rule: Rule) -> None:
         play_runs(
             state.world, span(task, state.done, rounds), state.tally, state.fresh, tree, counts,
             reader.read(rounds), links, rule, numbers, state.memory,
+            ageing(state.discount, state.done, rounds), state.discount != 1.0,
         )  # fmt: skip
+        for rows in (tree.own, tree.totals, tree.payloads):  # a, the number of agents, stays
+            end_span(state.discount, rounds, rows[..., :-2], rows[..., -1:])
         state.played(rounds)
 
     with filed_meanwhile(parts.index):
@@ -139,17 +145,20 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 @kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any,
+    rule: Any, numbers: Any, memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    given = (world, span, tally, fresh, tree, counts, faults, links, rule, numbers, memory)
+    given = (
+        world, span, tally, fresh, tree, counts, faults, links, rule, numbers, memory, ageing,
+        stamps,
+    )  # fmt: skip
     in_threads(_play_run, tree.own.shape[0], given)
 
 
 @inner
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, tree: Any, all_counts: Any,
-    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
+    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     own, totals = tree.own[run], tree.totals[run]
@@ -177,7 +186,10 @@ def _play_run(
                 still, beat_gap, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, size, last, steady, contexts, rule.num_arms, done)
+        _look(
+            totals, size, last, steady, contexts, rule.num_arms, ageing.factors[r],
+            ageing.passed[r],
+        )  # fmt: skip
         choose(
             rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
             done, numbers, rule.numbers_stride, memory, scratch, lasts, 0, own.shape[0],
@@ -190,10 +202,11 @@ def _play_run(
             table_of(world.prices, run), world.places,
             segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
             tally.costs[run], tally.regrets[run], tally.worst[run],
-            span.stops[slot - span.slot] == r + 1,
+            span.stops[slot - span.slot] == r + 1, ageing.weights[r], ageing.behind[r],
         )  # fmt: skip
         _send(
-            links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
+            links.indptr, links.senders, links.reverse, fate[r : r + 1],
+            own.shape[1] + int(stamps), controls,
             ages, gaps, heard, minima, spare, size, steady, parent, root, beat, dist, counts[slot],
             done,
         )  # fmt: skip
@@ -245,8 +258,9 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 @inner
 def _look(
-    totals: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int, done: int
-) -> None:
+    totals: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int, factor: float,
+    passed: float,
+) -> None:  # fmt: skip
     """Write the time, the number of agents and the anticipation for the choice."""
     rounds = totals.shape[1] - 1
     for agent in range(size.size):
@@ -256,10 +270,10 @@ def _look(
             pulls += totals[agent, num_arms + k]
         if steady[agent] < STEADY or num_agents < 0.45 * estimated:
             num_agents = max(num_agents, estimated)
-        recorded = totals[agent, rounds]
-        contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, num_agents
-        contexts[agent, TIME] = max(2.0, pulls)
-        contexts[agent, AHEAD] = max(1.0, num_agents * done / recorded) if recorded > 0.0 else 1.0
+        recorded = factor * totals[agent, rounds]
+        contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
+        contexts[agent, TIME] = max(2.0, factor * pulls)
+        contexts[agent, AHEAD] = max(1.0, num_agents * passed / recorded) if recorded > 0.0 else 1.0
 
 
 @inner
@@ -267,7 +281,7 @@ def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
     block: int, slot: int, done: int, prices: Any, places: Any, shift: int, num_arms: int,
-    costs: Any, regrets: Any, worst: Any, is_recorded: bool,
+    costs: Any, regrets: Any, worst: Any, is_recorded: bool, weight: float, behind: float,
 ) -> None:  # fmt: skip
     """Let all agents that act pull."""
     last = own.shape[1] - 1
@@ -281,14 +295,14 @@ def _pull(
         u = reward_from_variate(
             kind, table, row, variate(is_normal, word_at(rewards_from[agent], done), cubics)
         )
-        elapsed = done + 1.0 - own[agent, last]
-        own[agent, arm] += u
-        totals[agent, arm] += u
-        own[agent, num_arms + arm] += 1.0
-        totals[agent, num_arms + arm] += 1.0
+        elapsed = behind - own[agent, last]
+        own[agent, arm] += weight * u
+        totals[agent, arm] += weight * u
+        own[agent, num_arms + arm] += weight
+        totals[agent, num_arms + arm] += weight
         if squares >= 0:
-            own[agent, squares] += u * u
-            totals[agent, squares] += u * u
+            own[agent, squares] += weight * u * u
+            totals[agent, squares] += weight * u * u
         own[agent, last] += elapsed
         totals[agent, last] += elapsed
         fresh[agent, num_arms + arm] += 1.0

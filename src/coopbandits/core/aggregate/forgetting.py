@@ -1,0 +1,86 @@
+"""Forgetting: what was seen counts less with its age, or not at all beyond a window.
+
+With a discount γ a pull counts 1 until its round ends, γ in the next round, then γ², and so on:
+from when it was made, not from when it was heard of. What comes late is old, never fresh. Messages
+carry a stamp, the sender's clock when it wrote them, by which the receiver lets them age. The clock
+is the number of rounds ended where all agents count rounds together. Where they do not, an agent
+moves its clock on to the latest that it hears of, so that everybody forgets at the same pace.
+
+With a window of w rounds, what an agent knew w rounds ago is taken off what it knows now.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.contract import State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import Registers
+
+
+def check_forgetting(discount: Any, window: Any = None) -> None:
+    """Refuse a discount outside (0, 1], a window of no rounds, and both at once."""
+    accepted = "a number above 0 and at most 1, which forgets nothing"
+    require_number("discount", discount, accepted, 0.0, math.nextafter(1.0, 2.0))
+    if window is not None:
+        require_count("window", window)
+        if discount != 1.0:
+            raise InputError(
+                f"discount={discount:g} and window={window} are two ways to forget; set one of them"
+            )
+
+
+def decayed_rounds(decay: float, rounds: Any) -> Any:
+    """Return 1 + γ + … + γ^(rounds − 1): how much so many rounds count, the last one 1."""
+    if decay == 1.0:
+        return rounds
+    return np.expm1(rounds * math.log(decay)) / (decay - 1.0)
+
+
+def next_tick(clock: int, stamps: Iterable[float]) -> int:
+    """Return the clock after one more round, in which messages with these stamps were heard."""
+    return int(max([clock, *stamps])) + 1
+
+
+def catch_up(
+    registers: Registers, own: Vector, clock: int, messages: Mapping[int, Vector]
+) -> tuple[int, dict[int, Vector]]:
+    """Let the own registers and those heard, [registers | stamp | …], age to the latest of them.
+
+    Returns the clock after this round, and the messages aged and without their stamps. The own
+    registers age in place; the round that ends now is left to the caller.
+    """
+    size = registers.size
+    now = next_tick(clock, [float(message[size]) for message in messages.values()])
+    registers.age(own, rounds=now - 1 - clock)
+    caught: dict[int, Vector] = {}
+    for sender, message in messages.items():
+        caught[sender] = np.delete(message, size)
+        registers.age(caught[sender][:size], rounds=now - 1 - int(message[size]))
+    return now, caught
+
+
+def age_rows(registers: Registers, rows: NDArray[np.float64], rounds: int) -> None:
+    """Let rows [registers | number of agents | rounds behind them] age; the number does not."""
+    registers.age(rows[..., :-2], rounds=rounds)
+    rows[..., -1] *= registers.decay**rounds
+
+
+def follow(past: NDArray[np.float64], totals: Vector, window: int) -> NDArray[np.float64]:
+    """Return the totals of the last rounds, with those of one more: at most `window` + 1."""
+    return np.concatenate([past[max(0, len(past) - window) :], totals[None]])
+
+
+def check_past(values: State, window: int | None) -> None:
+    """Refuse a state whose past no window of so many rounds can hold."""
+    if window is not None and not 1 <= len(values["past"]) <= window + 1:
+        raise InputError(
+            f"state field past has {len(values['past'])} rounds, but a window of {window} keeps 1 "
+            f"to {window + 1}; restore what export_state returned"
+        )
