@@ -98,9 +98,7 @@ def test_more_arms_than_a_byte_holds() -> None:
 def test_agreement_is_marked_once_it_lasts() -> None:
     frames = [[[1, 0]] * 2, [[0, 1]] * 2, *[[[1, 0]] * 2] * 6, *[[[0, 1]] * 2] * 5]
     run = tiny(frames, [[[0.0, 0.0]] * 2] * len(frames))
-    marks = [
-        (mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"][1:]
-    ]
+    marks = [(mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"][1:]]
     assert marks == [(3, "arm 0 from here on"), (9, "arm 1 from here on")]
 
 

@@ -268,5 +268,5 @@ def test_a_decaying_statistic_tells_its_round_which_is_checked_too() -> None:
     message = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 5.0])
     tree.check_claims(message, claims(), NOW)
     message[-1] = 1e9
-    with pytest.raises(InputError, match="a claim of a round of"):
+    with pytest.raises(InputError, match="a claim of a clock of"):
         tree.check_claims(message, claims(), NOW)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core import (
+    UCB,
     Aggregation,
     ArmSums,
     CentralTotals,
@@ -31,7 +32,6 @@ from coopbandits.core import (
     StagedMixing,
     Statistic,
     TreeSums,
-    UCB,
     Vector,
 )
 from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine

@@ -68,13 +68,17 @@ def test_clipping_leaves_sums_alone() -> None:
     assert values.tolist() == [-1.0, -2.0, -1e-12, 3.0, -1e-9]
 
 
-def test_time_passes_without_a_trace() -> None:
+def test_time_passes_without_a_trace_unless_registers_decay() -> None:
     registers = ArmSums().registers(1)
     values = np.array([3.0, 2.0])
     registers.age(values, rounds=5)
     assert values.tolist() == [3.0, 2.0]
-    with pytest.raises(NotImplementedError):
-        registers.scale(values, 0.5)
+    assert registers.decaying(1.0) is registers
+    decaying = registers.decaying(0.5)
+    assert (registers.decay, decaying.decay) == (1.0, 0.5)
+    decaying.age(values, rounds=2)
+    assert values.tolist() == [0.75, 0.5]
+    assert decaying.pulls(values) == 0.5
 
 
 @pytest.mark.parametrize(

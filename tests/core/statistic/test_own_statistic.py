@@ -249,7 +249,7 @@ def test_one_pull_fades_with_its_age_however_it_travels(
             whole, rest = lasting.estimate(), fading.estimate()
             np.testing.assert_allclose(rest.sums, 0.9**age * whole.sums, rtol=1e-9, atol=1e-15)
             np.testing.assert_allclose(rest.counts, 0.9**age * whole.counts, rtol=1e-9, atol=1e-15)
-            assert rest[2:5] == whole[2:5]
+            assert rest[2:4] == whole[2:4]  # what is anticipated depends on the pulls' age
         for world in worlds:
             world.step(schedule)
     assert len(reached) > 1
@@ -277,7 +277,7 @@ def test_a_state_of_another_statistic_is_refused(spec: Aggregation) -> None:
     agent, other = (made(combine(spec, index), GRAPHS["path-4"])[1] for index in INDICES.values())
     state = other.export_state() | {"policy": agent.policy}
     before = agent.export_state()
-    with pytest.raises(InputError, match=r"has shape \("):
+    with pytest.raises(InputError, match=r"has (shape|fields) "):
         agent.restore_state(state)
     assert agent.export_state() == before
 

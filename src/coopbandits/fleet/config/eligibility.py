@@ -63,12 +63,22 @@ def obstacle(policy: Any) -> str:
         return f"{who} does not check what neighbours claim; declare checks_claims and write it"
     if beyond := sorted(policy.needs - TOLD):
         return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
+    if parts is not None and _forgets(parts.aggregation):
+        return (
+            f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
+            "and window"
+        )
     agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
     if parts is None and (lacking := missing_methods(agent)):
         return f"its agents have no {', '.join(lacking)}"
     if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
         return f"{who} declares checks_claims, but its machines have no check_claims"
     return ""
+
+
+def _forgets(aggregation: Any) -> bool:
+    discount, window = getattr(aggregation, "discount", 1.0), getattr(aggregation, "window", None)
+    return discount != 1.0 or window is not None
 
 
 def missing_methods(agent: object) -> list[str]:

@@ -1,0 +1,195 @@
+"""Forgetting in the engines: the same arms in all of them, and known algorithms as compositions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import (
+    BernoulliBandit,
+    GaussianBandit,
+    InputError,
+    Network,
+    combine,
+    drift,
+    parse_faults,
+    simulate,
+)
+from coopbandits.core import parse_policy
+from coopbandits.core.aggregate import (
+    CentralTotals,
+    FloodedTotals,
+    LocalSums,
+    PullMixing,
+    RunningConsensus,
+    StagedMixing,
+    TreeSums,
+)
+from coopbandits.core.draws import betas
+from coopbandits.core.index import KLUCB, UCB, BetaDraw, CentredDraw, TopTwo
+from coopbandits.sim import cpu
+from coopbandits.sim.cpu import ageing
+from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup, recorded_rounds
+from coopbandits.sim.tapes import DECISIONS, agent_keys, tape_words
+
+from .test_equalities import ENGINES, GAUSSIAN, SEED, SINGLE, arms_of, rewards_of
+from .test_faulty_engines import check
+
+pytestmark = pytest.mark.plays
+
+SHORT = [
+    LocalSums(0.8), CentralTotals(None, 0.8), CentralTotals(0, 0.9), CentralTotals(3, 0.9),
+    RunningConsensus(0.8), PullMixing(0.8), TreeSums(0.8), FloodedTotals(0.8),
+]  # fmt: skip
+STAGED = [
+    StagedMixing(mixing_rounds=3, discount=0.9),
+    StagedMixing(mixing_rounds=3, own_pulls=False, discount=0.9),
+    StagedMixing(mixing_rounds=3, neighbor_pulls=True, discount=0.9),
+    StagedMixing(mixing_rounds=2, remix=True, own_pulls=False, discount=0.9),
+    StagedMixing(mixing_rounds=3, remix=True, num_agents=(3, 20), discount=0.9),
+    StagedMixing(mixing_rounds=1, values_per_message=4, discount=0.9),
+]
+WORLD = drift(GaussianBandit([0.2, 1.0, 0.6], sigma=0.5), switch_every=11)
+CLICKS = drift(BernoulliBandit([0.3, 0.8, 0.6]), switch_every=11)
+
+
+def ids(part: Any) -> str:
+    return str(part.spelling)
+
+
+@pytest.mark.parametrize(
+    "index", [UCB(), CentredDraw("estimate"), BetaDraw(), KLUCB("bernoulli"), TopTwo()], ids=ids
+)
+@pytest.mark.parametrize("spec", [*SHORT, *STAGED], ids=ids)
+def test_kernels_forget_as_agents_do(spec: Any, index: Any) -> None:
+    is_binary = isinstance(index, BetaDraw) or getattr(index, "family", "") == "bernoulli"
+    check(CLICKS if is_binary else WORLD, Network.from_spec("grid:2x3"), combine(spec, index), 34)
+
+
+@pytest.mark.parametrize(
+    "faults", ["loss=0.4,sleep=0.2", "crash=0.6@6..9:lost,crash=0.4@15..18:lost,loss=0.4"]
+)
+@pytest.mark.parametrize("spec", SHORT, ids=ids)
+def test_kernels_forget_under_faults(spec: Any, faults: str) -> None:
+    check(CLICKS, Network.from_spec("grid:2x3"), combine(spec, BetaDraw()), 34, faults)
+    check(WORLD, Network.from_spec("grid:2x3"), combine(spec, UCB()), 34, faults)
+
+
+@pytest.mark.parametrize("spec", SHORT, ids=ids)
+def test_units_change_between_spans(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With small weights as the limit a span has five rounds, and nothing else changes."""
+    monkeypatch.setattr(ageing, "LARGEST", 3.1)
+    assert ageing.most_rounds(0.8) == 5
+    check(WORLD, Network.from_spec("cycle:5"), combine(spec, CentredDraw()), 34, "loss=0.2")
+
+
+def test_what_has_no_kernel_is_listed() -> None:
+    network = Network.from_spec("cycle:5")
+    setup = Setup(WORLD, network, 10, recorded_rounds(10), faults=parse_faults("none"))
+    task = Task(setup, parse_policy("tree-ts:window=5"))
+    assert cpu.obstacle(task) == " for windows"
+    assert cpu.obstacle(Task(setup, parse_policy("tree-ts:discount=0.9"))) is None
+
+
+def argmax(values: Any) -> int:
+    """The lowest of those that are the largest up to rounding."""
+    return int(np.flatnonzero(values >= np.max(values) - 1e-9)[0])
+
+
+def single_ucb(rewards: Any, scale: float, gamma: float = 1.0, window: int | None = None) -> Any:
+    """D-UCB and SW-UCB of one agent, in units in which the last pull counts γ."""
+    arms: list[int] = []
+    for t in range(len(rewards)):
+        first = 0 if window is None else max(0, t - window)
+        counts, sums = np.zeros((2, rewards.shape[1]))
+        for s in range(first, t):
+            counts[arms[s]] += gamma ** (t - s)
+            sums[arms[s]] += gamma ** (t - s) * rewards[s, arms[s]]
+        time = max(2.0, counts.sum())
+        values = np.full(counts.size, math.inf)
+        seen = counts > 1e-12
+        values[seen] = sums[seen] / counts[seen] + np.sqrt(scale * math.log(time) / counts[seen])
+        arms.append(argmax(values))
+    return arms
+
+
+@ENGINES
+@pytest.mark.parametrize(
+    "policy", ["independent-ucb", "central-ucb", "tree-ucb:constant=4", "flood-ucb:constant=4"]
+)
+def test_one_agent_is_d_ucb(policy: str, engine: str) -> None:
+    """Every policy of totals × UCB is, for one agent, D-UCB (Garivier, Moulines 2011)."""
+    text = policy + (",discount=0.9" if ":" in policy else ":discount=0.9")
+    (found,) = arms_of(GAUSSIAN, SINGLE, [text], 120, engine)
+    for run in range(2):
+        rewards = rewards_of(GAUSSIAN, run, 1, 120)[0]
+        assert found[run, 0].tolist() == single_ucb(rewards, 4 * 0.36, gamma=0.9)
+
+
+@pytest.mark.parametrize(
+    "policy", ["independent-ucb", "central-ucb", "tree-ucb:constant=4", "flood-ucb:constant=4"]
+)
+def test_one_agent_is_sw_ucb(policy: str) -> None:
+    text = policy + (",window=25" if ":" in policy else ":window=25")
+    (found,) = arms_of(GAUSSIAN, SINGLE, [text], 120, "reference")
+    for run in range(2):
+        rewards = rewards_of(GAUSSIAN, run, 1, 120)[0]
+        assert found[run, 0].tolist() == single_ucb(rewards, 4 * 0.36, window=25)
+
+
+@ENGINES
+@pytest.mark.parametrize("policy", ["independent-ts", "central-ts", "tree-ts", "flood-ts"])
+def test_one_agent_is_discounted_thompson_sampling(policy: str, engine: str) -> None:
+    """All S, F × γ in every round, a draw from Beta(1 + S, 1 + F) (Raj, Kalyani 2017)."""
+    problem = BernoulliBandit([0.3, 0.6, 0.5])
+    text = f"{policy}:family=bernoulli,discount=0.9"
+    (found,) = arms_of(problem, SINGLE, [text], 100, engine)
+    for run in range(2):
+        rewards = rewards_of(problem, run, 1, 100)[0]
+        words = tape_words(agent_keys(SEED, DECISIONS, run, 1), 0, 100)[0].tolist()
+        wins, losses = np.zeros((2, 3))
+        for t, word in enumerate(words):
+            arm = argmax(betas(word, 1.0 + wins, 1.0 + losses))
+            assert found[run, 0, t] == arm
+            wins[arm] += rewards[t, arm]
+            losses[arm] += 1.0 - rewards[t, arm]
+            wins, losses = 0.9 * wins, 0.9 * losses
+
+
+@ENGINES
+@pytest.mark.parametrize("forgets", ["discount=0.9", "window=30"])
+def test_on_a_complete_graph_a_flood_is_central(engine: str, forgets: str) -> None:
+    """What everybody hears at once is what one controller sees, as long as all have pulled."""
+    problem, network = BernoulliBandit([0.3, 0.6, 0.5]), Network.from_spec("complete:7")
+    names = [f"{name}-ts:family=bernoulli,{forgets}" for name in ("flood", "central")]
+    if "discount" in forgets:
+        names.append(f"dec-ts:family=bernoulli,{forgets}")
+    flood, *others = arms_of(problem, network, names, 120, engine)
+    for other in others:
+        assert np.array_equal(flood, other)
+    assert len(np.unique(flood)) > 1
+
+
+def test_a_network_that_forgets_finds_the_new_best_arm() -> None:
+    """Half-way the best arm changes; without forgetting most pulls stay with the old one."""
+    clicks = BernoulliBandit([0.9, 0.6, 0.6])
+    world = drift(clicks, {400: [0.6, 0.6, 0.9]})
+    names = ["tree-ts:family=bernoulli", "tree-ts:family=bernoulli,discount=0.98"]
+    arms = simulate(
+        world, Network.from_spec("cycle:8"), [parse_policy(text) for text in names], 600, 3, 1,
+        keep="arms", progress=False,
+    ).arms.values  # fmt: skip
+    shares = (arms[..., 450:] == 2).mean(axis=(1, 2, 3))
+    assert shares[0] < 0.5 < 0.85 < shares[1]
+
+
+def test_simulations_refuse_to_forget_faster_than_stages_hear() -> None:
+    with pytest.raises(InputError, match="forgets faster than it hears"):
+        simulate(
+            GAUSSIAN, Network.from_spec("cycle:20"), parse_policy("dducb:discount=0.9"), 50,
+            progress=False,
+        )  # fmt: skip
