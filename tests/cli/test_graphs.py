@@ -87,6 +87,18 @@ def test_bounds_outside_their_assumptions(call: Call) -> None:
     refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))
 
 
+def test_how_fast_to_forget(call: Call) -> None:
+    asked = ("bounds", "--graph", "cycle:20", "--means", "0.9,0.8x4", "--sigma", "0.5")
+    outcome = call(*asked, "--horizon", "3000", "--changes", "1")
+    assert (outcome.status, outcome.err) == (0, "")
+    rows = {line.split("  ")[0]: line.split() for line in outcome.out.splitlines()}
+    assert rows["UCB, each agent alone"][-2:] == ["0.995436", "220"]
+    assert rows["UCB on a tree or a flood"][-2:] == ["0.979588", "49"]
+    assert rows["Thompson sampling on a tree or a flood"][-2:] == ["0.994897", "196"]
+    assert "forgets faster than it hears" in " ".join(rows["DDUCB"])
+    assert "changes is 0" in refused(call(*asked, "--changes", "0"))
+
+
 def test_a_graph_is_drawn(call: Call, tmp_path: Path) -> None:
     outcome = call("graph", "star:5", "--plot", str(tmp_path / "star.svg"))
     assert (outcome.status, outcome.err) == (0, "")

@@ -100,6 +100,10 @@ def test_covered(policy: DDUCB) -> None:
             f"the bound is proven for remix=False; this policy has remix=True{REMEDY}",
         ),
         (
+            replace(PLAIN, discount=0.999),
+            f"the bound is proven for discount=1; this policy has 0.999{REMEDY}",
+        ),
+        (
             replace(PLAIN, num_agents=(8, 12)),
             "the bound is for agents that know N; these are told 8..12 in a network of 10; "
             "leave num_agents out",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coopbandits import theory
 from coopbandits.cli.options import real, whole
 from coopbandits.cli.screen import PAPER_MEANS, GraphOption
+from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.policies import DDUCB
 from coopbandits.core.registry import parse_policy
@@ -108,6 +109,8 @@ def bounds_command(
     ] = None,
 ) -> None:
     """Print the regret bounds that theory proves, and where they are vacuous."""
+    if changes is not None:
+        require_count("changes", changes)
     problem = GaussianBandit(parse_means(means), sigma)
     network = Network.from_spec(graph, weights=weights)
     chosen = parse_policy(policy) if policy else theory.as_analysed(DDUCB())
@@ -118,7 +121,7 @@ def bounds_command(
     for line in columns(lines, left=(0, 2, 3)):
         typer.echo(line.rstrip())
     if changes is not None:
-        typer.echo(f"\nto forget, for {changes} changes of the best arm\n")
+        typer.echo(f"\nhow fast to forget, if the best arm changes {changes} times\n")
         for line in columns(_memories(problem, network, horizon, changes), left=(0, 3)):
             typer.echo(line.rstrip())
 

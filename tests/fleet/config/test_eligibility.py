@@ -50,6 +50,12 @@ def test_those_of_version_0_1_run() -> None:
             "coop-ucb:gamma=1.01",
             "its agents need epsilon_c:closed, which takes a view of the whole",
         ),
+        (
+            "tree-ts:discount=0.99",
+            "its aggregation tree-sums:discount=0.99 forgets by rounds, which have no common "
+            "length in a fleet; leave out discount and window",
+        ),
+        ("flooded-totals:window=9*ucb", "flooded-totals:window=9 forgets by rounds"),
         ("central-ts", "one controller that sees every pull"),
         ("central-totals*ucb", "one controller that sees every pull"),
         ("own:Careless*ucb", "Careless does not check what neighbours claim"),
