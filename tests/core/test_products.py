@@ -121,7 +121,7 @@ def test_settings_of_both_parts(text: str, policy: Any) -> None:
         ("tree-sums*ucb*ucb", r"^unknown index 'ucb\*ucb'; .*; did you mean 'ucb'\?$"),
         ("dducb*ucb", r"^unknown aggregation 'dducb'; known are "),
         ("tree-sums*tree-ucb", r"^unknown index 'tree-ucb'; known are "),
-        ("neighborhood-sums:k=3*ucb", r"^aggregation neighborhood-sums has no settings; leave out 'k=3'$"),
+        ("running-sums:k=3*ucb", r"^aggregation running-sums has no settings; leave out 'k=3'$"),
         ("tree-sums*ucb:constnat=2", r"^unknown setting of index ucb 'constnat'.*'constant'\?$"),
         ("tree-sums*ucb:constant=0", r"^constant is 0; it must be a positive finite number$"),
         ("tree-sums*ucb:constant", r"^setting 'constant' of index ucb has no value; write"),

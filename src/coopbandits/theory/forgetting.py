@@ -88,8 +88,8 @@ def memory(
     rounds = max(2.0, rounds * (SAMPLING if sampling else 1.0))
     if rounds < DELAYS * delay:
         raise InputError(
-            f"changes every {horizon / changes:g} rounds ask for a memory of {rounds:.3g} rounds, but "
-            f"news takes up to {delay:g} rounds here, and what remembers less than "
+            f"changes every {horizon / changes:g} rounds ask for a memory of {rounds:.3g} rounds, "
+            f"but news takes up to {delay:g} rounds here, and what remembers less than "
             f"{DELAYS * delay:g} forgets faster than it hears; connect agents better, or let them "
             "learn alone"
         )

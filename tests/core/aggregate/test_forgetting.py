@@ -33,11 +33,13 @@ from coopbandits.core import (
     Statistic,
     TreeSums,
     Vector,
+    combine,
 )
 from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.statistic import VersionedRegisters
+from coopbandits.testing import check_policy
 
 from ..fleet import GRAPHS, one_view, through_json
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
@@ -446,3 +448,14 @@ def test_rounds_count_less_and_less() -> None:
     assert decayed_rounds(0.5, 0) == 0.0
     assert decayed_rounds(1.0 - 1e-15, 1000) == pytest.approx(1000.0)
     assert decayed_rounds(0.9, np.array([1.0, 2.0])).tolist() == pytest.approx([1.0, 1.9])
+
+
+FORGETFUL = [
+    *(replace(spec, discount=0.9) for spec in CARRIERS),  # type: ignore[type-var]
+    *(spec(window=4) for spec in (LocalSums, TreeSums, FloodedTotals)),
+]
+
+
+@pytest.mark.parametrize("spec", FORGETFUL, ids=ids)
+def test_what_forgets_keeps_the_contract(spec: Any) -> None:
+    check_policy(combine(spec, UCB()), num_arms=2, rounds=10)

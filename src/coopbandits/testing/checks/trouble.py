@@ -144,7 +144,9 @@ def _declared(trial: Trial, name: str) -> Any:
 
 def _counts_for_ever(trial: Trial) -> bool:
     parts = trial.policy.parts
-    return parts is not None and parts.statistic.registers(trial.num_arms).decay == 1.0
+    if parts is None or parts.statistic.registers(trial.num_arms).decay != 1.0:
+        return False
+    return (_declared(trial, "discount") or 1.0) == 1.0 and _declared(trial, "window") is None
 
 
 def _agents(world: World) -> list[Any]:
