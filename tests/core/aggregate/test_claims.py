@@ -16,14 +16,21 @@ from coopbandits.core import (
     Policy,
     TreeTS,
 )
-from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, Claims, FloodedPulls, TreeSums
+from coopbandits.core.aggregate import (
+    AGGREGATIONS,
+    Aggregation,
+    Claims,
+    FloodedPulls,
+    PullMixing,
+    RunningConsensus,
+    TreeSums,
+)
 from coopbandits.core.aggregate.claims import MAX_NUMBERS, SLACK, PartlyImpossibleError
 from coopbandits.core.aggregate.entries import author_of, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import ArmSums
 
 from ..fleet import one_view  # as in test_local
-from ..statistic.own import FadingSums
 
 EPOCH, NOW, RATE = 1000.0, 1100.0, 2.0
 MOST = RATE * (NOW - EPOCH + SLACK)
@@ -263,10 +270,24 @@ def test_rounds_of_a_faster_past_are_still_believed() -> None:
     agent_of(TreeTS()).check_claims(message, replace(here, pace=1000.0), NOW)
 
 
-def test_a_decaying_statistic_tells_its_round_which_is_checked_too() -> None:
-    tree = TreeSums().make(one_view(num_arms=1), FadingSums().registers(1))
-    message = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 5.0])
-    tree.check_claims(message, claims(), NOW)
-    message[-1] = 1e9
-    with pytest.raises(InputError, match="a claim of a clock of"):
-        tree.check_claims(message, claims(), NOW)
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        (TreeSums(discount=0.9), 4 + 6),
+        (PullMixing(discount=0.9), 4),
+        (RunningConsensus(discount=0.9), 4),
+    ],
+    ids=lambda part: getattr(part, "spelling", ""),
+)
+def test_a_false_clock_would_make_everybody_forget_and_is_refused(
+    spec: Aggregation, place: int
+) -> None:
+    machine = spec.make(one_view(), ArmSums().registers(2))
+    machine.receive({})
+    message = machine.outgoing(1)
+    assert message is not None
+    assert message[place] == 1.0
+    machine.check_claims(message, claims(), NOW)
+    message[place] = 1e9
+    with pytest.raises(InputError, match=r"a claim of a clock of 1e\+09; by now it is between 0 and"):
+        machine.check_claims(message, claims(), NOW)
