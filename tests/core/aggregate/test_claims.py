@@ -289,5 +289,5 @@ def test_a_false_clock_would_make_everybody_forget_and_is_refused(
     assert message[place] == 1.0
     machine.check_claims(message, claims(), NOW)
     message[place] = 1e9
-    with pytest.raises(InputError, match=r"a claim of a clock of 1e\+09; by now it is between 0 and"):
+    with pytest.raises(InputError, match=r"a claim of a clock of 1e\+09; by now it is between 0"):
         machine.check_claims(message, claims(), NOW)

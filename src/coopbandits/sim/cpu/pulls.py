@@ -121,7 +121,8 @@ def _play_block(
     totals, contexts = np.empty((1, read.shape[1])), np.ones((1, CONTEXT))
     scratch, chosen = np.empty(rule.scratch), np.zeros(1, np.int64)
     contexts[0, AGENTS] = reading.num_agents
-    changes = reading.own_pulls or rule.random  # else one choice holds for the whole span
+    # Else one choice holds for the whole span.
+    changes = reading.own_pulls or rule.random or weights[0] != 1.0
     for agent in range(first, last):
         for c in range(totals.shape[1]):
             totals[0, c] = factor * read[agent, c]
