@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import coopbandits.core.registry  # noqa: F401  # an index is spelled by it
 from coopbandits.core import Estimate, Index, InputError
 from coopbandits.core.choice import best_arm, choose_arm, index_values, with_open_pulls
 

@@ -108,7 +108,7 @@ def best_arm(values: Sequence[float] | Vector, allowed: Sequence[int] | None = N
 
 def _only(values: Sequence[float] | Vector, allowed: Sequence[int] | None) -> list[float]:
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
-    found = list(values) if isinstance(values, list) else np.asarray(values).tolist()
+    found = values if isinstance(values, list) else np.asarray(values).tolist()
     if math.isnan(sum(found)) and any(map(math.isnan, found)):  # the sum says so sooner
         raise InputError(f"the index of some arm is not a number: {found}; repair the index")
     if allowed is None:

@@ -60,9 +60,10 @@ def test_without_inflation_it_is_the_ucb_of_the_rounds() -> None:
 
 
 def test_rounds_are_pulls_per_agent() -> None:
-    scratch = [0.0, 0.0]
+    scratch = [0.0] * InflatedUCB().scratch_size(2)
     InflatedUCB.prepare(ESTIMATE, 0, (1.0, 0.0), scratch)
-    assert scratch == [math.log(20.0), math.sqrt(math.log(20.0))]
+    agents = ESTIMATE.num_agents
+    assert scratch[:2] == [math.log(20.0), agents * math.sqrt(math.log(20.0))]
 
 
 @pytest.mark.parametrize("time", [2.0, 5.0])

@@ -95,29 +95,31 @@ class InflatedUCB(Index):
         return self.bonus_constant * view.sigma**2, epsilon
 
     def scratch_size(self, num_arms: int) -> int:
-        """2γσ² ln t, and f(t)."""
+        """As `prepare` fills it."""
         del num_arms
-        return 2
+        return 3
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """2γσ² ln t, and f(t)."""
+        """2γσ² ln t, N f(t), and the count up to which an arm is unknown."""
         rounds = estimate.time / estimate.num_agents
         scratch[0] = numbers[0] * math.log(max(1.0, rounds))
-        scratch[1] = root_log(rounds)
+        scratch[1] = estimate.num_agents * root_log(rounds)
+        scratch[2] = NO_INFORMATION * estimate.num_agents
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Return the inflated bound of one arm."""
-        least = NO_INFORMATION * estimate.num_agents
+        epsilon = numbers[1]
+        inflation = scratch[1] if epsilon == GROWING else estimate.num_agents * epsilon
         total, count = estimate.sums[arm], estimate.counts[arm]
-        inflation = estimate.num_agents * (scratch[1] if numbers[1] == GROWING else numbers[1])
-        return inflated_ucb(total, count, least, scratch[0], inflation)
+        return inflated_ucb(total, count, scratch[2], scratch[0], inflation)
 
     @staticmethod
     def bonus(estimate: Estimate, numbers: Floats, scratch: Floats) -> tuple[float, float]:
         """2γσ² ln t, and that times N ε."""
-        inflation = estimate.num_agents * (scratch[1] if numbers[1] == GROWING else numbers[1])
+        epsilon = numbers[1]
+        inflation = scratch[1] if epsilon == GROWING else estimate.num_agents * epsilon
         return scratch[0], scratch[0] * inflation
 
 
