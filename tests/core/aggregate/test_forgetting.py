@@ -316,6 +316,22 @@ def test_a_window_begins_anew_where_the_tree_changes() -> None:
     assert machine.estimate().counts.min() >= 0.0
 
 
+def test_a_window_begins_anew_where_a_long_silence_ends() -> None:
+    """A fresh agent hears all that happened at once; what is old must not count as recent."""
+    world = windowed(FloodedTotals(), 5)
+    for _ in range(20):
+        world.pull()
+        world.step()
+    fresh = world.agents[0] = world.make(world.views[0])
+    for _ in range(20):
+        fresh.receive({})
+    for later in range(1, 12):
+        world.pull()
+        world.step()
+        assert fresh.estimate().counts.sum() <= 4 * min(5, later)
+    assert fresh.estimate().counts.sum() == 20.0
+
+
 @pytest.mark.parametrize("spec", [LocalSums(), TreeSums(), FloodedTotals()], ids=ids)
 def test_a_past_that_no_window_holds_is_refused(spec: Any) -> None:
     long, short = windowed(spec, 9), windowed(spec, 3)

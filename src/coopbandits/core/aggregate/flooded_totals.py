@@ -18,7 +18,8 @@ fresher. Memory and messages grow with the number of agents: all registers and 2
 its last pull, which the rounds behind them tell; whoever reads it lets them age since then
 (`forgetting`). So entries stay as their author told them, and growing old is no news. Counts no
 longer only grow, so the number of pulls ever made travels beside them as the version. With a window
-of w rounds, what was known w rounds ago is taken off what is known now.
+of w rounds, what was known w rounds ago is taken off what is known now. It begins anew where an
+entry brings more than w rounds at once, as after a partition: what is old would count as recent.
 
 *Differs from the paper*: nothing known; it is folklore (anti-entropy, Demers et al. 1987).
 """
@@ -204,13 +205,22 @@ class FloodedTotalsMachine(Machine):
             self.heard[self.places[j]] = heard
             # Who tells of a message that was never sent has heard another memory of this agent.
             self.arrived[self.places[j]] = arrived if arrived <= self.rounds else 0.0
+        before = self.entries
         told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
         if told:
             self._merge({j: self._obey(entries) for j, entries in told.items()})
         if self.decays:  # an entry's rounds are its author's clock after its last pull
             self.clock = max(self.clock + 1, int(self.entries[:, 1].max()))
         if self.window is not None:
-            self.past = follow(self.past, self._totals(), self.window)
+            past = self.past[:0] if self._leaps(before, self.window) else self.past
+            self.past = follow(past, self._totals(), self.window)
+
+    def _leaps(self, before: Rows, rounds: int) -> bool:
+        """Return whether an entry has grown by more than so many rounds since, or was forgotten."""
+        if self.sources[self._place(self.number)] >= 0.0:
+            return True  # others told what this agent had pulled before it lost its memory
+        known = dict(before[:, :2].tolist())
+        return any(now - known.get(j, 0.0) > rounds for j, now in self.entries[:, :2].tolist())
 
     def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
@@ -291,7 +301,7 @@ class FloodedTotalsMachine(Machine):
 
     def share(self) -> Share:
         """Return the own totals, also those of former numbers."""
-        return self.registers.share(self._own() + self.former)  # former ones do not decay
+        return self.registers.share(self._own() + self.former)
 
     # What a fleet asks: see `Attributed`
 
