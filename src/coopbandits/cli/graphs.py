@@ -131,7 +131,7 @@ def _memories(
 ) -> list[tuple[str, ...]]:
     """Return which discount and window suit which policies, or why none does."""
     stage = theory.stage_rounds(problem, network, DDUCB())
-    lines = [("policies", "discount", "window", "")]
+    lines: list[tuple[str, ...]] = [("policies", "discount", "window", "")]
     for name, agents, delay, sampling in (
         ("UCB, each agent alone", 1, 0, False),
         ("Thompson sampling, each agent alone", 1, 0, True),

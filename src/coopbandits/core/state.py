@@ -24,6 +24,12 @@ class Stateful:
     tables: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
 
+    def keep_also(self, name: str, *, is_table: bool = False) -> None:
+        """Count one more attribute of this object, but not of its class, among the fields."""
+        self.fields = (*self.fields, name)
+        if is_table:
+            self.tables = (*self.tables, name)
+
     def export_state(self) -> State:
         """Return the fields as plain data."""
         return {name: _plain(getattr(self, name)) for name in self.fields}

@@ -366,9 +366,9 @@ def test_bad_settings_are_refused(changes: dict[str, Any], sentence: str) -> Non
         with pytest.raises(InputError, match=f"^{re.escape(sentence)}"):
             spec(**changes)
     if "window" not in changes:
-        for spec in (RunningConsensus, PullMixing, StagedMixing):
+        for other in (RunningConsensus, PullMixing, StagedMixing):
             with pytest.raises(InputError, match=f"^{re.escape(sentence)}"):
-                spec(**changes)
+                other(**changes)
 
 
 @pytest.mark.parametrize("spec", [RunningConsensus, PullMixing, StagedMixing])

@@ -92,7 +92,7 @@ class RunningConsensusMachine(Machine):
         self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
         self.clock = 0
         if self.stamps:
-            self.fields = (*self.fields, "clock")
+            self.keep_also("clock")
         self.is_average = min(view.own_weight, *view.neighbor_weights.values(), 1.0) >= 0.0
 
     def estimate(self) -> Estimate:

@@ -140,10 +140,10 @@ class FloodedTotalsMachine(Machine):
         self.decays = registers.decay != 1.0
         self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
         if self.decays:
-            self.fields = (*self.fields, "clock")
+            self.keep_also("clock")
         if window is not None:
             self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
-            self.fields, self.tables = (*self.fields, "past"), (*self.tables, "past")
+            self.keep_also("past", is_table=True)
 
     def estimate(self) -> Estimate:
         """Return the totals of all agents heard of, with what is on its way anticipated."""
@@ -161,13 +161,14 @@ class FloodedTotalsMachine(Machine):
 
     def _totals(self) -> Vector:
         """Return the sum of all entries, as they count now; in place of rounds those behind it."""
-        if not self.decays:
-            return self.entries.sum(axis=0)
-        entries, decay = self.entries.copy(), self.registers.decay
-        ages = decay ** (self.clock + 1.0 - entries[:, 1:2])
-        self.registers.scale(entries[:, HEADER:], ages)
-        entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
-        return entries.sum(axis=0)
+        entries = self.entries
+        if self.decays:
+            entries, decay = entries.copy(), self.registers.decay
+            ages = decay ** (self.clock + 1.0 - entries[:, 1:2])
+            self.registers.scale(entries[:, HEADER:], ages)
+            entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
+        totals: Vector = entries.sum(axis=0)
+        return totals
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""

@@ -58,7 +58,7 @@ class LocalSumsMachine(Machine):
         self.totals = registers.zeros()
         if window is not None:
             self.past = self.totals[None].copy()  # the totals of the last rounds, oldest first
-            self.fields, self.tables = ("totals", "past"), ("past",)
+            self.keep_also("past", is_table=True)
 
     def estimate(self) -> Estimate:
         """Return the own totals."""

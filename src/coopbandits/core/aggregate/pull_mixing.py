@@ -106,7 +106,7 @@ class PullMixingMachine(CountingMachine):
         self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
         self.clock = 0
         if self.stamps:
-            self.fields = (*self.fields, "clock")
+            self.keep_also("clock")
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self._start_counting(view)
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last

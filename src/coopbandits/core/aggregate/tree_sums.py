@@ -191,10 +191,10 @@ class TreeSumsMachine(CountingMachine):
         self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
         self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
         if self.stamps:
-            self.fields = (*self.fields, "clock")
+            self.keep_also("clock")
         if window is not None:
             self.past = self.own[None].copy()  # V of the last rounds, oldest first
-            self.fields, self.tables = (*self.fields, "past"), ("past",)
+            self.keep_also("past", is_table=True)
 
     def estimate(self) -> Estimate:
         """Return V, with as many pulls anticipated as are on their way."""
