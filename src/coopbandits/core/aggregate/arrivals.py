@@ -64,7 +64,7 @@ def read_arrivals(
     """
     if messages.keys() == stamps.keys() and not any(stamps.values()):
         rows = [messages[j] for j in stamps]
-        if all(np.shape(row) == own.shape for row in rows):
+        if list(map(np.shape, rows)) == [own.shape] * len(rows):
             values = np.array(rows).reshape(len(rows), own.size)
             if all_finite(values.ravel()):
                 return Arrived(values, *_whole(len(rows)), whole=True)

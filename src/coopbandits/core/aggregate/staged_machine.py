@@ -117,6 +117,7 @@ class StagedMixingMachine(Machine):
         self.own_pulls, self.neighbor_pulls, self.remix = own_pulls, neighbor_pulls, remix
         self.sends = size * steps
         self.budget = size if values_per_message is None else min(values_per_message, size)
+        self.sends_registers = self.budget == size and not (remix or neighbor_pulls)
         self.stage_rounds = max(steps, -(-self.sends // self.budget))
         self.neighbors = sorted(view.neighbor_weights)
         self.weights = np.array([[view.neighbor_weights[j]] for j in self.neighbors]).reshape(-1, 1)
@@ -267,6 +268,8 @@ class StagedMixingMachine(Machine):
         return np.arange(start, min(start + self.budget, self.sends)) % self.in_flight.size
 
     def _payload(self) -> Vector:
+        if self.sends_registers:
+            return self.in_flight.copy()
         parts = [self.in_flight[self._coordinates(self.rounds)]]
         if self.remix:
             parts.append(self.accumulated)
@@ -280,6 +283,9 @@ class StagedMixingMachine(Machine):
         if not arrived.whole:
             self._undo(arrived.told)
             self._even = NOT_EVEN
+        if self.sends_registers and self._even[0] is self.rho:
+            self._step_evenly(pull)
+            return
         now = self._coordinates(self.rounds)
         size = self.in_flight[now].size
         if self._even[0] is self.rho and isinstance(now, slice):

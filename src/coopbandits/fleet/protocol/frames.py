@@ -40,6 +40,8 @@ MAX_REASON = 500
 """The longest refusal sent or read, in characters."""
 
 HEADER = struct.Struct("<HBBHHIIQQQ")
+LINK_HEADER = struct.Struct("<8sI12sQ8s")
+"""The same, cut where the vectors of one link differ: in their length and in their round."""
 FIELDS_LENGTH = struct.Struct("<I")
 LITTLE = np.dtype("<f8")
 VALUE_BYTES = 8
@@ -164,6 +166,9 @@ class Fields(msgspec.Struct, frozen=True, omit_defaults=True):
     certificates: bytes = b""
 
 
+NO_FIELDS = Fields()
+
+
 class HelloFrame(msgspec.Struct, frozen=True):
     """A greeting."""
 
@@ -176,7 +181,7 @@ class DataFrame(msgspec.Struct, frozen=True):
 
     stamp: Stamp
     values: Vector | None
-    fields: Fields = Fields()
+    fields: Fields = NO_FIELDS
 
 
 class BeatFrame(msgspec.Struct, frozen=True):

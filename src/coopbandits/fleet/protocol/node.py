@@ -27,6 +27,7 @@ from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
     NO_DOOR,
+    NO_FIELDS,
     VERSIONS,
     BeatFrame,
     ByeFrame,
@@ -149,6 +150,7 @@ class Node:
             for name, number in settings.neighbors.items()
         }
         self.num_arms, self._robust = replica.agent.view.num_arms, settings.robust
+        self._last_stamp = Stamp(self.num_arms, settings.epoch, 0, settings.incarnation)
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self._told_trouble = ""
@@ -301,6 +303,11 @@ class Node:
             return
         if here.met:  # who never says HELLO is given up
             here.last_heard = self.clock()
+            plain = here.decoder.read_plain(data)
+            if plain is not None:
+                here.frames["received"] += 1
+                self._hear(here, *plain, NO_FIELDS)
+                return
         try:
             frames = here.decoder.feed(data)
         except FrameError as error:
@@ -317,12 +324,8 @@ class Node:
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if not self._is_of_link(peer, frame.stamp):
-                return
-            if self._robust and frame.values is not None and not all_finite(frame.values):
-                self._refuse(peer, "not finite", "a message with values that are not finite")
-                return  # values of a synchronous round are checked when it ends: it needs them
-            self.gossip.heard(peer, frame, peer.last_heard)
+            if self._is_of_link(peer, frame.stamp):
+                self._hear(peer, frame.stamp.round, frame.values, frame.fields)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -331,6 +334,12 @@ class Node:
         else:
             assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
+
+    def _hear(self, peer: Peer, round_: int, values: Vector | None, fields: Fields) -> None:
+        if self._robust and values is not None and not all_finite(values):
+            self._refuse(peer, "not finite", "a message with values that are not finite")
+            return  # values of a synchronous round are checked when it ends: it needs them
+        self.gossip.heard(peer, round_, values, fields, peer.last_heard)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
@@ -343,8 +352,13 @@ class Node:
             return
         try:
             check_hello(self.settings, peer, frame)
-            peer.meet(frame, self.clock())
-            self.gossip.met(peer, frame.hello, frame.stamp.round)
+            now = self.clock()
+            peer.meet(frame, now)
+            if peer.decoder is not None:
+                peer.decoder.expect(
+                    Stamp(self.num_arms, self.settings.epoch, 0, peer.incarnation, BANDIT)
+                )
+            self.gossip.met(peer, frame.hello, frame.stamp.round, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
@@ -376,17 +390,19 @@ class Node:
     # Calling the transport
 
     def _stamp(self, round_: int) -> Stamp:
-        return Stamp(self.num_arms, self.settings.epoch, round_, self.settings.incarnation)
+        if round_ != self._last_stamp.round:  # a round's messages to all neighbours share one
+            told = self.settings
+            self._last_stamp = Stamp(self.num_arms, told.epoch, round_, told.incarnation)
+        return self._last_stamp
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
         self.transport.send(peer.name, data)
 
     def _say(
-        self, peer: Peer, round_: int, values: Vector | None, how: str, fields: Fields | None
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
     ) -> None:
-        peer.frames[how] += 1
-        self._send(peer, encode_data(self._stamp(round_), values, fields), self.clock())
+        self._send(peer, encode_data(self._stamp(round_), values, fields), now)
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1

@@ -223,10 +223,15 @@ class Replica:
         return self._shares or self._present_share()
 
     def _present_share(self) -> dict[int, Share]:
+        found: dict[int, Share] = {}
+        self._add_share(found)
+        return found
+
+    def _add_share(self, shares: dict[int, Share]) -> None:
         try:
-            return {self.rounds: self.agent.share()}
+            shares[self.rounds] = self.agent.share()
         except InputError:  # some aggregations of one's own do not tell
-            return {}
+            return
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return the senders whose messages the agent refuses; all if no single one is to blame."""
@@ -304,7 +309,7 @@ class Replica:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._shares.update(self._present_share())
+            self._add_share(self._shares)
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
     def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:
