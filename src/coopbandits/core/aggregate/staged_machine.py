@@ -194,9 +194,9 @@ class StagedMixingMachine(Machine):
         if self.initial:
             check_messages(messages, [], 0)
         else:
-            stamps = dict(zip(self.neighbors, self.stamps.tolist(), strict=True))
-            payload = self._payload()
-            arrived = read_arrivals(messages, payload, self.rounds + 1, stamps)
+            payload = self.in_flight if self.sends_registers else self._payload()
+            number, stamps = self.rounds + 1, self.stamps.tolist()
+            arrived = read_arrivals(messages, payload, number, self.neighbors, stamps)
             if self.neighbor_pulls:
                 self._check_pulls(arrived)
             self._mix(arrived, payload)
@@ -279,7 +279,8 @@ class StagedMixingMachine(Machine):
 
     def _mix(self, arrived: Arrived, payload: Vector) -> None:
         """Move values over the links that were heard; the others move nothing and restart."""
-        pull = self.weights * (arrived.values - payload)  # a missing one: own value, so 0
+        pull = arrived.values - payload  # a missing one: own value, so 0
+        pull *= self.weights
         if not arrived.whole:
             self._undo(arrived.told)
             self._even = NOT_EVEN
@@ -312,7 +313,8 @@ class StagedMixingMachine(Machine):
             momentum = (1.0 + (rho > 0)) / self.lambda_bound
             rho_next = 1.0 / (momentum - rho)
             omega = rho_next * (1.0 + (rho > 0)) / self.lambda_bound
-            pull = omega * pull + rho_next * rho * self.flows
+            pull *= omega
+            pull += rho_next * rho * self.flows
             self.rho.fill(rho_next)
             self._even = self.rho, rho_next
         self.flows = pull
