@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, Attributed
+from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.entries import EntryExchange, Signing
@@ -160,6 +161,9 @@ class RobustGossip(Gossip):
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
         """Keep the newest message, as far as what it claims is possible."""
+        if values is not None and not all_finite(values):
+            self.refuse(peer, "not finite", "a message with values that are not finite")
+            return
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
@@ -200,30 +204,24 @@ class RobustGossip(Gossip):
         """End the round, and send messages of the next."""
         self.next_tick = max(self.next_tick + self.period, now + 0.5 * self.period)
         inbox, self.inbox = self.inbox, {}
-        if self.entries is None:
-            self._end(inbox)
-        else:
-            book = self.entries.book
-            proofs = book.fresh(self.replica) if book is not None else ()
-            self._end(self.entries.with_orders(inbox) if self.entries.orders else inbox, *proofs)
-            if self.entries.settle():
+        entries, replica = self.entries, self.replica
+        proofs: tuple[Any, ...] = ()
+        if entries is not None:
+            proofs = entries.book.fresh(replica) if entries.book is not None else ()
+            inbox = entries.with_orders(inbox) if entries.orders else inbox
+        if not self._end_round(inbox, *proofs):
+            replica.end_round(inbox, *proofs)
+        if entries is not None:
+            if entries.settle():
                 self.greet_again("it counts under another number now")
-            self.entries.publish(now)
-        outgoing = self.replica.agent.outgoing
+            entries.publish(now)
         for j, peer in self.peers.items():
             if peer.met:
-                self._tell(peer, outgoing(j), now)
-
-    def _end(self, inbox: dict[int, Vector], *proofs: Any) -> None:
-        if not self._end_round(inbox, *proofs):
-            self.replica.end_round(inbox, *proofs)
-
-    def _tell(self, peer: Peer, values: Vector | None, now: float) -> None:
-        fields = None
-        if self.entries is not None and values is not None:
-            values, fields = self.entries.outgoing(peer, values)
-        peer.frames["sent"] += 1
-        self.say(peer, self.replica.rounds, values, fields, now)
+                values, fields = replica.agent.outgoing(j), None
+                if entries is not None and values is not None:
+                    values, fields = entries.outgoing(peer, values)
+                peer.frames["sent"] += 1
+                self.say(peer, replica.rounds, values, fields, now)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
@@ -277,7 +275,10 @@ class SynchronousGossip(Gossip):
     def heard(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
-        """Keep a message of this round or the next; the last missing one ends the round."""
+        """Keep a message of this round or the next; the last missing one ends the round.
+
+        Whether values are finite is checked when the round ends: it cannot end without them.
+        """
         del fields
         this = self.replica.rounds + 1
         if round_ < this:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
-from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.revoked import Revoked
@@ -149,7 +148,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms, self._robust = replica.agent.view.num_arms, settings.robust
+        self.num_arms = replica.agent.view.num_arms
         self._last_stamp = Stamp(self.num_arms, settings.epoch, 0, settings.incarnation)
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
@@ -306,7 +305,7 @@ class Node:
             plain = here.decoder.read_plain(data)
             if plain is not None:
                 here.frames["received"] += 1
-                self._hear(here, *plain, NO_FIELDS)
+                self.gossip.heard(here, *plain, NO_FIELDS, here.last_heard)
                 return
         try:
             frames = here.decoder.feed(data)
@@ -325,7 +324,8 @@ class Node:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
             if self._is_of_link(peer, frame.stamp):
-                self._hear(peer, frame.stamp.round, frame.values, frame.fields)
+                round_, told = frame.stamp.round, (frame.values, frame.fields)
+                self.gossip.heard(peer, round_, *told, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -334,12 +334,6 @@ class Node:
         else:
             assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
-
-    def _hear(self, peer: Peer, round_: int, values: Vector | None, fields: Fields) -> None:
-        if self._robust and values is not None and not all_finite(values):
-            self._refuse(peer, "not finite", "a message with values that are not finite")
-            return  # values of a synchronous round are checked when it ends: it needs them
-        self.gossip.heard(peer, round_, values, fields, peer.last_heard)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
@@ -402,7 +396,8 @@ class Node:
     def _say(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
     ) -> None:
-        self._send(peer, encode_data(self._stamp(round_), values, fields), now)
+        peer.last_sent = now
+        self.transport.send(peer.name, encode_data(self._stamp(round_), values, fields))
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1
