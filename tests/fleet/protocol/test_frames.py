@@ -329,6 +329,15 @@ def test_the_short_way_reads_what_the_long_one_does_and_nothing_else() -> None:
     assert taken > 2_000
 
 
+@pytest.mark.parametrize("size", [0, 1, 34, frames.MAX_PLAIN])
+def test_the_short_way_writes_what_the_long_one_does(size: int) -> None:
+    stamp = Stamp(17, 1_700_000_000, 0, 3)
+    values = np.linspace(-1.0, 1.0, size)
+    for round_ in (0, 2**40):
+        whole = encode_data(msgspec.structs.replace(stamp, round=round_), values)
+        assert frames.encode_plain(frames.plain_form(stamp), round_, values) == whole
+
+
 def test_the_short_way_is_closed_before_a_greeting_amid_a_frame_and_after_a_bad_one() -> None:
     whole = encode_data(STAMP, np.arange(3.0))
     decoder = Decoder(CAP)

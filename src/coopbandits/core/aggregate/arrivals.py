@@ -68,9 +68,10 @@ def read_arrivals(
     """
     if len(messages) == len(neighbors) and not any(stamps):
         rows = [messages[j] for j in neighbors]
-        if list(map(np.shape, rows)) == [own.shape] * len(rows) and all(map(all_finite, rows)):
+        if [np.shape(row) for row in rows] == [own.shape] * len(rows):
             values = np.array(rows).reshape(len(rows), own.size)
-            return Arrived(values, *_whole(len(rows)), whole=True)
+            if all_finite(values.ravel()):
+                return Arrived(values, *_whole(len(rows)), True)
     return _read_with_gaps(messages, own, number, dict(zip(neighbors, stamps, strict=True)))
 
 

@@ -182,7 +182,7 @@ class StagedMixingMachine(Machine):
 
         [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | stamp]
         """
-        if self.initial:
+        if self.rounds < self.initial_rounds:
             return None
         at = self.neighbors.index(neighbor)
         if not self.stamps.item(at):
@@ -224,14 +224,14 @@ class StagedMixingMachine(Machine):
         with what has been mixed here it is at most all pulls of N agents since the epoch began, in
         size, and so a lie that is repeated stage after stage does not add up beyond that.
         """
-        size = largest(message)
-        claims.check_within("a value", size, 0.0, LARGEST)
-        if size + self._mixed_size() <= self._most(claims, now):
+        size, most = largest(message), self.most_agents * claims.most_pulls(now - claims.epoch)
+        if size + self._mixed_size() <= min(most, LARGEST):
             return  # in whatever way they add up
+        claims.check_within("a value", size, 0.0, LARGEST)
         mixed = [self._with(message, rounds) for rounds in (self.rounds, self.rounds + 1)]
-        self._check_mixed(mixed, claims, now)
+        self._check_mixed(mixed, claims, most)
         if self.remix and message.size >= 2 * self.registers.size:
-            self._check_mixed([message[self.registers.size :]], claims, now)
+            self._check_mixed([message[self.registers.size :]], claims, most)
 
     def _with(self, message: Vector, rounds: int) -> Vector:
         """Return what has been mixed, and what a message of some round says is in flight."""
@@ -240,16 +240,11 @@ class StagedMixingMachine(Machine):
         together[places] += message[: places.size]
         return together
 
-    def _check_mixed(self, values: list[Vector], claims: Claims, now: float) -> None:
+    def _check_mixed(self, values: list[Vector], claims: Claims, most: float) -> None:
         """Refuse values, whichever of these they mean."""
         shares = [self.registers.share(one) for one in values]
         sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
-        claims.check_within(
-            "pulls and rewards in flight", float(min(sizes)), 0.0, self._most(claims, now)
-        )
-
-    def _most(self, claims: Claims, now: float) -> float:
-        return self.most_agents * claims.most_pulls(now - claims.epoch)
+        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
 
     def _mixed_size(self) -> float:
         """Return the largest value that has been mixed, or more: what ages gets smaller."""

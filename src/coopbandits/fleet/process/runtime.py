@@ -185,7 +185,7 @@ class Runtime:
         except Exception as error:
             self._vital("giving up a link", partial(self.node.give_up, peer, error))
             return
-        if self.node.next_tick < self._armed:
+        if self.node.gossip.next_tick < self._armed:
             self._vital("a round of gossip", self.node.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:

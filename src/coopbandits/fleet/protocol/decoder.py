@@ -11,12 +11,12 @@ from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.frames import (
     BEAT,
     BYE,
+    CUT_HEADER,
     DATA,
     FIELDS,
     FIELDS_LENGTH,
     HEADER,
     HELLO,
-    LINK_HEADER,
     LITTLE,
     MAGIC,
     MAX_BODY,
@@ -31,12 +31,13 @@ from coopbandits.fleet.protocol.frames import (
     ByeFrame,
     DataFrame,
     Fields,
+    Form,
     Frame,
     FrameError,
     Hello,
     HelloFrame,
     Stamp,
-    encode_data,
+    plain_form,
     printable,
 )
 
@@ -73,12 +74,11 @@ class Decoder:
         self._parts_flags = 0
         self._error: FrameError | None = None
         self._most = min(MAX_BODY, max_message_bytes)
-        self._expected: tuple[bytes, bytes, bytes] | None = None
+        self._expected: Form | None = None
 
     def expect(self, stamp: Stamp) -> None:
         """Let `read_plain` read vectors with this stamp, of whatever round."""
-        begin, _, middle, _, end = LINK_HEADER.unpack_from(encode_data(stamp, np.zeros(0)))
-        self._expected = begin, middle, end
+        self._expected = plain_form(stamp)
 
     def read_plain(self, data: bytes) -> tuple[int, Vector] | None:
         """Return round and values if these bytes are one whole vector as expected, and no more.
@@ -87,7 +87,7 @@ class Decoder:
         """
         if len(data) < HEADER.size or self._rest or self._parts:
             return None
-        begin, length, middle, round_, end = LINK_HEADER.unpack_from(data)
+        begin, length, middle, round_, end = CUT_HEADER.unpack_from(data)
         if (
             (begin, middle, end) != self._expected
             or length != len(data) - HEADER.size
@@ -95,7 +95,7 @@ class Decoder:
             or length > self._most
         ):
             return None
-        return round_, np.frombuffer(data, LITTLE, -1, HEADER.size).copy()
+        return round_, np.frombuffer(bytearray(data), LITTLE, -1, HEADER.size)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes and return the frames that they complete.

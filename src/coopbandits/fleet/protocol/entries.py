@@ -370,7 +370,7 @@ class EntryExchange:
 
     def publish(self, now: float) -> None:
         """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
-        may_tell = self._may_tell(now)
+        may_tell = self._is_sure or self._may_tell(now)
         if self.notary is None:
             if may_tell and self._told_of != self.replica.observed:
                 self._told, self._told_of = self._own()[HEADER:], self.replica.observed
@@ -394,8 +394,6 @@ class EntryExchange:
         Neighbours may know of a later memory of this agent than its journal has. Then these pulls
         belong under another number, and should not be told under this one before that is known.
         """
-        if self._is_sure:
-            return True
         met = [peer for peer in self.peers.values() if peer.met]
         if met:
             self._met_at = min(self._met_at, now)

@@ -25,6 +25,7 @@ from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
+    MAX_PLAIN,
     NO_DOOR,
     NO_FIELDS,
     VERSIONS,
@@ -43,6 +44,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_bye,
     encode_data,
     encode_hello,
+    encode_plain,
+    plain_form,
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
@@ -149,7 +152,7 @@ class Node:
             for name, number in settings.neighbors.items()
         }
         self.num_arms = replica.agent.view.num_arms
-        self._last_stamp = Stamp(self.num_arms, settings.epoch, 0, settings.incarnation)
+        self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self._told_trouble = ""
@@ -384,10 +387,7 @@ class Node:
     # Calling the transport
 
     def _stamp(self, round_: int) -> Stamp:
-        if round_ != self._last_stamp.round:  # a round's messages to all neighbours share one
-            told = self.settings
-            self._last_stamp = Stamp(self.num_arms, told.epoch, round_, told.incarnation)
-        return self._last_stamp
+        return Stamp(self.num_arms, self.settings.epoch, round_, self.settings.incarnation)
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
@@ -396,8 +396,12 @@ class Node:
     def _say(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
     ) -> None:
+        if values is None or fields is not None or len(values) > MAX_PLAIN:
+            data = encode_data(self._stamp(round_), values, fields)
+        else:
+            data = encode_plain(self._form, round_, values)
         peer.last_sent = now
-        self.transport.send(peer.name, encode_data(self._stamp(round_), values, fields))
+        self.transport.send(peer.name, data)
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1

@@ -180,7 +180,8 @@ class Replica:
 
     def speak(self) -> dict[int, Vector | None]:
         """Make the messages of the next round; rewards observed from now on are not in them."""
-        self._log(Spoke())
+        self.journal.append(Spoke())
+        self._speak()
         return self.sent[self.rounds + 1]
 
     def end_round(
@@ -210,10 +211,6 @@ class Replica:
     def _keep(self, proofs: Mapping[int, bytes], certificates: Sequence[bytes]) -> None:
         self.proofs |= proofs
         self.certificates += certificates
-
-    def outgoing(self) -> dict[int, Vector | None]:
-        """Return the agent's current messages, by neighbour."""
-        return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
 
     def shares(self) -> dict[int, Share]:
         """Return the agent's share of all rewards and pulls, by round; none if it does not tell.
@@ -298,7 +295,8 @@ class Replica:
 
     def _speak(self) -> None:
         self.spoken = True
-        self.sent[self.rounds + 1] = self.outgoing()
+        agent = self.agent
+        self.sent[self.rounds + 1] = {j: agent.outgoing(j) for j in agent.view.neighbor_weights}
         self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
 
     def _end_round(self, messages: Mapping[int, Vector]) -> None:
