@@ -128,8 +128,7 @@ class Outbox(Transport):
 
     def send(self, peer: str, data: bytes) -> bool:
         """Send now, or after the disk is done; then it is not known yet whether there is a link."""
-        committer = self.committer
-        if committer is None or (committer.is_stored and not self._unsent):
+        if self._may_send():
             return self.transport.send(peer, data)
         if sum(one[1] == peer for one in self._unsent) >= MOST_UNSENT:
             self.forget(peer)
@@ -147,8 +146,11 @@ class Outbox(Transport):
         self.forget(peer)
         self.transport.drop(peer, reason)
 
+    def _may_send(self) -> bool:
+        return self.committer is None or (self.committer.is_stored and not self._unsent)
+
     def _wait(self, peer: str, data: bytes, reason: str) -> None:
-        assert self.committer is not None  # noqa: S101  without one, all is sent at once
+        assert self.committer is not None  # noqa: S101  `_may_send` was asked
         self._unsent.append((self.committer.journal.appended, peer, data, reason))
 
     def flush(self) -> None:
