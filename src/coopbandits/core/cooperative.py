@@ -78,22 +78,22 @@ class CooperativeAgent(Agent):
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the aggregation's message of this round."""
-        self._check_neighbors([neighbor])
+        if neighbor not in self.view.neighbor_weights:
+            raise self._strangers([neighbor])
         return self.machine.outgoing(neighbor)
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand the messages to the aggregation, in ascending order of neighbours."""
-        self._check_neighbors(messages)
+        known = self.view.neighbor_weights.keys()
+        if not messages.keys() <= known:
+            raise self._strangers(messages.keys() - known)
         self.machine.receive({j: messages[j] for j in sorted(messages)})
 
-    def _check_neighbors(self, others: Iterable[int]) -> None:
-        known = self.view.neighbor_weights
-        strangers = [j for j in others if j not in known]
-        if strangers:
-            raise InputError(
-                f"{sorted(strangers)} are no neighbours of agent {self.view.agent_id}; "
-                f"its neighbours are {list(self.view.neighbor_weights)}"
-            )
+    def _strangers(self, who: Iterable[int]) -> InputError:
+        return InputError(
+            f"{sorted(who)} are no neighbours of agent {self.view.agent_id}; "
+            f"its neighbours are {list(self.view.neighbor_weights)}"
+        )
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""

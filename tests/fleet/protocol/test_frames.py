@@ -299,3 +299,61 @@ def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
             assert list(map(encode, Decoder(CAP).feed(again))) == list(map(encode, found))
     assert refused > 20_000
     assert read > 5_000
+
+
+def long_way(stream: bytes) -> tuple[int, bytes] | None:
+    """Return round and values of a stream that is one plain vector of this link, as `feed` does."""
+    decoder = Decoder(MAX_BODY + 64)
+    try:
+        found = decoder.feed(stream)
+    except FrameError:
+        return None
+    match found:
+        case [DataFrame(stamp, np.ndarray() as values)] if len(stream) == HEADER.size + 8 * len(
+            values
+        ):
+            is_of_link = msgspec.structs.replace(stamp, round=STAMP.round) == STAMP
+            return (stamp.round, values.tobytes()) if is_of_link else None
+    return None
+
+
+def test_the_short_way_reads_what_the_long_one_does_and_nothing_else() -> None:
+    taken = 0
+    for row in words(12, np.arange(200_000, dtype=np.uint64)).reshape(-1, 5).tolist():
+        stream, decoder = spoilt([len(SEEDS) * row[0] + 1, *row[1:]]), Decoder(MAX_BODY + 64)
+        decoder.expect(STAMP)
+        found = decoder.read_plain(stream)
+        assert (found and (found[0], found[1].tobytes())) == long_way(stream)
+        assert kept(decoder) == 0
+        taken += found is not None
+    assert taken > 2_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 34, frames.MAX_PLAIN])
+def test_the_short_way_writes_what_the_long_one_does(size: int) -> None:
+    stamp = Stamp(17, 1_700_000_000, 0, 3)
+    values = np.linspace(-1.0, 1.0, size)
+    for round_ in (0, 2**40):
+        whole = encode_data(msgspec.structs.replace(stamp, round=round_), values)
+        assert frames.encode_plain(frames.plain_form(stamp), round_, values) == whole
+
+
+def test_the_short_way_is_closed_before_a_greeting_amid_a_frame_and_after_a_bad_one() -> None:
+    whole = encode_data(STAMP, np.arange(3.0))
+    decoder = Decoder(CAP)
+    assert decoder.read_plain(whole) is None
+    decoder.expect(STAMP)
+    plain = decoder.read_plain(whole)
+    assert plain is not None
+    assert plain[1].flags.writeable
+    for begun in (whole[:50], FULL):
+        decoder = Decoder(CAP)
+        decoder.expect(STAMP)
+        decoder.feed(begun)
+        assert decoder.read_plain(whole) is None
+    with pytest.raises(FrameError):
+        decoder.feed(header(9))
+    assert decoder.read_plain(whole) is None
+    small = Decoder(16)
+    small.expect(STAMP)
+    assert small.read_plain(whole) is None

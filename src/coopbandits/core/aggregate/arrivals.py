@@ -10,7 +10,7 @@ So a late message is never mistaken: its own round has been missed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -47,7 +47,11 @@ class Arrived(NamedTuple):
 
 
 def read_arrivals(
-    messages: Mapping[int, Vector], own: Vector, number: int, stamps: Mapping[int, int]
+    messages: Mapping[int, Vector],
+    own: Vector,
+    number: int,
+    neighbors: Sequence[int],
+    stamps: Sequence[int],
 ) -> Arrived:
     """Sort the messages of a round by neighbour, or refuse those that it cannot use.
 
@@ -59,16 +63,16 @@ def read_arrivals(
         What is sent in this round, without a stamp.
     number : int
         The number of this round, from 1.
-    stamps : dict of int to int
-        For every neighbour whether its messages must have a stamp.
+    neighbors, stamps : sequences of int
+        All neighbours in ascending order, and whether the messages of each must have a stamp.
     """
-    if messages.keys() == stamps.keys() and not any(stamps.values()):
-        rows = [messages[j] for j in stamps]
-        if all(np.shape(row) == own.shape for row in rows):
+    if len(messages) == len(neighbors) and not any(stamps):
+        rows = [messages[j] for j in neighbors]
+        if [np.shape(row) for row in rows] == [own.shape] * len(rows):
             values = np.array(rows).reshape(len(rows), own.size)
             if all_finite(values.ravel()):
-                return Arrived(values, *_whole(len(rows)), whole=True)
-    return _read_with_gaps(messages, own, number, stamps)
+                return Arrived(values, *_whole(len(rows)), True)
+    return _read_with_gaps(messages, own, number, dict(zip(neighbors, stamps, strict=True)))
 
 
 @cache

@@ -193,7 +193,7 @@ class FloodedTotalsMachine(Machine):
         news = self.changed > arrived
         if arrived > 0.0:
             news &= self.sources != neighbor
-            if not news.any():
+            if not np.count_nonzero(news):
                 return header
         return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
 
@@ -264,8 +264,9 @@ class FloodedTotalsMachine(Machine):
         versions = self.registers.version(entries[:, HEADER:])
         order = np.lexsort((versions, entries[:, 0]))
         agents = entries[:, 0].take(order)
-        last = np.ones(len(agents), dtype=bool)
+        last = np.empty(len(agents), dtype=bool)
         np.not_equal(agents[1:], agents[:-1], out=last[:-1])
+        last[-1] = True
         newest = order[last]
         senders = [j for j, found in told.items() for _ in range(found.size // width)]
         changed = [self.rounds + 1.0] * len(senders) + self.changed.tolist()

@@ -117,6 +117,7 @@ class StagedMixingMachine(Machine):
         self.own_pulls, self.neighbor_pulls, self.remix = own_pulls, neighbor_pulls, remix
         self.sends = size * steps
         self.budget = size if values_per_message is None else min(values_per_message, size)
+        self.sends_registers = self.budget == size and not (remix or neighbor_pulls)
         self.stage_rounds = max(steps, -(-self.sends // self.budget))
         self.neighbors = sorted(view.neighbor_weights)
         self.weights = np.array([[view.neighbor_weights[j]] for j in self.neighbors]).reshape(-1, 1)
@@ -181,7 +182,7 @@ class StagedMixingMachine(Machine):
 
         [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | stamp]
         """
-        if self.initial:
+        if self.rounds < self.initial_rounds:
             return None
         at = self.neighbors.index(neighbor)
         if not self.stamps.item(at):
@@ -193,9 +194,9 @@ class StagedMixingMachine(Machine):
         if self.initial:
             check_messages(messages, [], 0)
         else:
-            stamps = dict(zip(self.neighbors, self.stamps.tolist(), strict=True))
-            payload = self._payload()
-            arrived = read_arrivals(messages, payload, self.rounds + 1, stamps)
+            payload = self.in_flight if self.sends_registers else self._payload()
+            number, stamps = self.rounds + 1, self.stamps.tolist()
+            arrived = read_arrivals(messages, payload, number, self.neighbors, stamps)
             if self.neighbor_pulls:
                 self._check_pulls(arrived)
             self._mix(arrived, payload)
@@ -223,14 +224,14 @@ class StagedMixingMachine(Machine):
         with what has been mixed here it is at most all pulls of N agents since the epoch began, in
         size, and so a lie that is repeated stage after stage does not add up beyond that.
         """
-        size = largest(message)
-        claims.check_within("a value", size, 0.0, LARGEST)
-        if size + self._mixed_size() <= self._most(claims, now):
+        size, most = largest(message), self.most_agents * claims.most_pulls(now - claims.epoch)
+        if size + self._mixed_size() <= min(most, LARGEST):
             return  # in whatever way they add up
+        claims.check_within("a value", size, 0.0, LARGEST)
         mixed = [self._with(message, rounds) for rounds in (self.rounds, self.rounds + 1)]
-        self._check_mixed(mixed, claims, now)
+        self._check_mixed(mixed, claims, most)
         if self.remix and message.size >= 2 * self.registers.size:
-            self._check_mixed([message[self.registers.size :]], claims, now)
+            self._check_mixed([message[self.registers.size :]], claims, most)
 
     def _with(self, message: Vector, rounds: int) -> Vector:
         """Return what has been mixed, and what a message of some round says is in flight."""
@@ -239,16 +240,11 @@ class StagedMixingMachine(Machine):
         together[places] += message[: places.size]
         return together
 
-    def _check_mixed(self, values: list[Vector], claims: Claims, now: float) -> None:
+    def _check_mixed(self, values: list[Vector], claims: Claims, most: float) -> None:
         """Refuse values, whichever of these they mean."""
         shares = [self.registers.share(one) for one in values]
         sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
-        claims.check_within(
-            "pulls and rewards in flight", float(min(sizes)), 0.0, self._most(claims, now)
-        )
-
-    def _most(self, claims: Claims, now: float) -> float:
-        return self.most_agents * claims.most_pulls(now - claims.epoch)
+        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
 
     def _mixed_size(self) -> float:
         """Return the largest value that has been mixed, or more: what ages gets smaller."""
@@ -267,6 +263,8 @@ class StagedMixingMachine(Machine):
         return np.arange(start, min(start + self.budget, self.sends)) % self.in_flight.size
 
     def _payload(self) -> Vector:
+        if self.sends_registers:
+            return self.in_flight.copy()
         parts = [self.in_flight[self._coordinates(self.rounds)]]
         if self.remix:
             parts.append(self.accumulated)
@@ -276,10 +274,14 @@ class StagedMixingMachine(Machine):
 
     def _mix(self, arrived: Arrived, payload: Vector) -> None:
         """Move values over the links that were heard; the others move nothing and restart."""
-        pull = self.weights * (arrived.values - payload)  # a missing one: own value, so 0
+        pull = arrived.values - payload  # a missing one: own value, so 0
+        pull *= self.weights
         if not arrived.whole:
             self._undo(arrived.told)
             self._even = NOT_EVEN
+        if self.sends_registers and self._even[0] is self.rho:
+            self._step_evenly(pull)
+            return
         now = self._coordinates(self.rounds)
         size = self.in_flight[now].size
         if self._even[0] is self.rho and isinstance(now, slice):
@@ -306,7 +308,8 @@ class StagedMixingMachine(Machine):
             momentum = (1.0 + (rho > 0)) / self.lambda_bound
             rho_next = 1.0 / (momentum - rho)
             omega = rho_next * (1.0 + (rho > 0)) / self.lambda_bound
-            pull = omega * pull + rho_next * rho * self.flows
+            pull *= omega
+            pull += rho_next * rho * self.flows
             self.rho.fill(rho_next)
             self._even = self.rho, rho_next
         self.flows = pull

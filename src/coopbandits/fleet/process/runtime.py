@@ -91,7 +91,8 @@ class Runtime:
         replica = open_replica(config, disk, self.clock(), words() | 1, words())
         tell_opening(replica.journal)
         self.outbox = Outbox(transport)
-        self.node = make_node(config, replica, self.outbox, self.clock)
+        shared = disk.durability == "power"  # only where events share a sync, messages wait for it
+        self.node = make_node(config, replica, self.outbox if shared else transport, self.clock)
         self.service = ApplicationService(config, self.node, words)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
@@ -184,7 +185,7 @@ class Runtime:
         except Exception as error:
             self._vital("giving up a link", partial(self.node.give_up, peer, error))
             return
-        if self.node.next_tick < self._armed:
+        if self.node.gossip.next_tick < self._armed:
             self._vital("a round of gossip", self.node.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:

@@ -7,9 +7,11 @@ import struct
 import msgspec
 import numpy as np
 
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.frames import (
     BEAT,
     BYE,
+    CUT_HEADER,
     DATA,
     FIELDS,
     FIELDS_LENGTH,
@@ -19,6 +21,7 @@ from coopbandits.fleet.protocol.frames import (
     MAGIC,
     MAX_BODY,
     MORE,
+    NO_FIELDS,
     OPTIONAL,
     SILENT,
     VALUE_BYTES,
@@ -28,11 +31,13 @@ from coopbandits.fleet.protocol.frames import (
     ByeFrame,
     DataFrame,
     Fields,
+    Form,
     Frame,
     FrameError,
     Hello,
     HelloFrame,
     Stamp,
+    plain_form,
     printable,
 )
 
@@ -40,9 +45,6 @@ PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
 KNOWN = (HELLO, DATA, BEAT, BYE)
-
-PLAIN = (MAGIC, VERSION, DATA, 0)
-"""How most frames begin: a whole vector without fields."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -71,7 +73,29 @@ class Decoder:
         self._parts_stamp: Stamp | None = None
         self._parts_flags = 0
         self._error: FrameError | None = None
-        self._most = HEADER.size + min(MAX_BODY, max_message_bytes)
+        self._most = min(MAX_BODY, max_message_bytes)
+        self._expected: Form | None = None
+
+    def expect(self, stamp: Stamp) -> None:
+        """Let `read_plain` read vectors with this stamp, of whatever round."""
+        self._expected = plain_form(stamp)
+
+    def read_plain(self, data: bytes) -> tuple[int, Vector] | None:
+        """Return round and values if these bytes are one whole vector as expected, and no more.
+
+        Most are; all others are left to `feed`.
+        """
+        if len(data) < HEADER.size or self._rest or self._parts:
+            return None
+        begin, length, middle, round_, end = CUT_HEADER.unpack_from(data)
+        if (
+            (begin, middle, end) != self._expected
+            or length != len(data) - HEADER.size
+            or length % VALUE_BYTES
+            or length > self._most
+        ):
+            return None
+        return round_, np.frombuffer(bytearray(data), LITTLE, -1, HEADER.size)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes and return the frames that they complete.
@@ -84,20 +108,10 @@ class Decoder:
         """
         if self._error:
             raise self._error
-        if len(data) >= HEADER.size and not self._rest and not self._parts:
-            header = HEADER.unpack_from(data)
-            length = header[5]
-            if (
-                header[:4] == PLAIN
-                and HEADER.size + length == len(data) <= self._most
-                and length % VALUE_BYTES == 0
-            ):
-                values = np.frombuffer(data, LITTLE, -1, HEADER.size).copy()
-                return [DataFrame(_stamp(header), values)]
         try:
             return self._feed(data)
         except FrameError as error:
-            self._error = error
+            self._error, self._expected = error, None
             self._rest, self._parts = bytearray(), []
             raise
 
@@ -191,7 +205,7 @@ class Decoder:
         if flags & MORE:
             return None
         whole, self._parts = b"".join(self._parts), []
-        fields, rest = _split(whole) if flags & FIELDS else (Fields(), whole)
+        fields, rest = _split(whole) if flags & FIELDS else (NO_FIELDS, whole)
         if flags & SILENT:
             if rest:
                 raise FrameError("malformed", f"{len(rest)} bytes in a vector that is none")

@@ -215,11 +215,10 @@ class EntryExchange:
             verdicts = self._check_words(peer, rows)
         else:
             proofs = self.book.read(fields, len(rows))
+            told = map(Proven, map(bytes, rows), self.machine.versions(rows), proofs)
             verdicts = [
-                self._check_signed(peer, self.book, Proven(rows[at].tobytes(), version, proof), now)
-                for at, (version, proof) in enumerate(
-                    zip(self.machine.versions(rows), proofs, strict=True)
-                )
+                self._check_signed(peer, self.book, number, each, now)
+                for number, each in zip(rows[:, 0].tolist(), told, strict=True)
             ]
         refused = ""
         for at, number in enumerate(rows[:, 0].tolist() if self.revoked else ()):
@@ -242,10 +241,11 @@ class EntryExchange:
         """Return the numbers of those who can be asked themselves."""
         return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
 
-    def _check_signed(self, peer: Peer, book: ProofBook, told: Proven, now: float) -> bool | None:
+    def _check_signed(
+        self, peer: Peer, book: ProofBook, number: float, told: Proven, now: float
+    ) -> bool | None:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
-        row = np.frombuffer(told.entry)
-        number, version = float(row[0]), told.version
+        version = told.version
         known, is_own = book.known.get(number), number == self.machine.number
         if is_own and not self._is_foreign(told.entry, version):
             return False
@@ -254,6 +254,7 @@ class EntryExchange:
         verdict = book.check(number, told.entry, told.proof, now)
         if not verdict:
             return verdict
+        row = np.frombuffer(told.entry)
         book.add(row, version, told.proof)
         if is_own:
             self._renumber(peer, version, f"it has told of {version:g} pulls")
@@ -346,15 +347,15 @@ class EntryExchange:
 
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
-        if self.book is None and not self.orders:
+        if self.book is not None:
+            self.book.settle()
+        if not self.orders:
             return False
         again = self._is_renumbering
         for row in (row for rows in self.orders.values() for row in rows):
             if row[1] == FORGET and self.machine.entry(row[0]) is None:
                 self.claims.forget(float(row[0]))
         self.orders = {}
-        if self.book is not None:
-            self.book.settle()
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
             self._told, self._told_of = self._first[HEADER:], -1
@@ -369,7 +370,7 @@ class EntryExchange:
 
     def publish(self, now: float) -> None:
         """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
-        may_tell = self._may_tell(now)
+        may_tell = self._is_sure or self._may_tell(now)
         if self.notary is None:
             if may_tell and self._told_of != self.replica.observed:
                 self._told, self._told_of = self._own()[HEADER:], self.replica.observed
@@ -393,8 +394,6 @@ class EntryExchange:
         Neighbours may know of a later memory of this agent than its journal has. Then these pulls
         belong under another number, and should not be told under this one before that is known.
         """
-        if self._is_sure:
-            return True
         met = [peer for peer in self.peers.values() if peer.met]
         if met:
             self._met_at = min(self._met_at, now)
@@ -410,7 +409,9 @@ class EntryExchange:
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.book is None:
             return (values if self._is_sure and not missing else self._plain(values)), None
-        told = self.book.of(self.machine.rows(values), self.machine.number)
+        told = []
+        if values.size > HEADER:
+            told = self.book.of(self.machine.rows(values), self.machine.number)
         if missing and self.published is not None:
             told.append(self.published)
         if not told:

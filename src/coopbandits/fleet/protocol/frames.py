@@ -40,9 +40,13 @@ MAX_REASON = 500
 """The longest refusal sent or read, in characters."""
 
 HEADER = struct.Struct("<HBBHHIIQQQ")
+CUT_HEADER = struct.Struct("<8sI12sQ8s")
+"""The same, cut where the vectors of one sender differ: in their length and in their round."""
 FIELDS_LENGTH = struct.Struct("<I")
 LITTLE = np.dtype("<f8")
 VALUE_BYTES = 8
+MAX_PLAIN = MAX_BODY // VALUE_BYTES
+"""The most values in one body."""
 
 
 class Kind(IntEnum):
@@ -164,6 +168,9 @@ class Fields(msgspec.Struct, frozen=True, omit_defaults=True):
     certificates: bytes = b""
 
 
+NO_FIELDS = Fields()
+
+
 class HelloFrame(msgspec.Struct, frozen=True):
     """A greeting."""
 
@@ -176,7 +183,7 @@ class DataFrame(msgspec.Struct, frozen=True):
 
     stamp: Stamp
     values: Vector | None
-    fields: Fields = Fields()
+    fields: Fields = NO_FIELDS
 
 
 class BeatFrame(msgspec.Struct, frozen=True):
@@ -226,6 +233,26 @@ def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = Non
         for start in range(0, len(body), MAX_BODY)
     ]
     return b"".join(parts)
+
+
+class Form(NamedTuple):
+    """What the headers of all plain vectors of one sender share: without fields, in one part."""
+
+    begin: bytes
+    middle: bytes
+    end: bytes
+
+
+def plain_form(stamp: Stamp) -> Form:
+    """Return how plain vectors with this stamp, of whatever round, look."""
+    begin, _, middle, _, end = CUT_HEADER.unpack(encode_data(stamp, np.zeros(0)))
+    return Form(begin, middle, end)
+
+
+def encode_plain(form: Form, round_: int, values: Vector) -> bytes:
+    """Return what `encode_data` does for at most `MAX_PLAIN` values, in less time."""
+    body = np.asarray(values, LITTLE).tobytes()
+    return CUT_HEADER.pack(form.begin, len(body), form.middle, round_, form.end) + body
 
 
 def _frame(kind: int, flags: int, stamp: Stamp, body: bytes) -> bytes:

@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, Attributed
+from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.entries import EntryExchange, Signing
-from coopbandits.fleet.protocol.frames import DataFrame, Fields, Hello
+from coopbandits.fleet.protocol.frames import Fields, Hello
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
-Say = Callable[[Peer, int, Vector | None, str, Fields | None], None]
-"""Sends a neighbour the values of a round, counted as "sent" or "resent", and fields beside it."""
+Say = Callable[[Peer, int, Vector | None, Fields | None, float], None]
+"""Sends a neighbour the values of a round, and fields beside them; takes the time, too."""
 
 Refuse = Callable[[Peer, str, str], None]
 """Counts a refused frame of a neighbour; takes the reason as a keyword and as a sentence."""
@@ -86,12 +87,14 @@ class Gossip(ABC):
         self.next_tick = -math.inf
 
     @abstractmethod
-    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
+    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
         """Handle a neighbour's HELLO, and the rounds it has completed."""
 
     @abstractmethod
-    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
-        """Handle a neighbour's message of a round."""
+    def heard(
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
+    ) -> None:
+        """Handle a neighbour's message of a round: None if it has nothing to say."""
 
     def revoke(self, authors: frozenset[int]) -> None:  # noqa: B027  most have no authors
         """Believe nothing of some authors any more, where messages have authors."""
@@ -145,26 +148,31 @@ class RobustGossip(Gossip):
         if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
             self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
 
-    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
+    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
         """Expect messages of later rounds than this one."""
+        del now
         peer.heard_round = rounds
         if self.entries is not None:
             pending = self.entries.met(peer, hello, self.inbox.get(peer.number))
             if pending is not None:
                 self.inbox[peer.number] = pending
 
-    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
+    def heard(
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
+    ) -> None:
         """Keep the newest message, as far as what it claims is possible."""
-        round_, values = frame.stamp.round, frame.values
+        if values is not None and not all_finite(values):
+            self.refuse(peer, "not finite", "a message with values that are not finite")
+            return
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
-        if values is not None and (taken := self._taken(peer, values, frame, now)) is not None:
-            peer.heard_round, peer.heard_start = round_, frame.stamp.incarnation
+        if values is not None and (taken := self._taken(peer, values, fields, now)) is not None:
+            peer.heard_round, peer.heard_start = round_, peer.incarnation
             peer.has_told = True
             self.inbox[peer.number] = taken
 
-    def _taken(self, peer: Peer, values: Vector, frame: DataFrame, now: float) -> Vector | None:
+    def _taken(self, peer: Peer, values: Vector, fields: Fields, now: float) -> Vector | None:
         """Return what is believed of a message."""
         if self.entries is None:
             return self._possible(peer, values, now)[0]
@@ -172,7 +180,7 @@ class RobustGossip(Gossip):
             peer.acked = int(max(0.0, values.item(1)))
             return values
         try:
-            sifted = self.entries.sift(peer, values, frame.fields, now)
+            sifted = self.entries.sift(peer, values, fields, now)
         except ForgedError as error:
             self.refuse(peer, "forged", str(error))
             return None
@@ -196,29 +204,24 @@ class RobustGossip(Gossip):
         """End the round, and send messages of the next."""
         self.next_tick = max(self.next_tick + self.period, now + 0.5 * self.period)
         inbox, self.inbox = self.inbox, {}
-        if self.entries is None:
-            self._end(inbox)
-        else:
-            book = self.entries.book
-            proofs = book.fresh(self.replica) if book is not None else ()
-            self._end(self.entries.with_orders(inbox) if self.entries.orders else inbox, *proofs)
-            if self.entries.settle():
+        entries, replica = self.entries, self.replica
+        proofs: tuple[Any, ...] = ()
+        if entries is not None:
+            proofs = entries.book.fresh(replica) if entries.book is not None else ()
+            inbox = entries.with_orders(inbox) if entries.orders else inbox
+        if not self._end_round(inbox, *proofs):
+            replica.end_round(inbox, *proofs)
+        if entries is not None:
+            if entries.settle():
                 self.greet_again("it counts under another number now")
-            self.entries.publish(now)
-        outgoing = self.replica.agent.outgoing
+            entries.publish(now)
         for j, peer in self.peers.items():
             if peer.met:
-                self._tell(peer, outgoing(j))
-
-    def _end(self, inbox: dict[int, Vector], *proofs: Any) -> None:
-        if not self._end_round(inbox, *proofs):
-            self.replica.end_round(inbox, *proofs)
-
-    def _tell(self, peer: Peer, values: Vector | None) -> None:
-        fields = None
-        if self.entries is not None and values is not None:
-            values, fields = self.entries.outgoing(peer, values)
-        self.say(peer, self.replica.rounds, values, "sent", fields)
+                values, fields = replica.agent.outgoing(j), None
+                if entries is not None and values is not None:
+                    values, fields = entries.outgoing(peer, values)
+                peer.frames["sent"] += 1
+                self.say(peer, replica.rounds, values, fields, now)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
@@ -237,7 +240,7 @@ class SynchronousGossip(Gossip):
         if self.replica.spoken or (self.peers and not self.replica.degrees):
             self.next_tick = math.inf  # wait for the neighbours first
 
-    def met(self, peer: Peer, hello: Hello, rounds: int) -> None:
+    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
         """Resend what the neighbour may have missed; refuse one too many rounds apart."""
         degree = hello.degree
         known = self.replica.degrees.get(peer.number, degree)
@@ -257,7 +260,8 @@ class SynchronousGossip(Gossip):
             self._begin()
         for round_ in sorted(self.replica.sent):
             if round_ > rounds:
-                self.say(peer, round_, self.replica.sent[round_][peer.number], "resent", None)
+                peer.frames["resent"] += 1
+                self.say(peer, round_, self.replica.sent[round_][peer.number], None, now)
 
     def _begin(self) -> None:
         try:
@@ -268,28 +272,39 @@ class SynchronousGossip(Gossip):
             raise HalfDoneError("the first round could not be begun") from error
         self.next_tick = -math.inf
 
-    def heard(self, peer: Peer, frame: DataFrame, now: float) -> None:
-        """Keep a message of this round or the next; the last missing one ends the round."""
-        round_, values = frame.stamp.round, frame.values
+    def heard(
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
+    ) -> None:
+        """Keep a message of this round or the next; the last missing one ends the round.
+
+        Whether values are finite is checked when the round ends: it cannot end without them.
+        """
+        del fields
         this = self.replica.rounds + 1
         if round_ < this:
             peer.frames["stale"] += 1
-        elif round_ > this + 1:
+            return
+        if round_ > this + 1:
             self.refuse(peer, "replayed", f"a message of round {round_} came in round {this}")
-        elif peer.number in self.inboxes.get(round_, NOTHING):
+            return
+        inbox = self.inboxes.setdefault(round_, {})
+        if peer.number in inbox:
             peer.frames["duplicate"] += 1
         elif values is None or self._possible(peer, values, now)[0] is not None:
             peer.heard_round = round_
             peer.waited = max(0.0, now - self.spoke_at) if self.replica.spoken else 0.0
-            self.inboxes.setdefault(round_, {})[peer.number] = values
-            self._end_if_complete(now)
+            inbox[peer.number] = values
+            if len(inbox) == len(self.peers):
+                self._end_if_complete(now)
 
     def tick(self, now: float) -> None:
         """Send this round's messages."""
         self.next_tick = math.inf
         for j, values in self.replica.speak().items():
-            if self.peers[j].met:
-                self.say(self.peers[j], self.replica.rounds + 1, values, "sent", None)
+            peer = self.peers[j]
+            if peer.met:
+                peer.frames["sent"] += 1
+                self.say(peer, self.replica.rounds + 1, values, None, now)
         self.spoke_at = now
         self._end_if_complete(now)
 

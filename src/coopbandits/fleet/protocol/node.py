@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
-from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.revoked import Revoked
@@ -26,7 +25,9 @@ from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
+    MAX_PLAIN,
     NO_DOOR,
+    NO_FIELDS,
     VERSIONS,
     BeatFrame,
     ByeFrame,
@@ -43,6 +44,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_bye,
     encode_data,
     encode_hello,
+    encode_plain,
+    plain_form,
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
@@ -148,7 +151,8 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms, self._robust = replica.agent.view.num_arms, settings.robust
+        self.num_arms = replica.agent.view.num_arms
+        self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
         self._told_trouble = ""
@@ -301,6 +305,11 @@ class Node:
             return
         if here.met:  # who never says HELLO is given up
             here.last_heard = self.clock()
+            plain = here.decoder.read_plain(data)
+            if plain is not None:
+                here.frames["received"] += 1
+                self.gossip.heard(here, *plain, NO_FIELDS, here.last_heard)
+                return
         try:
             frames = here.decoder.feed(data)
         except FrameError as error:
@@ -317,12 +326,9 @@ class Node:
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if not self._is_of_link(peer, frame.stamp):
-                return
-            if self._robust and frame.values is not None and not all_finite(frame.values):
-                self._refuse(peer, "not finite", "a message with values that are not finite")
-                return  # values of a synchronous round are checked when it ends: it needs them
-            self.gossip.heard(peer, frame, peer.last_heard)
+            if self._is_of_link(peer, frame.stamp):
+                round_, told = frame.stamp.round, (frame.values, frame.fields)
+                self.gossip.heard(peer, round_, *told, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
@@ -343,8 +349,13 @@ class Node:
             return
         try:
             check_hello(self.settings, peer, frame)
-            peer.meet(frame, self.clock())
-            self.gossip.met(peer, frame.hello, frame.stamp.round)
+            now = self.clock()
+            peer.meet(frame, now)
+            if peer.decoder is not None:
+                peer.decoder.expect(
+                    Stamp(self.num_arms, self.settings.epoch, 0, peer.incarnation, BANDIT)
+                )
+            self.gossip.met(peer, frame.hello, frame.stamp.round, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
@@ -383,10 +394,14 @@ class Node:
         self.transport.send(peer.name, data)
 
     def _say(
-        self, peer: Peer, round_: int, values: Vector | None, how: str, fields: Fields | None
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
     ) -> None:
-        peer.frames[how] += 1
-        self._send(peer, encode_data(self._stamp(round_), values, fields), self.clock())
+        if values is None or fields is not None or len(values) > MAX_PLAIN:
+            data = encode_data(self._stamp(round_), values, fields)
+        else:
+            data = encode_plain(self._form, round_, values)
+        peer.last_sent = now
+        self.transport.send(peer.name, data)
 
     def _refuse(self, peer: Peer, reason: str, sentence: str) -> None:
         peer.frames["refused"] += 1

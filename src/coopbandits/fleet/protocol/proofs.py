@@ -73,6 +73,8 @@ class ProofBook:
 
     def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
+        if not self._fresh:
+            return self._fresh, []
         prints = {proof[:FINGERPRINT] for proof in self._fresh.values()}
         found = [self.notary.authors[each].certificate for each in sorted(prints)]
         return self._fresh, [each for each in found if each not in replica.certificates]

@@ -148,12 +148,12 @@ class Journal:
         self._gathered: list[bytes] = []
         self._held: list[Event] = []
         self._sequence = self._flying = 0
-        self._snapshot_size = self._events_size = self.size = 0
+        self._snapshot_size = self._events_size = self._file_size = 0
         data = disk.read()
         self.is_new = data is None
         self.origin = origin
         if data is not None:
-            self.size = len(data)
+            self._file_size = len(data)
             self._read(data, identity)
         self._head = msgspec.msgpack.encode(records.Head(identity, self.origin))
 
@@ -176,6 +176,11 @@ class Journal:
         self.torn = len(data) - found.end
         if self.torn:
             self._keep["cut"] = data[found.end :]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the file has."""
+        return self._file_size + self._events_size
 
     @property
     def is_long(self) -> bool:
@@ -222,13 +227,9 @@ class Journal:
             if self._rewrite is not None:
                 self._rewrite.spoiled = self.trouble
             raise
-        self._grow(data)
+        self._events_size += len(data)
         if self._rewrite is not None:
             self._rewrite.add(data)
-
-    def _grow(self, data: bytes) -> None:
-        self._events_size += len(data)
-        self.size += len(data)
 
     # Writing anew
 
@@ -307,7 +308,7 @@ class Journal:
             return
         self._events_size = len(rewrite.tail)
         self._snapshot_size = rewrite.snapshot_size
-        self.size = len(rewrite.data) + self._events_size
+        self._file_size = len(rewrite.data)
         self.snapshot, self.events = {}, []
         self.trouble, self.read_only = "", False
         self.stored = rewrite.last
@@ -351,7 +352,7 @@ class Journal:
             self.trouble = str(error)
         else:
             self.stored = batch.last
-            self._grow(batch.data)
+            self._events_size += len(batch.data)
 
 
 def decode_record(record: records.Record, kind: type[T]) -> T:

@@ -180,7 +180,8 @@ class Replica:
 
     def speak(self) -> dict[int, Vector | None]:
         """Make the messages of the next round; rewards observed from now on are not in them."""
-        self._log(Spoke())
+        self.journal.append(Spoke())
+        self._speak()
         return self.sent[self.rounds + 1]
 
     def end_round(
@@ -211,10 +212,6 @@ class Replica:
         self.proofs |= proofs
         self.certificates += certificates
 
-    def outgoing(self) -> dict[int, Vector | None]:
-        """Return the agent's current messages, by neighbour."""
-        return {j: self.agent.outgoing(j) for j in self.agent.view.neighbor_weights}
-
     def shares(self) -> dict[int, Share]:
         """Return the agent's share of all rewards and pulls, by round; none if it does not tell.
 
@@ -223,10 +220,15 @@ class Replica:
         return self._shares or self._present_share()
 
     def _present_share(self) -> dict[int, Share]:
+        found: dict[int, Share] = {}
+        self._add_share(found)
+        return found
+
+    def _add_share(self, shares: dict[int, Share]) -> None:
         try:
-            return {self.rounds: self.agent.share()}
+            shares[self.rounds] = self.agent.share()
         except InputError:  # some aggregations of one's own do not tell
-            return {}
+            return
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return the senders whose messages the agent refuses; all if no single one is to blame."""
@@ -293,7 +295,8 @@ class Replica:
 
     def _speak(self) -> None:
         self.spoken = True
-        self.sent[self.rounds + 1] = self.outgoing()
+        agent = self.agent
+        self.sent[self.rounds + 1] = {j: agent.outgoing(j) for j in agent.view.neighbor_weights}
         self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
 
     def _end_round(self, messages: Mapping[int, Vector]) -> None:
@@ -304,7 +307,7 @@ class Replica:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._shares.update(self._present_share())
+            self._add_share(self._shares)
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
     def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:

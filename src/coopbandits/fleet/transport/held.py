@@ -47,7 +47,12 @@ class Held:
     def read(self) -> None:
         """Read all that has arrived; a stream that never ends lets others have their turn."""
         for _ in range(TURNS):
-            if not self._take():
+            taken = False
+            for file, _ in self._ready.poll(0):
+                stream = self._streams.get(file)  # what another one said may have closed it
+                if stream is not None and stream.read():
+                    taken = True
+            if not taken:
                 return
         if self._rest is None:
             self._rest = asyncio.get_running_loop().call_soon(self._go_on)
@@ -55,12 +60,3 @@ class Held:
     def _go_on(self) -> None:
         self._rest = None
         self.read()
-
-    def _take(self) -> bool:
-        """Take one record of each stream that has one; return whether any had."""
-        taken = False
-        for file, _ in self._ready.poll(0):
-            stream = self._streams.get(file)  # what another one said may have closed it
-            if stream is not None and stream.read():
-                taken = True
-        return taken

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coopbandits.core.aggregate.entries import Attributed, author_of
+from coopbandits.core.aggregate.entries import author_of
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
@@ -180,8 +180,8 @@ class Process:
 
     def held(self) -> dict[float, float]:
         """Return the versions of the entries that the agent knows, by number; {} if it has none."""
-        machine = getattr(self.replica.agent, "machine", None)
-        return machine.held() if isinstance(machine, Attributed) else {}
+        entries = self.node.gossip.entries
+        return entries.machine.held() if entries is not None else {}
 
     def author_of(self, number: float) -> float:
         """Return whose entry a number is, as far as this agent knows."""
