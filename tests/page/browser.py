@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+REBOUND = "rebound.example"
+"""A name that the browser is told to find on this machine."""
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
+]  # fmt: skip
 PATIENCE = 30_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
