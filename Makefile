@@ -20,23 +20,23 @@ demo: $(VENV)/.demo
 
 # Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
 # run apart: counting lines while agents play, or while kernels are compiled, takes minutes. The
-# three steps together run what plain `pytest` runs. Lines of the others are counted by
-# `make coverage`, which takes a quarter more time.
+# three steps together run what plain `pytest` runs. In the first many tests wait for real agents,
+# so it has one worker more than there are cores; workers take tests from each other at the end.
+# Lines of the others are counted by `make coverage`, which takes a quarter more time.
 OTHERS = adapters cli dashboard demo experiments fleet network page plots problems results sim testing theory
-REST = -m "not plays and not slow and not chaos" tests --ignore=tests/core
-PYTEST = $(BIN)/python -m pytest -n 2 --durations=20
+PYTEST = $(BIN)/python -m pytest --dist worksteal --durations=20
 STARTED := $(shell date +%s)
 
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev
 	$(MAKE) -j2 check $(VENV)/.kernels
-	$(PYTEST) -m "plays and not slow and not chaos"
-	$(PYTEST) -m "not plays and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
-	$(PYTEST) $(REST)
+	$(PYTEST) -n 3 tests --ignore=tests/core
+	$(PYTEST) -n 2 -m "plays and not slow and not chaos" tests/core
+	$(PYTEST) -n 2 -m "not plays and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
 	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
 
 coverage: $(VENV)/.dev $(VENV)/.kernels
-	$(PYTEST) $(REST) $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	$(PYTEST) -n 2 -m "not plays and not slow and not chaos" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow -s

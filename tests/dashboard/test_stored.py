@@ -29,6 +29,7 @@ def tiny(pulls: list[list[list[int]]], rewards: list[list[list[float]]]) -> Stor
             "watch_means": (("frame", "arm"), np.tile(np.linspace(1.0, 0.0, arms), (frames, 1))),
             "watch_regret": (dims[:2], np.arange(frames)[None] * 2.0),
             "watch_changes": (("change",), [3]),
+            "watch_stages": (("policy", "stage"), [[0, 0]]),
             "watch_sigma": 0.5,
         },
         {"policy": ["mine"], "round": [frames], "frame": np.arange(1, frames + 1),
@@ -98,7 +99,9 @@ def test_more_arms_than_a_byte_holds() -> None:
 def test_agreement_is_marked_once_it_lasts() -> None:
     frames = [[[1, 0]] * 2, [[0, 1]] * 2, *[[[1, 0]] * 2] * 6, *[[[0, 1]] * 2] * 5]
     run = tiny(frames, [[[0.0, 0.0]] * 2] * len(frames))
-    marks = [(mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"][1:]]
+    marks = [
+        (mark["round"], mark["text"].split("prefer ")[1]) for mark in run.track(0)["marks"][1:]
+    ]
     assert marks == [(3, "arm 0 from here on"), (9, "arm 1 from here on")]
 
 
@@ -132,6 +135,11 @@ def test_a_simulation_becomes_a_scene_and_tracks(kept: Result, tmp_path: Path) -
         gone = (run.rounds > 25) & (run.rounds < 38)
         assert (away.sum(axis=1)[gone] == 3).all()
         assert not away[run.rounds > 45].any()
+        stages = [(m["round"], m["text"]) for m in track["marks"] if m["kind"] == "stage"]
+        read = (
+            "the first stage of mixing, of 7 rounds, ends: what all had pulled before is read now"
+        )
+        assert (track["stages"], stages) == (([10, 7], [(10, read)]) if panel == 0 else ([], []))
         told = [(m["round"], m["text"]) for m in track["marks"] if m["kind"] == "fault"]
         assert told == [(20, "crash=0.5@20..40 begins"), (40, "crash=0.5@20..40 ends")]
 

@@ -6,10 +6,8 @@ import asyncio
 import math
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,70 +21,12 @@ from coopbandits.dashboard.targets import Doorman, Target, client_context, parse
 from coopbandits.dashboard.watch import FleetSite, Watch, require_possible, shown_beside
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
-from coopbandits.page.state import AgentState, NeighborState, Note
+from coopbandits.page.state import Note
 
 from .api.certificates import contexts
 from .api.running import running
 from .api.stand_in import StandIn
-
-PATIENCE = 10.0
-
-
-class Agent(StandIn):
-    """A stand-in with a name, for a cluster of them."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(clock=time.time)
-        self.name, self.incarnation = name, 1
-
-    def state(self, since: int = 0) -> AgentState:
-        return replace(super().state(since), id=self.name, incarnation=self.incarnation)
-
-
-def neighbor(name: str, api: str | None = None) -> NeighborState:
-    return NeighborState(name, True, "", 10, 0.1, api)
-
-
-def watching(
-    addresses: list[str], scenario: Callable[[Watch], Awaitable[None]], **settings: Any
-) -> Watch:
-    """Run a scenario beside a watch."""
-
-    async def play() -> Watch:
-        watch = Watch(addresses, **settings)
-        task = asyncio.create_task(watch.run())
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await scenario(watch)
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-        if not task.cancelled():
-            task.result()
-        return watch
-
-    return asyncio.run(play())
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        await asyncio.sleep(0.01)
-
-
-def up(watch: Watch) -> set[str]:
-    return {name for name, seen in watch.feed.agents.items() if seen.up and seen.state}
-
-
-@contextmanager
-def fleet(*names: str, **settings: Any) -> Iterator[list[ApiServer]]:
-    """Serve agents, each of which names the next one."""
-    with ExitStack() as stack:
-        agents = [Agent(name) for name in names]
-        servers = [stack.enter_context(running(agent, **settings)) for agent in agents]
-        for at, agent in enumerate(agents):
-            after = (at + 1) % len(agents)
-            agent.neighbors = [neighbor(names[after], f"http://{servers[after].address}")]
-        yield servers
+from .watched import Agent, fleet, lone, neighbor, until, up, watching
 
 
 def test_from_one_agent_the_whole_fleet_is_found() -> None:
@@ -182,11 +122,6 @@ def test_events_are_asked_for_once() -> None:
     assert [event["kind"] for event in watch.feed.events] == ["link-up", "link-down"]
 
 
-def lone(watch: Watch) -> Any:
-    (seen,) = watch.feed.agents.values()
-    return seen
-
-
 def test_who_is_not_there_is_shown_by_its_address_until_it_comes() -> None:
     with socket.socket() as holder, ExitStack() as later:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -244,32 +179,6 @@ def test_numbers_that_are_none_are_refused(number: float) -> None:
     with pytest.raises(InputError, match="numbers that cannot be"):
         require_possible(replace(state, arms=[replace(state.arms[0], mean=number)]))
     require_possible(state)
-
-
-def test_an_answer_without_end_is_not_read_to_its_end() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        sent = [0]
-
-        def pour() -> None:
-            caller, _ = server.accept()
-            with caller:
-                caller.recv(1000)
-                caller.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999999\r\n\r\n")
-                try:
-                    while True:
-                        sent[0] += caller.send(b"x" * (1 << 16))
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=pour)
-        thread.start()
-
-        async def scenario(watch: Watch) -> None:
-            await until(lambda: bool(watch.feed.agents) and not lone(watch).up)
-
-        watching([f"127.0.0.1:{server.getsockname()[1]}"], scenario)
-        thread.join(10)
-    assert sent[0] < 64 << 20
 
 
 @pytest.mark.parametrize("api", ["", "x", "http://a:1/secret", "ftp://b:1", "http://[::1", "\0"])

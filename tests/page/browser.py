@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+REBOUND = "rebound.example"
+"""A name that the browser is told to find on this machine."""
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
+]  # fmt: skip
 PATIENCE = 30_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
-# How far the page is wider than its window, and how its text stands out.
+# How far the page is wider than its window, how its text stands out, and images that are missing.
 LAYOUT = r"""() => {
   const luminance = colour => {
     const part = colour.match(/[\d.]+/g).slice(0, 3).map(v => v / 255)
@@ -27,6 +32,7 @@ LAYOUT = r"""() => {
     overflow: document.scrollingElement.scrollWidth - document.documentElement.clientWidth,
     contrast: (high + 0.05) / (low + 0.05),
     dark: luminance(style.backgroundColor) < 0.2,
+    broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
   };
 }"""
 
@@ -38,8 +44,14 @@ class Browser:
         self.started = started
         self.complaints: list[str] = []
 
-    def open(self, address: str, *, width: int = 1280, theme: str = "light", **more: Any) -> Any:
+    def open(self, address: str, **more: Any) -> Any:
         """Return a tab with the page of an address, which is all that it may ask."""
+        tab = self.tab(address.partition("#")[0], **more)
+        tab.goto(address)
+        return tab
+
+    def tab(self, home: str, *, width: int = 1280, theme: str = "light", **more: Any) -> Any:
+        """Return an empty tab that may ask for what is at an address or below it."""
         context = self.started.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme, **more
         )
@@ -47,8 +59,7 @@ class Browser:
         tab.set_default_timeout(PATIENCE)
         tab.on("console", self._console)
         tab.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        tab.route("**/*", lambda route: self._route(route, address.partition("#")[0]))
-        tab.goto(address)
+        tab.route("**/*", lambda route: self._route(route, home))
         return tab
 
     def close_tabs(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from coopbandits.core.errors import InputError
-from coopbandits.page.feed import EVENTS, Feed
+from coopbandits.page.feed import CHANGE_SECONDS, CHANGES, EVENTS, Feed
 from coopbandits.page.history import PER_ARM, History
 from coopbandits.page.seen import disagreement, who_is_ahead
 from coopbandits.page.state import AgentState, ArmState, NeighborState, Note
@@ -223,6 +223,28 @@ def test_events_of_agents_are_told_once_and_bounded() -> None:
     for n in range(2000):
         feed.note("refused", "shop-1", "again", float(n))
     assert len(feed.events) == EVENTS
+
+
+def test_one_agent_does_not_hide_what_happened_to_the_others() -> None:
+    feed, _ = watched((0.0, state("a")), (0.2, state("b", 0.2)))
+    feed.lose("a", "it is gone", 1.0)
+    for n in range(1, 5):
+        notes = [Note(1000 * n + k, float(n), "alarm", "look here") for k in range(1000)]
+        feed.tell(state("b", float(n), notes=notes), float(n))
+    assert len(feed.events) == EVENTS
+    assert [event["text"] for event in feed.events if event["agent"] == "a"] == [
+        "a does not answer: it is gone"
+    ]
+    assert feed.events[-1]["t"] == 4.0  # and the newest of the loud one are there, too
+
+
+def test_a_scene_that_never_rests_is_not_told_all_the_time() -> None:
+    """Readers begin anew with every scene; a hostile agent may name other neighbours each time."""
+    states = [(n / 5, state("a", n / 5, neighbors=[neighbor(f"ghost-{n}")])) for n in range(300)]
+    feed, page = watched(*states)
+    assert page.scenes <= CHANGES + 60.0 / CHANGE_SECONDS + 1
+    feed.step(59.8 + CHANGE_SECONDS)  # without further news, the last one comes as soon as it may
+    assert [name for name, _ in feed.scene.agents] == ["a", "ghost-299"]
 
 
 @pytest.mark.parametrize(("source", "shown"), [("fleet", "shop-1: up"), ("agent", "up")])

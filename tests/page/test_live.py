@@ -283,3 +283,38 @@ def test_what_is_no_event_of_ours_does_no_harm(browser: Browser, fleet: MadeUpFl
     with serving(PageServer(events)) as server:
         opened(browser, server)
     assert [line for line in browser.complaints if "ERR_" not in line] == []
+
+
+@pytest.mark.parametrize("size", [1e299, -1e299, 1e-299, 2.0**53, 0.0])
+def test_numbers_of_any_size_are_drawn(browser: Browser, fleet: MadeUpFleet, size: float) -> None:
+    """An axis steps through its ticks: where steps are too small to count, it would never end."""
+
+    class Odd(MadeUpFleet):
+        def everyone(self, done: float) -> dict[str, Any]:
+            usual = super().everyone(done)
+            odd = {
+                key: [size * (1 + 1e-16 * k) for k in range(4)] for key in ("mean", "low", "high")
+            }
+            return usual | odd | {"pulls_per_second": abs(size), "tickets": 2**60}
+
+    with serving(PageServer(Odd().events)) as server:
+        tab = opened(browser, server)
+        tab.click("#agent-table tbody tr:nth-child(2) button")
+        wait_for(tab, "#selected", " prefers ")
+        tab.wait_for_timeout(500)
+    assert [line for line in browser.complaints if "ERR_" not in line] == []
+
+
+def test_a_loud_agent_does_not_hide_the_others(
+    browser: Browser, fleet: MadeUpFleet, server: PageServer
+) -> None:
+    quiet = {"seq": 10, "t": time.time(), "kind": "down", "agent": 1, "text": "shop-2 is gone"}
+    fleet.extra_events = [quiet] + [
+        {"seq": seq, "t": time.time(), "kind": "alarm", "agent": 5, "text": f"look here {seq}"}
+        for seq in range(11, 1011)
+    ]
+    tab = opened(browser, server)
+    wait_for(tab, "#events", "look here 1010")
+    assert "shop-2 is gone" in text(tab, "#events")
+    assert tab.locator("#events li").count() <= 100
+    assert browser.complaints == []

@@ -39,7 +39,6 @@ def test_pulls_and_rewards_are_those_of_the_run(
         tables = problem.reward_tables(network.labels)
         found = totals(problem, tables, SETTINGS["seed"], one["arms"].values)
         np.testing.assert_array_equal(found.pulls.sum(axis=0), one["agent_pulls"].values)
-        pulls = int(found.pulls.sum())
         best = tables.costs[..., 0, BEST][tables.group[:, None], tables.segments(np.arange(60))]
         due = float(best[one["arms"].values >= 0].sum())
         assert found.rewards.sum() == pytest.approx(due - float(one["realized_regret"][-1]))

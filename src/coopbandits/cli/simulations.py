@@ -14,7 +14,7 @@ from coopbandits.cli.screen import PAPER_MEANS, GraphOption, name_failures, name
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
-from coopbandits.plots import figure_bytes
+from coopbandits.plots import figure_bytes, load_meanwhile
 from coopbandits.plots.writing import write_files
 from coopbandits.problems import GaussianBandit, Problem, changed, parse_means, parse_problem
 from coopbandits.results import Result
@@ -102,6 +102,8 @@ def simulate_command(
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
+    if figures:
+        load_meanwhile()
     try:
         result = play(setup, policies, engine)
     except SimulationInterrupted as stop:
@@ -168,8 +170,9 @@ def _deliver(result: Result, out: Path, figures: bool) -> str:
 
 def _draw(result: Result, out: Path) -> str:
     """Write figures and report; return their names."""
-    figure = result.plot(path=out / "regret.svg")
+    figure = result.plot()
+    drawn = figure_bytes(figure, "svg")
     figure.set_layout_engine("none")  # it is laid out
-    write_files({out / "regret.png": figure_bytes(figure, "png")})
-    result.report(out / "report.html")
+    write_files({out / "regret.svg": drawn, out / "regret.png": figure_bytes(figure, "png")})
+    result.report(out / "report.html", drawn=drawn)
     return "regret.svg, regret.png, report.html"

@@ -80,6 +80,16 @@ class AnyPolicy(Named, ABC):
         aggregation = self.parts and self.parts.aggregation
         return isinstance(aggregation, Aggregation) and aggregation.needs_common_round
 
+    def stages(self, view: LocalView) -> tuple[int, int] | None:
+        """Return the round after which agents first read news, and every how many rounds then.
+
+        None where there are no stages, as `Aggregation.stages` says.
+        """
+        parts = self.parts
+        if parts is None or not isinstance(parts.aggregation, Aggregation):
+            return None
+        return parts.aggregation.stages(view, parts.statistic.registers(view.num_arms))
+
     @property
     def needs(self) -> frozenset[str]:
         """What the agents must be told beyond their row of P.

@@ -37,9 +37,8 @@ class StoredSite(Shown):
         }
 
     def events(self, _: Request) -> Answer:
-        """Return the stream that tells the scene."""
-        begin = partial(SceneStream, self._scene)
-        return self.streamed(EVENTS, begin, FRESH)
+        """Tell the scene; nothing follows, and the open stream says that the server is there."""
+        return self.streamed(EVENTS, lambda: partial(next, iter([self._scene]), b""), FRESH)
 
     def track(self, request: Request) -> Answer:
         """Return one policy by frame, computed when it is first asked for."""
@@ -51,21 +50,6 @@ class StoredSite(Shown):
     def agent(self, request: Request) -> Answer:
         """Return one agent by frame."""
         return _data(self.shown.agent(*_numbers(request, "panel", "agent")))
-
-
-class SceneStream:
-    """Tells a scene; nothing follows, and the open stream says that the server is there."""
-
-    def __init__(self, scene: bytes) -> None:
-        self.rest = scene
-
-    def pull(self) -> bytes:
-        """Return the scene, once."""
-        news, self.rest = self.rest, b""
-        return news
-
-    def close(self) -> None:
-        """Nothing is kept for a reader."""
 
 
 def _numbers(request: Request, *names: str) -> list[int]:

@@ -98,7 +98,16 @@ class StoredRun:
             **self._ahead(network.cumsum(axis=0), paid.cumsum(axis=0)),
             "regret": _plain(self.result.dataset["watch_regret"].values[panel]),
             "disagree": _plain(disagree),
-            "marks": [*self._changes(), *self._faults(), *self._turns(common, disagree)],
+            "stages": self._stages(panel),
+            "marks": sorted(
+                (
+                    *self._news(panel),
+                    *self._changes(),
+                    *self._faults(),
+                    *self._turns(common, disagree),
+                ),
+                key=lambda mark: int(mark["round"]),
+            ),
         }
 
     def agent(self, panel: int, agent: int) -> dict[str, Any]:
@@ -141,6 +150,19 @@ class StoredRun:
             "ahead": np.where(known, best, -1).tolist(),
             "sure": _plain(np.where(known, sure, np.nan)),
         }
+
+    def _stages(self, panel: int) -> list[int]:
+        """Return when the first stage ends, and how long all are; nothing where there are none."""
+        stages: list[int] = self.result.dataset["watch_stages"].values[panel].tolist()
+        return stages if stages[1] else []
+
+    def _news(self, panel: int) -> Iterator[dict[str, Any]]:
+        """Yield a mark where the first stage ends; for the others there are ticks."""
+        first, length = self._stages(panel) or (math.inf, 0)
+        if first <= self.result.horizon:
+            text = f"the first stage of mixing, of {length} rounds, ends: "
+            text += "what all had pulled before is read now"
+            yield {"round": first, "kind": "stage", "text": text}
 
     def _changes(self) -> Iterator[dict[str, Any]]:
         """Yield a mark where rewards change, unless they do all the time."""

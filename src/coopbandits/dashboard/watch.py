@@ -17,7 +17,7 @@ from coopbandits.dashboard.targets import Doorman, Target, parse_target
 from coopbandits.fleet.api.answers import Answer
 from coopbandits.fleet.api.pages import ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
-from coopbandits.fleet.client import AsyncClient, UnreachableError
+from coopbandits.fleet.client import UnreachableError
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.page.feed import Feed
 from coopbandits.page.state import AgentState, NeighborState
@@ -27,8 +27,13 @@ PERIOD = 0.2
 LONGEST_PAUSE = 1.0
 """and at most, however long it has not answered."""
 
+LONGEST_REST = 5.0
+"""Who answers with nonsense is asked less often: reading it takes time, too."""
+
 AT_ONCE = 128
-"""So many agents are asked at the same time."""
+"""So many agents are asked at the same time,"""
+TRIED_AT_ONCE = 64
+"""and so many of those that did not answer last time, so that the others need not wait for them."""
 
 MOST_AGENTS = 2000
 """Neighbours beyond are not asked; who names so many is no agent of ours."""
@@ -38,6 +43,9 @@ LONGEST_NAME = 63
 
 LARGEST, HUGE = 2**53, 1e300
 """No count is larger, and no other number."""
+
+MOST_EVENTS, MOST_TEXT = 1000, 2**18
+"""Events of one answer, and characters of all names and texts in it."""
 
 STEP_SECONDS = 1.0
 """How often the present is remembered while nobody reads."""
@@ -72,7 +80,7 @@ class Watch:
         self.given = [parse_target(address) for address in addresses]
         self.doorman = Doorman(self.given, token, tls)
         self.feed = Feed("fleet", time.time())
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns, self._tries = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(TRIED_AT_ONCE)
         self._known: set[str] = set()  # agents that are asked at an address given by hand
         self._found: dict[str, asyncio.Task[None]] = {}  # and those that were found
 
@@ -87,12 +95,14 @@ class Watch:
 
     async def _follow(self, target: Target, name: str = "") -> None:
         """Ask one agent again and again; without a name, whoever is found there."""
-        shown, since, pause = name or str(target), 0, PERIOD
+        shown, since, pause, turns = name or str(target), 0, PERIOD, self._tries
         async with self.doorman.client(target) as client:
             while True:
                 began = time.monotonic()
                 try:
-                    state = await self._ask(client, since, name)
+                    async with turns:
+                        content = await client.state(since)
+                    state = read_state(content, name)
                     if not name:
                         self.feed.forget(shown)
                         if state.id in self._known:  # another address of the same agent
@@ -101,27 +111,14 @@ class Watch:
                     self.feed.tell(state, time.time())
                 except (UnreachableError, UnavailableError, InputError) as error:
                     self.feed.lose(shown, _reason(error), time.time())
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    nonsense = isinstance(error, InputError)
+                    pause = min(2 * pause, LONGEST_REST if nonsense else LONGEST_PAUSE)
+                    turns = self._tries
                 else:
                     since = max([since, *(event.seq for event in state.events)])
-                    pause = PERIOD
+                    pause, turns = PERIOD, self._turns
                     self._find(state.neighbors, target)
                 await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
-
-    async def _ask(self, client: AsyncClient, since: int, name: str) -> AgentState:
-        """Return an agent's state; refuse what does not look like one, or comes from another."""
-        async with self._turns:
-            content = await client.state(since)
-        try:
-            state = msgspec.convert(content, AgentState)
-        except msgspec.ValidationError as error:
-            raise InputError(
-                f"what it tells does not fit: {error}; is it of this version?"
-            ) from None
-        require_possible(state)
-        if name and state.id != name:
-            raise InputError(f"{state.id!r} answers at its address")
-        return state
 
     def _meet(self, name: str) -> str:
         """Note who is at an address given by hand; that counts more than what others say."""
@@ -144,11 +141,26 @@ class Watch:
                 self._found[name] = self._group.create_task(self._follow(target, name))
 
 
+def read_state(content: object, name: str) -> AgentState:
+    """Return an agent's state; refuse what does not look like one, or comes from another."""
+    try:
+        state = msgspec.convert(content, AgentState)
+    except msgspec.ValidationError as error:
+        raise InputError(f"what it tells does not fit: {error}; is it of this version?") from None
+    require_possible(state)
+    if name and state.id != name:
+        raise InputError(f"{state.id!r} answers at its address")
+    return state
+
+
 def require_possible(state: AgentState) -> None:
     """Refuse names and numbers that no agent has: what follows counts on them."""
     names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
-    if len(names) > MOST_AGENTS or max(map(len, names)) > LONGEST_NAME:
+    if len(names) > MOST_AGENTS or not all(0 < len(name) <= LONGEST_NAME for name in names):
         raise InputError("it names agents that cannot be")
+    if not state.arms:
+        raise InputError("it tells of no option, and an agent has some")
+    _require_brief(state)
     counts = [state.round, state.incarnation, state.choices, state.open_tickets]
     counts += [arm.choices for arm in state.arms]
     counts += [neighbor.frames for neighbor in state.neighbors]
@@ -158,6 +170,16 @@ def require_possible(state: AgentState) -> None:
         reals += [arm.mean or 0.0, arm.low or 0.0, arm.high or 0.0, arm.pulls]
     if min(counts) < 0 or max(counts) > LARGEST or not all(abs(x) < HUGE for x in reals):
         raise InputError("it tells numbers that cannot be")
+
+
+def _require_brief(state: AgentState) -> None:
+    """Refuse more than a page could show, or this process keep of a thousand agents."""
+    texts = [state.cluster, state.policy, state.ready or "", state.prefers or ""]
+    texts += [arm.arm for arm in state.arms]
+    texts += [text for each in state.neighbors for text in (each.why, each.api or "")]
+    texts += [text for event in state.events for text in (event.kind, event.text)]
+    if len(state.events) > MOST_EVENTS or sum(map(len, texts)) > MOST_TEXT:
+        raise InputError("it tells more than a page can show")
 
 
 def _reason(error: Exception) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -20,13 +20,19 @@ Labels: TypeAlias = tuple[Any, ...]
 Attributes: TypeAlias = dict[str, tuple[str | float, ...]]
 
 
+def is_networkx(graph: GraphLike) -> bool:
+    """Return whether it is a graph of networkx, which whoever has one has imported."""
+    networkx = sys.modules.get("networkx")
+    return networkx is not None and isinstance(graph, networkx.Graph)
+
+
 def read_adjacency(graph: GraphLike) -> tuple[sparse.csr_array, Labels]:
     """Return the 0/1 adjacency (canonical CSR, float64) and the node labels, both checked.
 
     A nonzero adjacency entry is an edge, and so is every edge of a networkx graph; `edge_weights`
     tells what they weigh. An edge list may name an edge twice.
     """
-    if isinstance(graph, nx.Graph):
+    if is_networkx(graph):
         adjacency, labels = _from_networkx(graph)
     elif sparse.issparse(graph):
         adjacency, labels = _from_sparse(graph)
@@ -51,7 +57,7 @@ def edge_weights(
 
     An edge of a networkx graph weighs what its attribute `weight` says, and 1 without.
     """
-    if isinstance(graph, nx.Graph):
+    if is_networkx(graph):
         weights = _attributes(graph, adjacency, labels)
     elif sparse.issparse(graph) or isinstance(graph, np.ndarray):
         entries = sparse.csr_array(graph, dtype=np.float64, copy=True)
@@ -90,7 +96,7 @@ def _attributes(graph: Any, adjacency: sparse.csr_array, labels: Labels) -> NDAr
 
 def node_attributes(graph: GraphLike) -> Attributes:
     """Return the attributes that every node of a networkx graph has, and has as text or number."""
-    if not isinstance(graph, nx.Graph):
+    if not is_networkx(graph):
         return {}
     nodes = [data for _, data in graph.nodes(data=True)]
     shared = [name for name in nodes[0] if isinstance(name, str)]

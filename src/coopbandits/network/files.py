@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
-
 from coopbandits.core.errors import InputError
 from coopbandits.network.adjacency import ordered_labels
 
@@ -44,6 +42,8 @@ def read_graph_file(path: Path) -> Any:
 
 
 def _read_graphml(path: Path) -> Any:
+    import networkx as nx  # imported late: it takes a noticeable time
+
     try:
         return nx.read_graphml(path)
     # The XML parser raises SyntaxError; the others come from odd but well-formed files.
@@ -61,6 +61,8 @@ def _read_edges(path: Path) -> Any:
         raise InputError(
             f"graph file {str(path)!r} holds no edges; write one edge per line, such as '0 1'"
         )
+    import networkx as nx  # imported late: it takes a noticeable time
+
     edges = _as_numbers(pairs)
     graph: Any = nx.Graph()
     graph.add_nodes_from(ordered_labels(edges))

@@ -6,8 +6,6 @@ import sys
 from collections import Counter
 from typing import Any
 
-import networkx as nx
-
 from coopbandits.core.errors import InputError
 
 NAME = "name"
@@ -33,6 +31,8 @@ def as_networkx(graph: Any) -> Any:
             "graph has loops or parallel edges; two agents share at most one edge, so give a "
             "simple graph, for instance after graph.simplify()"
         )
+    import networkx as nx  # imported late: it takes a noticeable time
+
     names = _names(graph)
     made: Any = nx.Graph()
     made.add_nodes_from((name, _others(v)) for name, v in zip(names, graph.vs, strict=True))

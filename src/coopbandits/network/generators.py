@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from numpy.random import Generator, default_rng  # noqa: TID251  (a seeded generator makes the graph, never a run)
 from numpy.typing import NDArray
@@ -74,6 +73,8 @@ def barbell(clique: int, bridge: int) -> Any:
         f"{clique},{bridge} was asked for",
     )
     _require_edges(clique * (clique - 1) + bridge + 1)
+    import networkx as nx  # imported late: it takes a noticeable time
+
     return nx.barbell_graph(clique, bridge)
 
 
@@ -91,6 +92,8 @@ def regular(degree: int, size: int, seed: int) -> sparse.csr_array:
         return sparse.csr_array(complete(size) - absent)
     pairs = _paired_stubs(degree, size, default_rng(seed))
     if pairs is None:
+        import networkx as nx  # imported late: it takes a noticeable time
+
         return _adjacency(nx.random_regular_graph(degree, size, seed=seed))
     return adjacency_of(pairs[0], pairs[1], size)
 
@@ -105,6 +108,8 @@ def erdos_renyi(size: int, probability: float, seed: int) -> sparse.csr_array:
     _require_edges(int(size * (size - 1) / 2 * probability))
     if probability == 1.0:
         return complete(size)
+    import networkx as nx  # imported late: it takes a noticeable time
+
     return _adjacency(nx.fast_gnp_random_graph(size, probability, seed=seed))
 
 
@@ -116,6 +121,8 @@ def small_world(size: int, degree: int, probability: float, seed: int) -> sparse
         f"probability from 0 to 1, but {size},{degree},{probability:g} was asked for",
     )
     _require_edges(size * degree // 2)
+    import networkx as nx  # imported late: it takes a noticeable time
+
     try:
         return _adjacency(nx.connected_watts_strogatz_graph(size, degree, probability, seed=seed))
     except nx.NetworkXError:

@@ -8,7 +8,6 @@ from inspect import Parameter, isclass, signature
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 from scipy import sparse
 from scipy.sparse import csgraph
 
@@ -119,6 +118,8 @@ def union(graphs: Sequence[tuple[sparse.csr_array, Labels]], text: str) -> Any:
     adjacency.data[:] = 1.0
     if labels == tuple(range(len(labels))):
         return adjacency
+    import networkx as nx  # imported late: it takes a noticeable time
+
     graph = nx.from_scipy_sparse_array(adjacency)
     return nx.relabel_nodes(graph, dict(enumerate(labels)))
 

@@ -30,6 +30,8 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 )
 """Sent with everything under /ui, data included."""
 

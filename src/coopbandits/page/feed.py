@@ -11,27 +11,28 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import deque
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.page.history import History
-from coopbandits.page.seen import Seen, agent_cells, all_cells, link_cells
+from coopbandits.page.seen import LONGEST_TEXT, Seen, agent_cells, all_cells, link_cells
 from coopbandits.page.state import AgentState
 
 STEP = 0.18
 """Seconds between two versions, at least."""
 
 EVENTS = 200
-"""So many events are remembered,"""
+"""So many events are remembered; of whoever has most of them the oldest makes room,"""
 EARLIER = 10
 """and so many are taken over from before an agent was first asked."""
 
+CHANGES, CHANGE_SECONDS = 10, 2.0
+"""So often the scene may change on end, and then once in so many seconds: readers begin anew."""
+
 SETTLING = 10.0
 """Seconds after which a further agent has joined, and was not just found."""
-
-LONGEST_TEXT = 500
 
 Cells = dict[str, dict[str, dict[str, Any]]]
 
@@ -62,10 +63,11 @@ class Feed:
         self.cells: Cells = {}
         self.version = 0
         self.scene, self.scene_version = Scene((), (), ()), 0
-        self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
+        self.events: list[dict[str, Any]] = []
         self.last_event = 0
         self._changed: Cells = {}  # in which version each cell did
         self._stepped, self.now = -math.inf, now
+        self._changes, self._counted = float(CHANGES), now
         self._told = False
         self._arms: list[str] = []
         self._history = History(0)
@@ -108,7 +110,7 @@ class Feed:
         seen = self.agents.setdefault(name, Seen(name))
         if seen.up and seen.state is not None:
             self.note("down", name, f"{name} does not answer: {why}", now)
-        seen.up, seen.why = False, why
+        seen.up, seen.why = False, why[:LONGEST_TEXT]
         self._told = True
 
     def forget(self, name: str) -> None:
@@ -120,6 +122,9 @@ class Feed:
         self.last_event += 1
         event = {"seq": self.last_event, "t": round(t, 3), "kind": kind[:40], "agent": name}
         self.events.append(event | {"text": text[:LONGEST_TEXT]})
+        if len(self.events) > EVENTS:
+            ((loudest, _),) = Counter(each["agent"] for each in self.events).most_common(1)
+            self.events.remove(next(each for each in self.events if each["agent"] == loudest))
         self._told = True
         self._encoded.clear()
 
@@ -131,11 +136,11 @@ class Feed:
             self._told, self._stepped, self.now = False, now, now
             self.version += 1
             self._encoded.clear()
-            self._set_scene()
+            self._set_scene(now)
             self._set_cells()
             self._remember(now)
 
-    def _set_scene(self) -> None:
+    def _set_scene(self, now: float) -> None:
         listed = {other for seen in self.agents.values() for other in seen.neighbors}
         names = sorted(listed | self.agents.keys(), key=_natural)
         number = {name: at for at, name in enumerate(names)}
@@ -146,11 +151,21 @@ class Feed:
             for ends in ((number[name], number[other]) for other in seen.neighbors)
             if ends[0] != ends[1]
         }
-        agents = tuple((name, policies.get(name, "")) for name in names)
+        agents = tuple((name, policies.get(name, "")[:LONGEST_TEXT]) for name in names)
         scene = Scene(tuple(self._arms), agents, tuple(sorted(pairs)))
-        if scene != self.scene:
+        if scene == self.scene:
+            return
+        self._told = not self._may_change(now)  # if it has to wait, the next step looks again
+        if not self._told:
             self.scene, self.scene_version = scene, self.version
             self.cells, self._changed = {}, {}
+
+    def _may_change(self, now: float) -> bool:
+        gained = max(0.0, now - self._counted) / CHANGE_SECONDS
+        self._changes, self._counted = min(float(CHANGES), self._changes + gained), now
+        may = self._changes >= 1.0
+        self._changes -= may
+        return may
 
     def _set_cells(self) -> None:
         names = [name for name, _ in self.scene.agents]

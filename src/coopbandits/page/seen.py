@@ -14,6 +14,9 @@ from coopbandits.page.state import AgentState, ArmState, NeighborState, Note
 SPAN, STEP = 10.0, 0.5
 """Seconds over which shares and rates are taken, and between what is remembered for that."""
 
+LONGEST_TEXT = 500
+"""Characters of a reason or an event that are shown."""
+
 QUANTILE = 1.959964
 """Half an interval is so many standard deviations."""
 
@@ -82,7 +85,7 @@ class Seen:
         news = [event for event in state.events if event.seq > self.last_event]
         self.last_event = max([self.last_event, *(event.seq for event in news)])
         self._count(counts_of(state))
-        self.state, self.up, self.why = state, True, state.ready or ""
+        self.state, self.up, self.why = state, True, (state.ready or "")[:LONGEST_TEXT]
         self.neighbors = {each.name: each for each in state.neighbors}
         return news
 
@@ -156,7 +159,7 @@ def link_cells(one: Seen, other: Seen) -> dict[str, Any]:
     down = [view.why for view in told if not view.up]
     lost = [f"{end.name} does not answer" for end in (one, other) if not end.up and end.state]
     if lost or down:
-        return {"state": "down", "per_second": 0.0, "why": [*lost, *down][0]}
+        return {"state": "down", "per_second": 0.0, "why": [*lost, *down][0][:LONGEST_TEXT]}
     if not told:
         return {"state": "unknown", "per_second": 0.0, "why": "nobody has told of it"}
     return {"state": "up", "per_second": rounded(rate), "why": ""}

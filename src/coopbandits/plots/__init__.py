@@ -3,14 +3,25 @@
 matplotlib is imported only when something is drawn, since that takes a noticeable time.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from threading import Thread
+
 from coopbandits.plots.agents import agents_figure
 from coopbandits.plots.files import figure_bytes, svg
 from coopbandits.plots.panels import Panel, panel_figure
 from coopbandits.plots.regret import Curve, draw_regret, regret_figure
-from coopbandits.plots.report import Section, Table, html_fragment, html_page
+from coopbandits.plots.report import Section, Table, drawing, html_fragment, html_page
 from coopbandits.plots.scaling import scaling_figure
 from coopbandits.plots.scores import score_figure
 from coopbandits.plots.timeline import Moment, timeline_figure
+
+
+def load_meanwhile() -> None:
+    """Import matplotlib in a thread, beside work that leaves a core to it."""
+    Thread(target=import_module, args=("coopbandits.plots.shown",)).start()
+
 
 __all__ = [
     "Curve",
@@ -20,9 +31,11 @@ __all__ = [
     "Table",
     "agents_figure",
     "draw_regret",
+    "drawing",
     "figure_bytes",
     "html_fragment",
     "html_page",
+    "load_meanwhile",
     "panel_figure",
     "regret_figure",
     "scaling_figure",

@@ -38,7 +38,7 @@ def _shorten(drawing: bytes) -> bytes:
     return re.sub(rb' d="[^"]*"', lambda path: re.sub(rb"(\.\d\d)\d+", rb"\1", path[0]), lines)
 
 
-def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element for an HTML page."""
-    text = figure_bytes(figure, "svg").decode("utf-8")
+def svg(figure: Figure, drawn: bytes | None = None) -> str:
+    """Return a figure as an SVG element for an HTML page; `drawn` is the file, if there is one."""
+    text = (drawn or figure_bytes(figure, "svg")).decode("utf-8")
     return text[text.index("<svg") :]

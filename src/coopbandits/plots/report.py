@@ -53,12 +53,19 @@ class Table(NamedTuple):
     left: tuple[int, ...] = (0,)
 
 
+class Drawing(NamedTuple):
+    """A figure that is drawn, for wide pages and for phones, as SVG."""
+
+    wide: str
+    narrow: str
+
+
 class Section(NamedTuple):
     """A section of the page: paragraphs, then figures (drawn or as SVG text), then tables."""
 
     heading: str
     text: Sequence[str] = ()
-    figures: Sequence[tuple[str, Figure | str]] = ()
+    figures: Sequence[tuple[str, Figure | Drawing | str]] = ()
     tables: Sequence[Table] = ()
 
 
@@ -85,16 +92,22 @@ def _section(section: Section) -> str:
     return "\n".join(parts)
 
 
-def _figure(caption: str, figure: Figure | str) -> str:
+def _figure(caption: str, figure: Figure | Drawing | str) -> str:
     """Draw plain figures a second time for phones; others scroll there, as tables do."""
     if isinstance(figure, str):
         drawings = [_classed(figure, "whole")]
-    elif len(figure.axes) > 1:
-        drawings = [_classed(svg(figure), "whole")]
+    elif isinstance(figure, Drawing) or len(figure.axes) == 1:
+        wide, narrow = figure if isinstance(figure, Drawing) else drawing(figure)
+        drawings = [_classed(wide, "wide"), _classed(narrow, "narrow")]
     else:
-        drawings = [_classed(svg(figure), "wide"), _classed(_narrow(figure), "narrow")]
+        drawings = [_classed(svg(figure), "whole")]
     caption = f"<figcaption>{escape(caption)}</figcaption>"
     return f'<figure><div class="scroll">{"".join(drawings)}</div>{caption}</figure>'
+
+
+def drawing(figure: Figure, wide: bytes | None = None) -> Drawing:
+    """Draw a figure for a page; `wide` is its SVG, where that has been drawn already."""
+    return Drawing(svg(figure, wide), _narrow(figure))
 
 
 def _classed(drawing: str, name: str) -> str:

@@ -17,6 +17,7 @@ from coopbandits.plots import (
     Section,
     Table,
     agents_figure,
+    drawing,
     figure_bytes,
     html_fragment,
     html_page,
@@ -326,12 +327,20 @@ class Result:
         if policy not in self.policies:
             raise unknown_name("policy of this result", str(policy), self.policies)
 
-    def report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page: settings, figures, tables."""
+    def report(self, path: str | Path, *, drawn: bytes | None = None) -> Path:
+        """Write one self-contained HTML page: settings, figures, tables.
+
+        Parameters
+        ----------
+        path : path
+            Where to.
+        drawn : bytes, optional
+            The file that ``plot(path="….svg")`` writes, where it has been drawn before.
+        """
         summary = self.summary()
         figures = [
-            ("Regret against rounds", self.plot()),
-            ("Regret against values sent", self.plot("values")),
+            ("Regret against rounds", drawing(self.plot(), drawn)),
+            ("Regret against values sent", drawing(self.plot("values"))),
         ]
         sections = [
             Section("", figures=figures),

@@ -41,7 +41,7 @@ def label(
         for name, dims in _variables(setup).items()
     }
     if setup.keep == "watch":
-        data |= _frames(setup, records)
+        data |= _frames(tasks, records)
     coords = {
         "policy": [policy.spelling for policy in policies],
         "run": np.arange(records[0].messages.size),
@@ -131,9 +131,10 @@ def network_settings(network: Network) -> dict[str, Any]:
     }
 
 
-def _frames(setup: Setup, records: list[Record]) -> dict[str, Any]:
+def _frames(tasks: list[Task], records: list[Record]) -> dict[str, Any]:
     """Return what `coopbandits dashboard` shows; single precision is plenty for a picture."""
     dims = ("policy", "frame", "agent", "arm")
+    setup = tasks[0].setup
     frames = [record.frames for record in records if record.frames]
     pulls = np.stack([each.pulls for each in frames])
     rewards = np.stack([each.rewards for each in frames]).astype(np.float32)
@@ -141,8 +142,17 @@ def _frames(setup: Setup, records: list[Record]) -> dict[str, Any]:
         "watch_pulls": (dims, pulls, {}, COMPRESSED),
         "watch_rewards": (dims, rewards, {}, COMPRESSED),
         "watch_regret": (dims[:2], np.stack([each.regret for each in frames])),
+        "watch_stages": (("policy", "stage"), np.array([_stages(task) for task in tasks])),
         **surroundings(setup.tables, setup.network, _frame_rounds(setup)),
     }
+
+
+def _stages(task: Task) -> tuple[int, int]:
+    """Return the round after which news is first read, and every how many rounds; 0 for always."""
+    view = task.network.local_view(
+        0, num_arms=task.problem.num_arms, sigma=task.sigma, needs=task.policy.needs
+    )
+    return task.policy.stages(view) or (0, 0)
 
 
 def _frame_rounds(setup: Setup) -> Any:

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from coopbandits.core import DDUCB, CooperativeAgent, InputError, Vector
+from coopbandits.core import (
+    DDUCB,
+    CentralUCB,
+    CooperativeAgent,
+    CoopUCB2,
+    InputError,
+    Vector,
+)
+from coopbandits.core.policy import AnyPolicy
 
 from ..fleet import (
     GRAPHS,
@@ -21,6 +29,7 @@ from ..fleet import (
     played_values,
     rewards_tape,
     staged,
+    views,
 )
 from ..variants import VARIANTS
 
@@ -73,6 +82,33 @@ def test_a_budget_is_kept_and_every_coordinate_goes_c_times(budget: int, rounds:
     expected = [min(per_round, 30 - r * per_round) for r in range(rounds)]
     assert sizes == [{size} for size in expected]
     assert sum(expected) == 30
+
+
+@pytest.mark.parametrize("budget", [None, 4])
+def test_stages_tell_in_which_rounds_news_is_read(budget: int | None) -> None:
+    policy = DDUCB(own_pulls=False, values_per_message=budget)
+    matrix = gossip_matrix(GRAPHS["cycle-5"])
+    agents, tape = make_agents(policy, matrix, 3), rewards_tape(5, 30, 3)
+    read, before = [], agents[0].estimate().counts
+    for done in range(30):
+        drive(agents, tape, done, done + 1)
+        now = agents[0].estimate().counts
+        if done >= 3 and now.tolist() != before.tolist():
+            read.append(done + 1)
+        before = now
+    told = policy.stages(views(matrix, 3)[0])
+    assert told is not None
+    assert read == list(range(told[0], 31, told[1]))
+    assert len(read) >= 3
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [DDUCB(num_agents="estimate"), CoopUCB2(gamma=2.0), CentralUCB()],
+    ids=lambda each: each.name,
+)
+def test_others_have_no_stages_that_could_be_told(policy: AnyPolicy) -> None:
+    assert policy.stages(views(gossip_matrix(GRAPHS["cycle-5"]), 3)[0]) is None
 
 
 def test_a_budget_sends_coordinates_in_turn() -> None:

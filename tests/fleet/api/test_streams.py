@@ -35,11 +35,15 @@ class Watched(Api):
 
     def __init__(self, size: int = 0, **settings: Any) -> None:
         super().__init__(StandIn(), **settings)
-        self.size, self.pulled, self.ended, self.failing = size, 0, 0, False
+        self.size, self.pulled, self.begun, self.failing = size, 0, 0, False
         self.endpoints["/watch"] = Endpoint("GET", self.watch)
 
     def watch(self, _: Request) -> Answer:
-        return self.streamed(b"text/event-stream", lambda: self)
+        return self.streamed(b"text/event-stream", self.begin)
+
+    def begin(self) -> Callable[[], bytes]:
+        self.begun += 1
+        return self.pull
 
     def pull(self) -> bytes:
         if self.failing:
@@ -47,8 +51,9 @@ class Watched(Api):
         self.pulled += 1
         return b"data: %d%s\n\n" % (self.pulled, b"x" * self.size)
 
-    def close(self) -> None:
-        self.ended += 1
+    @property
+    def ended(self) -> int:
+        return self.begun - self.streams
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

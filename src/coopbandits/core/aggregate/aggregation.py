@@ -97,6 +97,14 @@ class Aggregation(Named, ABC):
         del views, matrix, registers
         return None
 
+    def stages(self, view: LocalView, registers: Registers) -> tuple[int, int] | None:
+        """Return the round after which news is first read, and every how many rounds it is then.
+
+        None where news is read whenever it comes, or where agents have to find that out.
+        """
+        del view, registers
+        return None
+
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values its messages have among up to so many agents."""
         del max_agents

@@ -139,6 +139,13 @@ class StagedMixing(Aggregation):
         _check_memory(self.discount, machine.stage_rounds)
         return machine
 
+    def stages(self, view: LocalView, registers: Registers) -> tuple[int, int] | None:
+        """Return when the first stage of mixing ends, and how long all are."""
+        if self.estimates:
+            return None
+        machine = self.make_staged(view, registers)
+        return machine.initial_rounds + machine.stage_rounds, machine.stage_rounds
+
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size usually, and while agents are counted or after losses."""
         usual = min(self.values_per_message or registers.size, registers.size)

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,17 +36,9 @@ STATUS: dict[type[InputError], int] = {
 logger = logging.getLogger(__name__)
 
 
-class Stream(Protocol):
-    """What follows the head of an answer without end."""
-
-    def pull(self) -> bytes:
-        """Return what is new since the last call; nothing is asked while the client is slow."""
-
-    def close(self) -> None:
-        """Nobody reads any longer."""
-
-
-Begin = Callable[[], Stream]
+Begin = Callable[[], Callable[[], bytes]]
+"""Begins what follows the head of an answer without end: a function that returns what is new since
+it was last called. While the client is slow, it is not."""
 
 
 class Answer(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from coopbandits.fleet.api.answers import Answer, refused
 from coopbandits.fleet.api.site import Endpoint, Request, Site
 from coopbandits.page import assets
-from coopbandits.page.feed import Feed, Reader
+from coopbandits.page.feed import Feed
 
 ROOT = "/ui/"
 EVENTS = b"text/event-stream"
@@ -68,31 +68,18 @@ class PageSite(Site):
 
     def page_stream(self, feed: Feed, refresh: Callable[[], None]) -> Answer:
         """Answer with what a feed tells, brought up to date by `refresh` before each look."""
-        return self.streamed(EVENTS, lambda: FeedStream(feed.reader(), refresh), FRESH)
+
+        def begin() -> Callable[[], bytes]:
+            reader = feed.reader()
+
+            def pull() -> bytes:
+                refresh()
+                return reader.take()
+
+            return pull
+
+        return self.streamed(EVENTS, begin, FRESH)
 
     def label(self, path: str) -> str:
         """Return the path under which an answer is counted."""
         return ROOT if path not in self.endpoints and self.find(path) else super().label(path)
-
-
-class FeedStream:
-    """What one page reads of a feed.
-
-    Parameters
-    ----------
-    reader : Reader
-        What it was told so far.
-    refresh : callable
-        Brings the feed up to date.
-    """
-
-    def __init__(self, reader: Reader, refresh: Callable[[], None]) -> None:
-        self.reader, self.refresh = reader, refresh
-
-    def pull(self) -> bytes:
-        """Return what the page lacks."""
-        self.refresh()
-        return self.reader.take()
-
-    def close(self) -> None:
-        """Nothing is kept for a reader."""

@@ -65,7 +65,7 @@ class Pump:
         made = transport.get_extra_info("socket")
         with contextlib.suppress(OSError, AttributeError):  # a stream without it is only older
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-        self._stream = begin()
+        self._pull = begin()
         site.streams += 1
         self._turn()
 
@@ -87,12 +87,11 @@ class Pump:
             self._timer.cancel()
             self._timer = None
         self.site.streams -= 1
-        self._stream.close()
 
     def _turn(self) -> None:
         if not self.clogged:
             try:
-                self._send(self._stream.pull())
+                self._send(self._pull())
             except Exception:  # one failing stream must not stop the server
                 log.exception("a stream failed")
                 self.transport.abort()

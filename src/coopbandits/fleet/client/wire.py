@@ -14,8 +14,8 @@ from coopbandits.fleet.address import Address
 BROKEN = (OSError, EOFError, HttpParserError)
 
 
-LARGEST = 1 << 24
-"""Bytes of a body that are taken; whoever answers at the address may be no agent of ours."""
+LARGEST = 1 << 22
+"""Bytes of an answer that are taken; whoever answers at the address may be no agent of ours."""
 
 
 class Request(NamedTuple):
@@ -68,13 +68,19 @@ class Wire:
         self._parser = HttpResponseParser(self)
         self._reply: Reply | None = None
         self._begun = self.reusable = False
+        self._size = 0  # of all that came since the last reply, headers and announcements too
 
     def feed(self, data: bytes) -> Reply | None:
         """Take received bytes, b"" at the end of the connection; return a reply once complete."""
         if not data:
             return self._end()
+        self._size += len(data)
+        if self._size > LARGEST:
+            raise EOFError(f"the answer is larger than {LARGEST} bytes")
         self._parser.feed_data(data)
         reply, self._reply = self._reply, None
+        if reply is not None:
+            self._size = 0
         if reply is not None and self._begun:  # there is more than was asked for
             self.reusable = False
         if reply is not None and reply.status == 408:  # a proxy gave up an idle connection
@@ -101,7 +107,6 @@ class Wire:
         self._begun, self._headed = True, False
         self._headers: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
-        self._size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header."""
@@ -112,10 +117,7 @@ class Wire:
         self._headed = True
 
     def on_body(self, part: bytes) -> None:
-        """Add to the body, if it is not too large."""
-        self._size += len(part)
-        if self._size > LARGEST:
-            raise EOFError(f"the answer is larger than {LARGEST} bytes")
+        """Add to the body."""
         self._parts.append(part)
 
     def on_message_complete(self) -> None:

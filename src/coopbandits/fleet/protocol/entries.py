@@ -146,7 +146,8 @@ class EntryExchange:
     @property
     def machine(self) -> Attributed:
         """The agent's machine."""
-        machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]
+        # Whoever makes an exchange has asked the agent for it; the replica may have replaced it since.
+        machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]  # has one
         return machine
 
     # Greetings

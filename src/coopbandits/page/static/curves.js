@@ -1,6 +1,7 @@
 // Four curves over time. Each is drawn by uPlot; marks are events, the veil covers the future.
 
 import uPlot from "./vendor/uplot.js";
+import { newest } from "./model.js";
 import { DASHES, theme } from "./palette.js";
 import { clock, digits, make, named, put } from "./text.js";
 
@@ -28,8 +29,8 @@ export class Curve {
   }
 
   // `lines`: {label, colour(), dash, values, low, high}; bands go from low to high.
-  show(x, lines, { marks = [], now = null, time = false } = {}) {
-    Object.assign(this, { lines, marks: marks.slice(-MOST_MARKS), now });
+  show(x, lines, { marks = [], stages = null, now = null, time = false } = {}) {
+    Object.assign(this, { lines, stages, marks: newest(marks, MOST_MARKS), now });
     const data = [x];
     for (const line of lines) {
       data.push(line.values);
@@ -111,6 +112,7 @@ export class Curve {
       context.lineTo(place(mark.x), box.top + box.height);
     }
     context.stroke();
+    this.drawStages(context, box, place, plot.scales.x.max);
     if (this.now !== null) {
       const at = place(this.now);
       context.fillStyle = theme.veil;
@@ -125,6 +127,25 @@ export class Curve {
     }
     this.writeTags(plot, context, box);
     context.restore();
+  }
+
+  // A tick where a stage ends, and a line where they would be too close to be told apart.
+  drawStages(context, box, place, last) {
+    if (!this.stages) return;
+    const { first, length } = this.stages;
+    const bottom = box.top + box.height;
+    context.setLineDash([]);
+    context.beginPath();
+    let end = first;
+    for (; end <= last && place(end) - place(end - length) > 2 * devicePixelRatio; end += length) {
+      context.moveTo(place(end), bottom);
+      context.lineTo(place(end), bottom - 7 * devicePixelRatio);
+    }
+    if (end <= last) {
+      context.moveTo(place(end), bottom - 4 * devicePixelRatio);
+      context.lineTo(place(last), bottom - 4 * devicePixelRatio);
+    }
+    context.stroke();
   }
 
   // The names of lines that no legend tells, at their right ends and not on top of each other.

@@ -9,6 +9,20 @@ const CELLS = 4_000_000; // numbers kept of the past of single agents
 const EVENTS = 300;
 const PARTS = ["share", "mean", "low", "high"];
 
+// The newest of some events. Of whoever has most of them the oldest go first: however much one agent
+// tells, it does not hide what happened to the others.
+export function newest(events, most) {
+  const kept = [...events];
+  const counts = new Map();
+  for (const { agent } of kept) counts.set(agent, (counts.get(agent) ?? 0) + 1);
+  while (kept.length > most) {
+    const loudest = Math.max(...counts.values());
+    const [{ agent }] = kept.splice(kept.findIndex((event) => counts.get(event.agent) === loudest), 1);
+    counts.set(agent, loudest - 1);
+  }
+  return kept;
+}
+
 const none = (count) => Array.from({ length: count }, () => null);
 
 export class Model {
@@ -59,8 +73,7 @@ export class Model {
 
   addEvents(events) {
     const known = new Set(this.events.map((event) => event.seq));
-    this.events.push(...events.filter((event) => !known.has(event.seq)));
-    this.events.splice(0, Math.max(0, this.events.length - EVENTS));
+    this.events = newest([...this.events, ...events.filter((event) => !known.has(event.seq))], EVENTS);
   }
 
   // Returns whether an option has got another colour.
@@ -140,8 +153,20 @@ export class Model {
     return { x: this.scene.rounds, ...(found ?? { share: [], mean: [], low: [], high: [] }) };
   }
 
+  // When the first stage of a policy ends, and how long all are; null where news comes in every round.
+  stages(panel) {
+    const [first, length] = (!this.live && this.tracks[panel]?.stages) || [];
+    return length ? { first, length } : null;
+  }
+
+  // The stage in which a round is; 0 while agents know their own pulls alone.
+  stageOf(panel, round) {
+    const stages = this.stages(panel);
+    return stages && Math.max(0, Math.ceil((round - stages.first) / stages.length) + 1);
+  }
+
   marks(panel) {
-    if (this.live) return this.events.map((event) => ({ x: event.t, kind: event.kind, text: event.text }));
+    if (this.live) return this.events.map((event) => ({ x: event.t, kind: event.kind, text: event.text, agent: event.agent }));
     return (this.tracks[panel]?.marks ?? []).map((mark) => ({ x: mark.round, kind: mark.kind, text: mark.text }));
   }
 }

@@ -1,5 +1,6 @@
 // The tables and the list of events: everything that is drawn, as text.
 
+import { newest } from "./model.js";
 import { chip, colour, letter, OTHERS, paint } from "./palette.js";
 import { clock, digits, isNumber, make, named, percent, put, whole } from "./text.js";
 
@@ -189,9 +190,9 @@ export class EventList {
 
   fill(model, panel) {
     const told = model.live
-      ? model.events.map((event) => ({ at: clock(event.t), kind: event.kind, text: said(event, model.names) }))
+      ? newest(model.events, EVENTS).map((event) => ({ at: clock(event.t), kind: event.kind, text: said(event, model.names) }))
       : (model.tracks[panel]?.marks ?? []).map((mark) => ({ at: whole(mark.round), kind: mark.kind, text: mark.text }));
-    const shown = model.live ? told.slice(-EVENTS).reverse() : told.slice(0, EVENTS);
+    const shown = model.live ? told.reverse() : told.slice(0, EVENTS);
     const key = `${panel} ${told.length} ${model.events.at(-1)?.seq ?? ""}`;
     if (key === this.key) return;
     this.key = key;

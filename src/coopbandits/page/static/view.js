@@ -114,7 +114,9 @@ export class View {
       const { button, say } = this.captions[panel];
       button.setAttribute("aria-pressed", String(panel === this.panel));
       const now = model.now(panel);
-      put(say, model.live ? "" : `regret ${digits(now.regret)} · ${percent(now.disagree)} disagree`);
+      const stage = model.stageOf(panel, model.scene.rounds?.[model.frame]);
+      const place = stage === null ? "" : ` · stage ${stage}`;
+      put(say, model.live ? "" : `regret ${digits(now.regret)} · ${percent(now.disagree)} disagree${place}`);
     });
   }
 
@@ -177,7 +179,7 @@ export class View {
     const { model, panel, chosen } = this;
     const rows = model.rows(panel, chosen, this.single);
     const now = model.live ? null : model.scene.rounds[model.frame];
-    const common = { marks: model.marks(panel), now, time: model.live };
+    const common = { marks: model.marks(panel), stages: model.stages(panel), now, time: model.live };
     this.curves.share.show(rows.x, this.optionLines(rows, false), common);
     this.curves.mean.show(rows.x, this.optionLines(rows, true), common);
     this.curves.disagree.show(model.x, this.panelLines("disagree"), common);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,13 +13,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+from .browser import LAYOUT, Browser
+
+ROOT = Path(__file__).parents[2]
 WIDTHS = {"desk": 1280, "phone": 390}
 THEMES = ("light", "dark")
 PATIENCE = 180_000
-"""Milliseconds for one step of the browser: a busy machine is no fault of a page."""
+"""Milliseconds for one step of the browser: a page with many formulas on a busy machine."""
 
 pytestmark = pytest.mark.plays
 
@@ -35,23 +34,6 @@ FORMULAS = r"""async () => {
     wanted: document.querySelectorAll("article .math").length,
     drawn: document.querySelectorAll("article .math mjx-container svg").length,
     wrong: [...document.querySelectorAll("[data-mml-node=merror]")].map(e => e.textContent),
-  };
-}"""
-
-# What is wider than the page without scrolling by itself, and how text stands out.
-LAYOUT = r"""() => {
-  const luminance = colour => {
-    const part = colour.match(/[\d.]+/g).slice(0, 3).map(v => v / 255)
-      .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
-  };
-  const style = getComputedStyle(document.body);
-  const [low, high] = [style.color, style.backgroundColor].map(luminance).sort((a, b) => a - b);
-  return {
-    overflow: document.scrollingElement.scrollWidth - document.documentElement.clientWidth,
-    contrast: (high + 0.05) / (low + 0.05),
-    dark: luminance(style.backgroundColor) < 0.2,
-    broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
   };
 }"""
 
@@ -88,57 +70,14 @@ def address(site: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture
-def tab() -> Iterator[Any]:
-    """A tab of a browser that reaches nothing beyond this machine."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if BROWSER is None:
-        pytest.skip("there is no chromium to open the pages with; install Debian's package")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=BROWSER, args=FLAGS, timeout=PATIENCE)
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        yield page
-        browser.close()
-
-
-class Watch:
-    """Collects what a tab asks for and complains about."""
-
-    def __init__(self, tab: Any, home: str) -> None:
-        self.tab, self.home, self.complaints = tab, home, list[str]()
-        tab.on("console", self.console)
-        tab.on("pageerror", self.failed)
-        tab.route("**/*", self.route)
-
-    def stop(self) -> None:
-        self.tab.remove_listener("console", self.console)
-        self.tab.remove_listener("pageerror", self.failed)
-        self.tab.unroute("**/*")
-
-    def failed(self, error: Any) -> None:
-        self.complaints.append(f"error: {error}")
-
-    def console(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(f"console: {message.text}")
-
-    def route(self, route: Any) -> None:
-        url = route.request.url
-        if url.startswith((self.home, "data:")):
-            route.continue_()
-        else:
-            self.complaints.append(f"asks for {url}")
-            route.abort()
-
-
-def look_at(tab: Any, watch: Watch, page: str) -> list[str]:
+def look_at(browser: Browser, tab: Any, page: str) -> list[str]:
     """Open a page and return what is wrong with it."""
+    tab.set_default_timeout(PATIENCE)
     tab.set_viewport_size({"width": WIDTHS["desk"], "height": 900})
-    tab.goto(watch.home + page)
+    tab.goto(page)
     seen = tab.evaluate(FORMULAS) if tab.query_selector("article") else {}
-    wrong = list(watch.complaints)
-    watch.complaints.clear()
+    wrong = list(browser.complaints)
+    browser.complaints.clear()
     if seen and (seen["raw"] or seen["wrong"] or seen["drawn"] != seen["wanted"]):
         wrong.append(f"formulas: {seen}")
     for width, pixels in WIDTHS.items():
@@ -153,29 +92,29 @@ def look_at(tab: Any, watch: Watch, page: str) -> list[str]:
     return [f"{page}: {line}" for line in wrong]
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_pages_are_whole_in_both_themes_at_both_widths(
-    step: int, site: Path, address: str, tab: Any
+    step: int, site: Path, address: str, browser: Browser
 ) -> None:
-    """Over HTTP every fourth, or all; some from the folder: formulas are drawn there too."""
+    """Over HTTP every eighth, or all; some from the folder: formulas are drawn there too."""
     some = ("index.html", "theory.html", "policies/dducb.html")
     every = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
     assert len(every) > 60
     for home, pages in ((address, every[::step]), (f"{site.as_uri()}/", some)):
-        watch = Watch(tab, home)
-        wrong = [line for page in pages for line in look_at(tab, watch, page)]
+        tab = browser.tab(home)
+        wrong = [line for page in pages for line in look_at(browser, tab, home + page)]
         assert not wrong, "\n".join(wrong)
-        watch.stop()
 
 
-def test_what_is_wrong_would_be_seen(tmp_path: Path, tab: Any) -> None:
+def test_what_is_wrong_would_be_seen(tmp_path: Path, browser: Browser) -> None:
     """A formula left as source, a request elsewhere, an error and a page too wide for a phone."""
     (tmp_path / "page.html").write_text(
         '<body style="color: black; background: white"><article><span class="math">x</span>'
         r'and \(\frac{1}{2}\)</article><div style="width: 600px">wide</div>'
         '<img src="http://elsewhere.invalid/a.png"><script>fail()</script></body>'
     )
-    told = "\n".join(look_at(tab, Watch(tab, f"{tmp_path.as_uri()}/"), "page.html"))
+    home = f"{tmp_path.as_uri()}/"
+    told = "\n".join(look_at(browser, browser.tab(home), f"{home}page.html"))
     for sign in (r"'raw': '\\('", "'wanted': 1, 'drawn': 0", "asks for http://elsewhere",
                  "fail is not defined", "phone, light: {'overflow': 2", "is not dark"):  # fmt: skip
         assert sign in told, told
