@@ -22,6 +22,11 @@ class LocalSums(Aggregation):
     name: ClassVar[str] = "local-sums"
     shares: ClassVar[str] = OWN
 
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether a pull counts once or not at all."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
         """Return the machine of one agent."""
         del view

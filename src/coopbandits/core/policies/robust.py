@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coopbandits.core.aggregate import FloodedTotals, PullMixing, TreeSums
+from coopbandits.core.aggregate.pooling import Spread
 from coopbandits.core.index import UCB, BetaDraw, CentredDraw, Index, require_family
 from coopbandits.core.policy import Parts, Policy
 
@@ -55,6 +56,10 @@ class TreeTS(Policy):
     ----------
     family, sigma : str
         As in `GossipTS`.
+    lazy : float
+        As in `TreeSums`.
+    spread : float, "estimate" or None
+        As in `TreeSums`.
 
     Notes
     -----
@@ -66,12 +71,16 @@ class TreeTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "tree-ts"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × a posterior draw."""
-        return Parts(TreeSums(), sampling(self.family, self.sigma))
+        return Parts(
+            TreeSums(lazy=self.lazy, spread=self.spread), sampling(self.family, self.sigma)
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,10 @@ class FloodTS(Policy):
     ----------
     family, sigma : str
         As in `GossipTS`.
+    lazy : float
+        As in `FloodedTotals`.
+    spread : float, "estimate" or None
+        As in `FloodedTotals`.
 
     Notes
     -----
@@ -96,12 +109,16 @@ class FloodTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "flood-ts"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × a posterior draw."""
-        return Parts(FloodedTotals(), sampling(self.family, self.sigma))
+        return Parts(
+            FloodedTotals(lazy=self.lazy, spread=self.spread), sampling(self.family, self.sigma)
+        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +132,10 @@ class TreeUCB(Policy):
     ----------
     constant : float
         B.
+    lazy : float
+        As in `TreeSums`.
+    spread : float, "estimate" or None
+        As in `TreeSums`.
 
     Notes
     -----
@@ -124,12 +145,14 @@ class TreeUCB(Policy):
     """
 
     constant: float = 2.0
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "tree-ucb"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × UCB."""
-        return Parts(TreeSums(), UCB(self.constant))
+        return Parts(TreeSums(lazy=self.lazy, spread=self.spread), UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -143,6 +166,10 @@ class FloodUCB(Policy):
     ----------
     constant : float
         B.
+    lazy : float
+        As in `FloodedTotals`.
+    spread : float, "estimate" or None
+        As in `FloodedTotals`.
 
     Notes
     -----
@@ -152,12 +179,14 @@ class FloodUCB(Policy):
     """
 
     constant: float = 2.0
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "flood-ucb"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × UCB."""
-        return Parts(FloodedTotals(), UCB(self.constant))
+        return Parts(FloodedTotals(lazy=self.lazy, spread=self.spread), UCB(self.constant))
 
 
 def sampling(family: str, sigma: str) -> Index:

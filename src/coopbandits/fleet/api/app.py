@@ -23,6 +23,7 @@ from coopbandits.fleet.api.messages import (
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
+    RecommendationAnswer,
     reader,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
@@ -30,7 +31,7 @@ from coopbandits.fleet.api.openapi import LARGEST, describe
 from coopbandits.fleet.api.pages import FRESH, PageSite
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import Service, Stored
+from coopbandits.fleet.service import CONFIDENCE, Service, Stored
 from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Api(PageSite):
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
                 ("GET", "/arms", self.arms),
+                ("GET", "/recommendation", self.recommendation),
                 ("GET", "/health", self.health),
                 ("GET", "/ready", self.ready),
                 ("GET", "/alive", self.alive),
@@ -108,6 +110,11 @@ class Api(PageSite):
     def arms(self, _: Request) -> Answer:
         """Return an estimate of every option."""
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
+
+    def recommendation(self, request: Request) -> Answer:
+        """Return which option won so far, and how sure that is."""
+        found = self.service.recommendation(_confidence(request.query))
+        return accepted(RecommendationAnswer(*found))
 
     def health(self, _: Request) -> Answer:
         """Return the agent's state."""
@@ -165,6 +172,17 @@ class Api(PageSite):
         arms = [estimate.arm for estimate in self.service.arms()]
         public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
         return msgspec.json.encode(describe(arms, self.token is not None, public))
+
+
+def _confidence(query: str) -> float:
+    """Return the confidence that is asked for; the service knows which there are."""
+    found = parse_qs(query, max_num_fields=10).get("confidence", [str(CONFIDENCE)])[-1]
+    try:
+        return float(found)
+    except ValueError:
+        raise InputError(
+            f"confidence is {found[:50]!r}; it must be a probability between 0 and 1, such as 0.95"
+        ) from None
 
 
 def _since(query: str) -> int:
