@@ -160,9 +160,7 @@ class Stubborn(cb.UCB):
     """Picks an arm whether or not it may be played."""
 
     @staticmethod
-    def pick(  # type: ignore[override]  # an index may have one
-        values: object, estimate: object, word: int, numbers: object, scratch: object
-    ) -> int:
+    def pick(values: object, estimate: object, word: int, numbers: object, scratch: object) -> int:
         return 0
 
 

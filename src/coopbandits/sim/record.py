@@ -160,7 +160,7 @@ def add_scatter(record: Record, task: Task, runs: range) -> Record:
         tape = variates(task.problem.variate, tape_words(keys, 0, task.horizon))[pulled]
         paid = task.problem.paid(rows, (task.tables.places[:, None] + arms)[pulled], tape)
         places = (np.arange(len(arms))[:, None] * task.problem.num_arms + arms)[pulled]
-        sums = np.bincount(places, paid, minlength=cells).reshape(len(arms), -1)
+        sums = np.bincount(places, paid, minlength=cells).reshape(len(arms), -1).astype(float)
         counts = np.bincount(places, minlength=cells).reshape(len(arms), -1).astype(float)
         bounded = task.tables.bounds is not None and task.tables.bounds == (0.0, 1.0)
         found = scatter_of(sums, counts, task.sigma, bounded)

@@ -9,6 +9,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core import CooperativeAgent
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 from coopbandits.core.aggregate.lazy import is_news
 from coopbandits.testing import check_policy
 
@@ -65,6 +66,7 @@ def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss
     for _ in range(20):  # nobody pulls; what is on its way arrives
         lossy_exchange(agents, outages(len(agents), loss, 6)(_))
     for agent in agents:
+        assert isinstance(agent.machine, FloodedTotalsMachine)
         share = {int(row[0]): row[2 + ARMS :] for row in agent.machine.entries}
         for other, counts in share.items():
             assert (counts >= pulls[other] / (1.0 + lazy) - 1.0).all()
@@ -104,7 +106,9 @@ def test_a_lazy_agent_goes_on_where_it_was_exported(kind: str) -> None:
 @pytest.mark.plays
 @pytest.mark.parametrize("policy", ["flood-ts:lazy=0.2", "tree-ts:lazy=0.2", "tree-ucb:lazy=0.2"])
 def test_lazy_policies_keep_the_contract(policy: str) -> None:
-    check_policy(cb.parse_policy(policy))
+    found = cb.parse_policy(policy)
+    assert isinstance(found, cb.Policy)
+    check_policy(found)
 
 
 @pytest.mark.parametrize("lazy", [-0.1, math.nan, math.inf, "much", True])

@@ -188,7 +188,9 @@ def test_no_spread_is_pooling_and_none_at_all_is_todays(make: type[cb.FloodedTot
     ["flood-ts:spread=0.1", "tree-ts:spread=estimate", "flood-ts:family=bernoulli,spread=estimate"],
 )
 def test_pooling_policies_keep_the_contract(policy: str) -> None:
-    check_policy(cb.parse_policy(policy))
+    found = cb.parse_policy(policy)
+    assert isinstance(found, cb.Policy)
+    check_policy(found)
 
 
 @pytest.mark.parametrize("spread", [-0.1, math.nan, "guess", True, [0.1]])

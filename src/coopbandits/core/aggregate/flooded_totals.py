@@ -92,6 +92,8 @@ class FloodedTotals(Aggregation):
         """Refuse what is no such share, and no spread."""
         require_lazy(self, self.lazy)
         require_spread(self.spread)
+        if self.lazy or self.spread is not None:
+            object.__setattr__(self, "exact", False)
 
     @property
     def whole_pulls(self) -> bool:
@@ -121,9 +123,11 @@ class FloodedTotalsMachine(Machine):
     N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
-    fields = ("rounds", "entries", "changed", "sources", "arrived", "heard", "number", "former")
+    fields: tuple[str, ...] = (
+        "rounds", "entries", "changed", "sources", "arrived", "heard", "number", "former",
+    )  # fmt: skip
     tables = ("entries", "changed", "sources")
-    links = ("arrived", "heard")
+    links: tuple[str, ...] = ("arrived", "heard")
 
     def __init__(
         self, view: LocalView, registers: Registers, lazy: float = 0.0, spread: Spread = None

@@ -203,4 +203,5 @@ def _factor(others: Vector, spread: float, variance: float, uneven: Any) -> Vect
         return np.ones_like(others)
     if spread == math.inf or variance == 0.0:
         return np.zeros_like(others)
-    return variance / (variance + others * spread**2 * (1.0 + uneven))
+    share: Vector = variance / (variance + others * spread**2 * (1.0 + uneven))
+    return share

@@ -147,6 +147,8 @@ class TreeSums(Aggregation):
         """Refuse what is no such share, and no spread."""
         require_lazy(self, self.lazy)
         require_spread(self.spread)
+        if self.lazy or self.spread is not None:
+            object.__setattr__(self, "exact", False)
 
     @property
     def whole_pulls(self) -> bool:
@@ -178,11 +180,11 @@ class TreeSums(Aggregation):
 class TreeSumsMachine(CountingMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
-    fields = (
+    fields: tuple[str, ...] = (
         "rounds", "own", "payloads", "controls", "ages", "gaps", "agents_seen", "steady", "tag",
         "parent", "root", "beat", "dist", "still", "beat_gap", *CountingMachine.counting,
     )  # fmt: skip
-    links = ("payloads", "controls", "ages", "gaps")
+    links: tuple[str, ...] = ("payloads", "controls", "ages", "gaps")
 
     def __init__(
         self, view: LocalView, registers: Registers, lazy: float = 0.0, spread: Spread = None

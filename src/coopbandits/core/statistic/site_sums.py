@@ -75,7 +75,7 @@ class SiteRegisters(ArmRegisters):
         values[..., -3:-1] *= factor
 
     @property
-    def nonnegative(self) -> NDArray[np.bool_]:  # type: ignore[override]  # cached there
+    def nonnegative(self) -> NDArray[np.bool_]:
         """All but the reward sums."""
         return np.arange(self.size) >= self.num_arms
 

@@ -25,9 +25,9 @@ def scatter(service: ApplicationService) -> Scatter | None:
 def site_metrics(service: ApplicationService) -> list[Metric]:
     """Return how much sites differ, without a value where nobody knows."""
     found = scatter(service)
-    ratio = [] if found is None else [({}, found.ratio)]
-    spread = [] if found is None else [({}, found.spread)]
-    return [measured("site_ratio", *ratio), measured("site_spread", *spread)]
+    if found is None:
+        return [measured("site_ratio"), measured("site_spread")]
+    return [measured("site_ratio", ({}, found.ratio)), measured("site_spread", ({}, found.spread))]
 
 
 def warning(service: ApplicationService) -> str:

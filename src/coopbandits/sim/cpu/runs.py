@@ -114,7 +114,7 @@ class Runs:
             numbers = np.array([[*told, *row] for row in numbers])
         if self.masks is not None:
             each = np.broadcast_to(numbers, (self.shape[1], numbers.shape[1]))
-            numbers = np.concatenate([self.masks, each], axis=1)
+            numbers = np.ascontiguousarray(np.concatenate([self.masks, each], axis=1))
         scratch = FIXED * num_arms + index.scratch_size(num_arms)
         stride = numbers.shape[1] if len(numbers) > 1 else 0
         squares, random = self.layout.squares, index.random
