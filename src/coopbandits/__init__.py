@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Parts,
         Policy,
         PullMixing,
+        Recommendation,
         Registers,
         RowEstimates,
         RunningConsensus,
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
         sweep,
     )
     from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
+    from coopbandits.sim.stop import Stop
     from coopbandits.testing import check_policy
 
 _HOMES = {
@@ -150,8 +152,8 @@ _HOMES = {
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
         "Index InflatedUCB InputError KLUCB LocalSums LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums Share StagedMixing "
-        "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
+        "Policy PullMixing Recommendation Registers RowEstimates RunningConsensus RunningSums "
+        "Share StagedMixing Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
         "register_policy uniform_of word_at word_of"
@@ -174,6 +176,7 @@ _HOMES = {
         "simulate sweep"
     ),
     "sim.clocks": "PoissonClocks RegularClocks register_clocks",
+    "sim.stop": "Stop",
     "testing": "check_policy",
 }
 # What needs the extra [fleet] is not in `__all__`: `import *` has to work without it.
@@ -252,6 +255,7 @@ __all__ = [
     "Policy",
     "Problem",
     "PullMixing",
+    "Recommendation",
     "Redraw",
     "Registers",
     "RegularClocks",
@@ -265,6 +269,7 @@ __all__ = [
     "Speeds",
     "StagedMixing",
     "Statistic",
+    "Stop",
     "StudentTBandit",
     "Sweep",
     "SweepInterrupted",

@@ -116,7 +116,7 @@ def test_several_blocks_and_whole_runs_see_segments_too() -> None:
 def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
     world = cb.subsets(cb.drift(GAUSSIAN["spread"], switch_every=9), [[0, 1], [2], [1, 2]])
     result = play(world, policy, "auto", shuffle_arms=True)
-    assert result.meta["engines"] == ["reference"]
+    assert result.meta["engines"] == ["cpu"]
     played = [set(row.ravel()) for row in np.moveaxis(result.arms.values[0], 1, 0)]
     assert played[1] == played[4] == {2}
     assert played[0] <= {0, 1}
@@ -124,9 +124,52 @@ def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
     assert result.agent_regret.sel(agent=1).values.max() == 0.0
 
 
-def test_engines_say_that_they_do_not_play_subsets(capfd: pytest.CaptureFixture[str]) -> None:
-    play(cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1]]), cb.DDUCB(), "cpu")
-    assert "no compiled kernel for subsets of arms" in capfd.readouterr().err
+SUBSETS = [[0, 1], [2], [1, 2], [0, 2]]
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "dec-ts", "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "independent-ucb",
+        "coop-ucb", "flood-ts", "tree-ts", "gossip-ts", "running-sums*ucb", "mp-ucb:hop_limit=2",
+        "ucb-network", "central-ucb", "central-ts", "central-batched-ucb",
+        "delayed-central-ucb:delay=3", "local-sums*top-two", "flooded-totals*kl-ucb",
+    ],
+)  # fmt: skip
+def test_kernels_play_subsets_as_the_reference_engine_does(policy: str) -> None:
+    problem = cb.BernoulliBandit([0.3, 0.6, 0.5])
+    compare(cb.subsets(problem, SUBSETS), parse_policy(policy), shuffle_arms="ts" in policy)
+
+
+@pytest.mark.plays
+def test_subsets_go_with_sites_faults_and_the_array_engine() -> None:
+    world = cb.subsets(GAUSSIAN["both"], SUBSETS)
+    compare(world, cb.TreeTS(), faults="loss=0.2,sleep=0.2", shuffle_arms=True)
+    compare(world, cb.combine(OwnConsensus(), cb.UCB()), "array")
+
+
+def test_an_arm_that_nobody_may_play_keeps_nobody_waiting() -> None:
+    """A delayed controller plays arms in turn until it knows all; but only those that matter."""
+    world = cb.subsets(cb.GaussianBandit([1.0, -1.0, 0.0], sigma=0.1), [[0, 1]])
+    compare(world, cb.DelayedCentralUCB(3))
+    assert play(world, cb.DelayedCentralUCB(3), "cpu").pulls.values[:, :, 1].max() < 2 * 5 * 10
+
+
+class Stubborn(cb.UCB):
+    """Picks an arm whether or not it may be played."""
+
+    @staticmethod
+    def pick(values: object, estimate: object, word: int, numbers: object, scratch: object) -> int:
+        return 0
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_pick_that_may_not_be_played_is_refused(engine: str) -> None:
+    world = cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1], [1]])
+    with pytest.raises(cb.InputError, match="repair its pick"):
+        play(world, cb.combine(cb.LocalSums(), Stubborn()), engine)
 
 
 class Sees(cb.CentralUCB):

@@ -31,6 +31,7 @@ from coopbandits.sim.cluster import dask_executor
 from coopbandits.sim.engine import NAMES
 from coopbandits.sim.setup import Setup, recorded_rounds
 from coopbandits.sim.simulate import plan, play
+from coopbandits.sim.stop import read_stop
 
 app = typer.Typer()
 
@@ -83,6 +84,10 @@ def simulate_command(
     clocks: Annotated[
         str, typer.Option(help="poisson, regular:ratio=5, …: no common rounds")
     ] = "none",
+    stop: Annotated[
+        str | None,
+        typer.Option(help="0.95, or 0.95,within=0.1: tell when agents could have stopped"),
+    ] = None,
     keep: Annotated[
         str,
         typer.Option(
@@ -100,6 +105,7 @@ def simulate_command(
     setup = Setup(
         arms, network, horizon, recorded_rounds(horizon), runs, seed, keep,
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
+        stop=read_stop(stop),
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
     if figures:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         UCBNetwork,
     )
     from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
+    from coopbandits.core.recommend import Recommendation
     from coopbandits.core.registry import (
         POLICIES,
         parse_aggregation,
@@ -111,6 +112,7 @@ _HOMES = {
         "IndependentUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
+    "recommend": "Recommendation",
     "registry": (
         "POLICIES parse_aggregation parse_index parse_policy register_aggregation "
         "register_index register_policy"
@@ -173,6 +175,7 @@ __all__ = [
     "Parts",
     "Policy",
     "PullMixing",
+    "Recommendation",
     "Registers",
     "RowEstimates",
     "RunningConsensus",

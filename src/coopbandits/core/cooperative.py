@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from coopbandits.core.choice import choose_arm, with_open_pulls
 from coopbandits.core.contract import Agent, Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.recommend import CONFIDENCE, Recommendation, recommend, require_certain
 from coopbandits.core.state import STATE_VERSION, read_field
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
+    from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
+    from coopbandits.core.policy import Parts
 
 
 class CooperativeAgent(Agent):
@@ -33,10 +36,20 @@ class CooperativeAgent(Agent):
         What is played on its estimate.
     policy : str
         The policy's spelling; a state is only restored into an agent of the same policy.
+    parts : Parts, optional
+        The policy's parts, which say whether what it recommends can have a confidence.
     """
 
-    def __init__(self, view: LocalView, machine: Machine, index: Index, policy: str) -> None:
+    def __init__(
+        self,
+        view: LocalView,
+        machine: Machine,
+        index: Index,
+        policy: str,
+        parts: Parts | None = None,
+    ) -> None:
         super().__init__(view)
+        self.parts = parts
         self.machine = machine
         self.index = index
         self.numbers = index.numbers(view)
@@ -67,6 +80,18 @@ class CooperativeAgent(Agent):
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
         return self.machine.estimate()
+
+    def recommend(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return the arm that is best so far, and by how much at least with this confidence.
+
+        It may be asked for as often as one likes, and the answer acted upon at any time.
+        """
+        require_certain(f"policy {self.policy}", self.parts)
+        return recommend(self.machine.estimate(), self.view.sigma, confidence)
+
+    def scatter(self, bounded: bool = False) -> Scatter | None:
+        """Return how much sites differ, where the agent knows others one by one."""
+        return self.machine.scatter(bounded)
 
     def share(self) -> Share:
         """Return this agent's share of all rewards and pulls."""

@@ -35,8 +35,8 @@ class Parts:
 
     @property
     def statistic(self) -> Statistic:
-        """What is added up: as the index asks."""
-        return self.index.statistic
+        """What is added up: as the index asks, and the aggregation needs."""
+        return self.aggregation.carried(self.index.statistic)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -67,7 +67,9 @@ class AnyPolicy(Named, ABC):
 
     def __post_init__(self) -> None:
         """Let the parts refuse settings outside what they are defined for."""
-        self.parts  # noqa: B018  making them checks them
+        parts = self.parts  # making them checks them
+        if parts is not None:
+            parts.statistic  # noqa: B018  and this, whether they go together
 
     @property
     def parts(self) -> Parts | None:
@@ -131,7 +133,7 @@ class Policy(AnyPolicy):
             )
         registers = parts.statistic.registers(view.num_arms)
         machine = parts.aggregation.make(view, registers)
-        return CooperativeAgent(view, machine, parts.index, self.spelling)
+        return CooperativeAgent(view, machine, parts.index, self.spelling, parts)
 
 
 class CentralPolicy(AnyPolicy):

@@ -24,11 +24,13 @@ class Stateful:
     tables: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
 
-    def keep_also(self, name: str, *, is_table: bool = False) -> None:
+    def keep_also(self, name: str, *, is_table: bool = False, is_link: bool = False) -> None:
         """Count one more attribute of this object, but not of its class, among the fields."""
         self.fields = (*self.fields, name)
         if is_table:
             self.tables = (*self.tables, name)
+        if is_link:
+            self.links = (*self.links, name)
 
     def export_state(self) -> State:
         """Return the fields as plain data."""

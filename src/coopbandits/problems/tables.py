@@ -128,6 +128,15 @@ class Tables:
             for each in (self.rows, self.costs)
         )
 
+    def masks(self, order: Integers) -> Floats | None:
+        """Return 1 where an agent may play an arm, else 0 (N, K), for arms in this order.
+
+        None where everybody may play all.
+        """
+        if self.allowed is None:
+            return None
+        return self.allowed[self.group][:, order].astype(float)
+
     def playable(self, order: Integers) -> list[list[int] | None]:
         """Return the places that every agent may play, for arms in this order; None for all."""
         if self.allowed is None:

@@ -32,6 +32,7 @@ TABLES = {
     ),
     "arms": _Table(("policy", "run", "agent", "arm"), ("pulls",)),
     "agents": _Table(("policy", "run", "agent", "round"), ("agent_regret",)),
+    "stops": _Table(("policy", "run", "agent"), ("stop_round", "stop_arm", "stop_wrong")),
 }  # fmt: skip
 
 
@@ -46,6 +47,8 @@ def to_pandas(dataset: xr.Dataset, table: str) -> pd.DataFrame:
         dataset = dataset.assign(pulls=dataset["agent_pulls"])
     if table == "agents" and "agent_regret" not in dataset:
         raise InputError('regret of single agents was not kept; simulate with keep="curves"')
+    if table == "stops" and "stop_round" not in dataset:
+        raise InputError("it was not recorded when to stop; simulate with stop=0.95")
     picked = dataset[[name for name in variables if name in dataset]]
     order = [axis for axis in axes if axis in picked.dims]
     numbers = list(picked.data_vars)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -24,7 +25,8 @@ from coopbandits.plots import (
     regret_figure,
 )
 from coopbandits.plots.writing import write_files, write_text
-from coopbandits.results import frames, statistics, storage
+from coopbandits.results import frames, sites, statistics, storage
+from coopbandits.results.stops import stop_curves, summarise_stops
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +52,8 @@ class Result:
         (policy, run, round), `messages_sent` (policy, run), `pulls` (policy, run, arm);
         `agent_pulls` (policy, run, agent, arm), `agent_regret` (policy, run, agent, round) and
         `arms` (policy, run, agent, pull) where they were kept; `messages_delivered`,
-        `messages_late` and `messages_lost` (policy, run) where there were faults or clocks.
+        `messages_late` and `messages_lost` (policy, run) where there were faults or clocks;
+        `stop_round`, `stop_arm` and `stop_wrong` (policy, run, agent) where there was a rule.
     meta : dict
         Settings, seed, versions, platform, engine, wall time.
     """
@@ -185,7 +188,7 @@ class Result:
 
     def summary(self) -> statistics.Summary:
         """Return mean, intervals, quantiles and paired comparisons of the final regret."""
-        return statistics.summarise(
+        summary = statistics.summarise(
             self.policies,
             self.regret.isel(round=-1).values,
             self.values_sent.mean("run").values,
@@ -194,6 +197,33 @@ class Result:
             self.final_worst.mean(axis=1),
             self.global_regret.isel(round=-1).mean("run").values,
         )
+        said = " ".join(filter(None, (summary.advice, sites.warning(self.dataset))))
+        return replace(summary, stops=summarise_stops(self.dataset), advice=said)
+
+    @property
+    def site_spread(self) -> xr.DataArray:
+        """How far the means of sites are apart, by what their agents saw (policy, run).
+
+        Measured where sites differ and single arms were kept, keep="curves" or more; so is
+        `site_ratio` of the dataset, their scatter over what chance makes of it.
+        """
+        if "site_spread" not in self.dataset:
+            raise InputError(
+                "it was not measured how much sites differ; simulate a problem with cb.sites and "
+                'keep="curves"'
+            )
+        return self.dataset["site_spread"]
+
+    @property
+    def stops(self) -> xr.Dataset:
+        """When every agent could have stopped (policy, run, agent).
+
+        `stop_round` counts the rounds played before and is −1, like `stop_arm`, where an agent was
+        never sure; `stop_wrong` tells whether that arm is not good enough.
+        """
+        if "stop_round" not in self.dataset:
+            raise InputError("it was not recorded when to stop; simulate with stop=0.95")
+        return self.dataset[["stop_round", "stop_arm", "stop_wrong"]]
 
     @overload
     def plot(
@@ -291,6 +321,20 @@ class Result:
         figure = agents_figure(curves, log=_scales(log), title=name.replace("$", r"\$"), ax=ax)
         return _delivered(figure, path, ax)
 
+    def plot_stops(self, *, log: str = "x", path: str | Path | None = None) -> Figure:
+        """Draw in which share of the runs all agents could have stopped; needs stop=0.95.
+
+        Parameters
+        ----------
+        log, path
+            As for `plot`.
+        """
+        curves = stop_curves(self.stops, self.horizon)
+        figure = regret_figure(
+            curves, [], xlabel="round", ylabel="runs in which all could stop", log=_scales(log)
+        )
+        return _saved(figure, path)
+
     def _bound(self, name: str, values: Vector) -> Curve:
         rounds = self.dataset["round"].values
         if np.shape(values) != rounds.shape:
@@ -359,9 +403,10 @@ class Result:
 
         Parameters
         ----------
-        table : {"rounds", "runs", "arms", "agents"}
+        table : {"rounds", "runs", "arms", "agents", "stops"}
             A row per policy, run and recorded round; per policy and run, at the end; per policy,
-            run, agent where kept, and arm; or per policy, run, agent and round (keep="curves").
+            run, agent where kept, and arm; per policy, run, agent and round (keep="curves"); or per
+            policy, run and agent, when it could have stopped (stop=0.95).
         """
         return frames.to_pandas(self.dataset, table)
 
@@ -391,7 +436,12 @@ def _delivered(figure: Figure, path: str | Path | None, ax: Axes | None) -> Figu
 
     The figure of given axes is left to its owner: pyplot would show it in a notebook once more.
     """
+    figure = _saved(figure, path)
+    return figure if ax is None else ax
+
+
+def _saved(figure: Figure, path: str | Path | None) -> Figure:
     if path is not None:
         content = figure_bytes(figure, Path(path).suffix.lower().lstrip("."))
         write_files({Path(path): content})
-    return figure if ax is None else ax
+    return figure

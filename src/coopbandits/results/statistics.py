@@ -18,6 +18,8 @@ from scipy.special import stdtr, stdtrit
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import uniforms, words
 from coopbandits.plots import Table, html_fragment
+from coopbandits.results import stops
+from coopbandits.results.stops import StopSummary
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -72,7 +74,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means, paired differences, whether more runs are needed, and deliveries under faults."""
+    """Means, paired differences, whether more runs are needed, deliveries, and when to stop."""
 
     runs: int
     horizon: int
@@ -80,6 +82,7 @@ class Summary:
     differences: tuple[PairedDifference, ...]
     advice: str
     deliveries: tuple[Delivery, ...] = ()
+    stops: tuple[StopSummary, ...] = ()
 
     @property
     def tables(self) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -95,6 +98,9 @@ class Summary:
         if self.deliveries:
             rows = [DELIVERY_HEADER, *map(delivery_row, self.deliveries)]
             found.append(("messages, means over runs", rows))
+        if self.stops:
+            rows = [stops.HEADER, *(each.row for each in self.stops)]
+            found.append(("rounds until agents could have stopped, means over runs", rows))
         return found
 
     def __str__(self) -> str:

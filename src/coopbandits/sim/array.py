@@ -45,8 +45,6 @@ class ArrayEngine:
             return "has no array form on own clocks"
         if task.faults:
             return f"has no array form for faults {task.faults.spelling}"
-        if task.tables.allowed is not None:
-            return "has no array form for subsets of arms"
         if parts.statistic.registers(task.problem.num_arms).layout is None:
             return f"has no array form for statistic {parts.statistic.spelling}"
         if make_rows(task, 0) is None:

@@ -48,7 +48,7 @@ def label(
         "round": setup.rounds,
         "arm": arm_labels(setup.problem),
         **({"frame": _frame_rounds(setup)} if setup.keep == "watch" else {}),
-        **(agent_labels(setup.network, {*data, *AXES}) if setup.keep else {}),
+        **(agent_labels(setup.network, {*data, *AXES}) if setup.keep or setup.stop else {}),
     }
     meta = {
         "format": FORMAT,
@@ -97,6 +97,7 @@ def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
         "policies": [policy.spelling for policy in policies],
         "rounds": setup.rounds.tolist(),
         "keep": setup.keep,
+        **({"stop": setup.stop.spelling} if setup.stop else {}),
     }
 
 
@@ -168,6 +169,10 @@ def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
         kept["agent_regret"] = ("policy", "run", "agent", "round")
     if setup.keep == "arms":
         kept["arms"] = ("policy", "run", "agent", "pull")
+    if setup.sees_sites:
+        kept |= dict.fromkeys(("site_ratio", "site_spread"), ("policy", "run"))
+    if setup.stop:
+        kept |= dict.fromkeys(("stop_round", "stop_arm", "stop_wrong"), ("policy", "run", "agent"))
     if setup.faults or setup.clocks:
         kept |= {f"messages_{name}": ("policy", "run") for name in ("delivered", "late", "lost")}
     return {
@@ -189,6 +194,10 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
         return _best(task, record) - record.rewards
     if name == "pulls":
         return record.arm_counts[:, -1]
+    if name == "stop_wrong":
+        return _wrong_stops(task, record)
+    if name in ("site_ratio", "site_spread"):
+        return record.scatter[:, int(name == "site_spread")]
     return {
         "worst_regret": record.worst,
         "values_sent": record.values,
@@ -199,6 +208,8 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
         "agent_pulls": record.agent_pulls,
         "agent_regret": record.agent_regret,
         "arms": record.arms,
+        "stop_round": record.stop_rounds,
+        "stop_arm": record.stop_arms,
     }[name]
 
 
@@ -207,6 +218,13 @@ def _regret(name: str, task: Task, record: Record) -> Any:
     if task.tables.is_one:  # both are the same, and the arms tell
         return record.arm_counts @ np.ascontiguousarray(task.tables.costs[0, 0, :, OWN_GAP])
     return record.costs[..., OWN_GAP if name == "regret" else NETWORK_GAP]
+
+
+def _wrong_stops(task: Task, record: Record) -> Any:
+    """Return which agents would have recommended an arm that is not good enough."""
+    within = task.stop.within if task.stop else 0.0
+    gaps = np.append(task.tables.costs[0, 0, :, OWN_GAP], 0.0)  # −1: no recommendation
+    return gaps[record.stop_arms] > within
 
 
 def _best(task: Task, record: Record) -> Any:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.aggregate.pooling import scatter_of
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.setup import Setup
-from coopbandits.sim.tapes import arm_order
+from coopbandits.sim.tapes import REWARDS, agent_keys, arm_order, tape_words, variates
 from coopbandits.sim.watch import RUN, Totals, totals
 
 Tick = Callable[[int], None]
@@ -42,6 +43,7 @@ class Task:
         self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms
         self.keep = "arms" if setup.keep in ("curves", "watch") else setup.keep  # made of arms
         self.faults, self.clocks = setup.faults, setup.clocks
+        self.stop = setup.stop
         self.tables, self.sigma = setup.tables, setup.tables.sigma
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
@@ -76,6 +78,11 @@ class Record:
         Every arm played, −1 in a round without a pull.
     agent_regret : (run, agent, round), or (run, 0, round) when not kept
         Regret of each agent up to each recorded round; `add_agent_regret` fills it in.
+    stop_rounds, stop_arms : (run, agent), or (run, 0) without a rule for it
+        After how many rounds each agent could have stopped, and what it would have recommended;
+        both are −1 where it could not.
+    scatter : (run, 2), or (run, 0) where sites are alike or arms not kept
+        How much sites differ by what they saw: ratio and spread, as in `core.aggregate.pooling`.
     frames : Totals or None
         One run frame by frame, where it is among these and was to be kept; `add_frames` adds it.
     """
@@ -92,6 +99,9 @@ class Record:
     agent_pulls: NDArray[np.int64]
     arms: NDArray[np.int32]
     agent_regret: Vector
+    stop_rounds: NDArray[np.int64]
+    stop_arms: NDArray[np.int64]
+    scatter: Vector
     frames: Totals | None = None
 
     @classmethod
@@ -111,6 +121,9 @@ class Record:
             agent_pulls=np.zeros((runs, agents if task.keep else 0, arms), dtype=np.int64),
             arms=np.zeros((runs, agents, task.horizon if task.keep == "arms" else 0), np.int32),
             agent_regret=np.zeros((runs, agents if task.keep == "arms" else 0, rounds)),
+            stop_rounds=np.full((runs, agents if task.stop else 0), -1),
+            stop_arms=np.full((runs, agents if task.stop else 0), -1),
+            scatter=np.zeros((runs, 2 if task.setup.sees_sites else 0)),
         )
 
 
@@ -120,7 +133,9 @@ def restore_order(record: Record, task: Task, runs: range) -> Record:
         order = task.arm_order(run)
         record.arm_counts[row][:, order] = record.arm_counts[row].copy()
         record.agent_pulls[row][:, order] = record.agent_pulls[row].copy()
-        record.arms[row] = np.append(order, -1)[record.arms[row]]  # −1 stays: the last entry
+        behind = np.append(order, -1)  # −1 stays: the last entry
+        record.arms[row] = behind[record.arms[row]]
+        record.stop_arms[row] = behind[record.stop_arms[row]]
     return record
 
 
@@ -129,6 +144,27 @@ def add_frames(record: Record, task: Task, runs: range) -> Record:
     if task.setup.keep == "watch" and RUN in runs:
         arms = record.arms[runs.index(RUN)]
         record.frames = totals(task.problem, task.tables, task.seed, arms)
+    return record
+
+
+def add_scatter(record: Record, task: Task, runs: range) -> Record:
+    """Add how much sites differ by what they saw: rewards follow from the arms and the tape."""
+    if not task.setup.sees_sites:
+        return record
+    rows, _ = task.tables.ordered(np.arange(task.problem.num_arms))
+    cells = task.network.num_agents * task.problem.num_arms
+    for row, run in enumerate(runs):
+        arms = record.arms[row]
+        pulled = arms >= 0
+        keys = agent_keys(task.seed, REWARDS, run, len(arms))
+        tape = variates(task.problem.variate, tape_words(keys, 0, task.horizon))[pulled]
+        paid = task.problem.paid(rows, (task.tables.places[:, None] + arms)[pulled], tape)
+        places = (np.arange(len(arms))[:, None] * task.problem.num_arms + arms)[pulled]
+        sums = np.bincount(places, paid, minlength=cells).reshape(len(arms), -1).astype(float)
+        counts = np.bincount(places, minlength=cells).reshape(len(arms), -1).astype(float)
+        bounded = task.tables.bounds is not None and task.tables.bounds == (0.0, 1.0)
+        found = scatter_of(sums, counts, task.sigma, bounded)
+        record.scatter[row] = found.ratio, found.spread
     return record
 
 

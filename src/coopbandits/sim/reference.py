@@ -12,9 +12,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import LocalView
+from coopbandits.core.contract import Estimate, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import CentralPolicy, Policy
+from coopbandits.core.recommend import recommend
 from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.engine import REFERENCE, Engine, one_thread
 from coopbandits.sim.knowledge import global_knowledge
@@ -67,14 +68,19 @@ ENGINE: Engine = ReferenceEngine()
 class Players(ABC):
     """What makes the pulls of a round: agents that exchange messages, or one controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Task) -> None:
         self.counts = Counts()
+        self.halt = Halt(task)
 
     @abstractmethod
     def pull(
         self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
     ) -> list[int]:
         """Let some agents pull once, paid by `reward(agent, arm)`; return the arms."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """See which agents could stop, before any pulls."""
 
     @abstractmethod
     def end_round(self, fates: list[int]) -> None:
@@ -89,6 +95,7 @@ class Agents(Players):
     """One agent object per node, each given only its LocalView."""
 
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
+        super().__init__(task)
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.allowed = task.tables.playable(task.arm_order(run))
@@ -105,6 +112,11 @@ class Agents(Players):
         for i, arm in zip(acting, arms, strict=True):
             self.agents[i].observe(arm, reward(i, arm))
         return arms
+
+    def look(self) -> None:
+        """Look at what every agent would recommend, also of those that sit out."""
+        for i, agent in enumerate(self.agents):
+            self.halt.look(i, agent.estimate)  # type: ignore[attr-defined]  # of agents with parts
 
     def choose(self, agent: int, word: int) -> int:
         """Let one agent choose, among the arms that it may play."""
@@ -127,7 +139,7 @@ class Central(Players):
     """One controller for all agents: it sees every pull, whatever happens to messages."""
 
     def __init__(self, task: Task, policy: CentralPolicy, run: int) -> None:
-        super().__init__()
+        super().__init__(task)
         self.controller = policy.make_controller(task.problem.num_arms, task.sigma)
         self.allowed = task.tables.playable(task.arm_order(run))
         takes = signature(self.controller.choose).parameters
@@ -145,9 +157,13 @@ class Central(Players):
         for i, word in zip(acting, words, strict=True):
             allowed = self.allowed[i]
             chosen = (word,) if allowed is None else (word, allowed)
+            self.halt.look(i, self.controller.estimate)
             arms.append(self.controller.choose(*chosen))
             self.controller.observe(arms[-1], reward(i, arms[-1]))
         return arms
+
+    def look(self) -> None:
+        """Leave that to every agent's turn: it may see what those before it pulled."""
 
     def end_round(self, fates: list[int]) -> None:
         """Tell the controller that the round is over."""
@@ -156,6 +172,28 @@ class Central(Players):
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller keeps its state."""
+
+
+class Halt:
+    """When the agents of one run could have stopped, and what they would have recommended."""
+
+    def __init__(self, task: Task) -> None:
+        self.stop, self.sigma = task.stop, task.sigma
+        agents = task.network.num_agents if task.stop else 0
+        self.rounds, self.done = np.full(agents, -1), 0
+        self.arms = np.full(agents, -1)
+
+    def look(self, agent: int, estimate: Callable[[], Estimate]) -> None:
+        """Look at what one agent knows, unless it has seen enough."""
+        if self.stop is None or self.rounds[agent] >= 0:
+            return
+        arm, lead, *_ = recommend(estimate(), self.sigma, self.stop.confidence)
+        if lead > -self.stop.within:
+            self.rounds[agent], self.arms[agent] = self.done, arm
+
+    def write(self, record: Record, row: int) -> None:
+        """Record it."""
+        record.stop_rounds[row], record.stop_arms[row] = self.rounds, self.arms
 
 
 def local_views(task: Task, run: int) -> list[LocalView]:
@@ -248,6 +286,9 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
         acting = np.flatnonzero(faults.acts[at])
         paid[:] = 0.0
         account.begin(t)
+        if task.stop:
+            players.halt.done = t
+            players.look()
         played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
@@ -265,5 +306,6 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
             kept += 1
         tick(num_agents)
     players.counts.write(record, row)
+    players.halt.write(record, row)
     if task.keep:
         record.agent_pulls[row] = pulls

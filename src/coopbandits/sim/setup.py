@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.recommend import require_certain
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, Tables
 from coopbandits.sim.clocks import Clocks, parse_clocks
+from coopbandits.sim.stop import Stop
 
 CURVE_POINTS = 200
 MOST_ROUNDS = 10**15
@@ -49,6 +51,8 @@ class Setup:
         What goes wrong between agents.
     clocks : Clocks or None
         When agents pull and gossip; None for common rounds.
+    stop : Stop or None
+        Whether to record when agents could have stopped, and what they would recommend.
     """
 
     problem: Problem
@@ -61,6 +65,7 @@ class Setup:
     shuffle_arms: bool = False
     faults: Faults = PERFECT
     clocks: Clocks | None = None
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type or out of range."""
@@ -88,9 +93,24 @@ class Setup:
         """Rewards and means of all agents and rounds."""
         return self.problem.reward_tables(self.network.labels)
 
+    @property
+    def sees_sites(self) -> bool:
+        """Whether it is measured how much sites differ: they may, and single arms are at hand."""
+        groups, segments = self.tables.means.shape[:2]
+        return self.keep in ("curves", "arms", "watch") and groups > 1 and segments == 1
+
     def _check_conditions(self) -> None:
         """Refuse worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
+        if self.stop is not None and not self.tables.is_one:
+            raise InputError(
+                "stop is given, but rewards drift or differ between agents, so that there is no "
+                "one best arm to be sure of; leave stop out, or play the plain problem"
+            )
+        if self.stop is not None and self.clocks is not None:
+            raise InputError(
+                "stop is counted in rounds, and with clocks there are none; leave one of them out"
+            )
         if self.faults:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
         if self.clocks is None:
@@ -118,6 +138,8 @@ class Setup:
                 f"{type(self.problem).__name__} go from {low:g} to {high:g}; take its Gaussian "
                 "family, or rescale the rewards"
             )
+        if self.stop is not None:
+            require_certain(f"policy {policy.spelling}", policy.parts)
         if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "

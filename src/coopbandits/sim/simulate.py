@@ -18,8 +18,17 @@ from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO, Engine, choose
 from coopbandits.sim.labels import label, settings
 from coopbandits.sim.progress import Progress
-from coopbandits.sim.record import Record, Task, Tick, add_agent_regret, add_frames, restore_order
+from coopbandits.sim.record import (
+    Record,
+    Task,
+    Tick,
+    add_agent_regret,
+    add_frames,
+    add_scatter,
+    restore_order,
+)
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | Sequence[AnyPolicy]
 
@@ -64,6 +73,7 @@ def simulate(
     shuffle_arms: bool = False,
     faults: Faults | str | None = None,
     clocks: Clocks | str | None = None,
+    stop: Stop | float | str | None = None,
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -97,6 +107,10 @@ def simulate(
     clocks : Clocks, str or None
         When agents pull and gossip, such as ``"poisson:ratio=10"``; in common rounds unless given.
         The only fault that can be combined with clocks is loss.
+    stop : Stop, float, str or None
+        Record when every agent could have stopped, since with this confidence it knew the best arm,
+        and what it would have recommended; agents play on, so that regret stays comparable. 0.95,
+        or ``cb.Stop(0.95, within=0.1)`` for an arm that is at most so much worse.
     threads : int or None
         How many threads an engine may use; None for all. The result is the same.
     progress : bool or None
@@ -114,7 +128,7 @@ def simulate(
     """
     setup = Setup(
         problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
-        shuffle_arms, *read_conditions(faults, clocks),
+        shuffle_arms, *read_conditions(faults, clocks), read_stop(stop),
     )  # fmt: skip
     return play(setup, policies, engine, threads=threads, progress=progress)
 
@@ -177,6 +191,7 @@ def _warn_if_short(setup: Setup) -> None:
 
 def _play(engine: Engine, task: Task, runs: range, tick: Tick) -> Record:
     record = restore_order(engine.play(task, runs, tick), task, runs)
+    record = add_scatter(record, task, runs)
     return add_agent_regret(add_frames(record, task, runs), task)
 
 

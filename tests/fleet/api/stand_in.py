@@ -14,6 +14,7 @@ from coopbandits.fleet.service import (
     Metric,
     OtherRewardError,
     Receipt,
+    Recommendation,
     Stored,
     TooManyTicketsError,
     UnknownTicketError,
@@ -80,6 +81,14 @@ class StandIn:
 
     def arms(self) -> list[ArmEstimate]:
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
+
+    def recommendation(self, confidence: float = 0.95) -> Recommendation:
+        if not 0.0 < confidence < 1.0:
+            raise InputError(f"confidence is {confidence}; it must be between 0 and 1")
+        known = [arm for arm in self.arms() if arm.mean is not None]
+        best = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None
+        pulls = sum(arm.pulls for arm in known)
+        return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
 
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}

@@ -59,6 +59,22 @@ def test_arms_tell_what_was_learned() -> None:
     assert right["confidence"][0] < 0.5 < right["confidence"][1]
 
 
+def test_a_recommendation_is_asked_for_with_a_confidence() -> None:
+    with running(StandIn(["left", "right"])) as server:
+        nothing = ask(server, "GET", "/recommendation").json()
+        ticket = ask(server, "POST", "/choose", {"allowed": ["right"]}).json()["ticket"]
+        ask(server, "POST", "/observe", {"ticket": ticket, "reward": 0.5})
+        found = ask(server, "GET", "/recommendation?confidence=0.99").json()
+        refused = [
+            ask(server, "GET", f"/recommendation?confidence={c}") for c in ("2", "sure", "1&" * 11)
+        ]
+    assert (nothing["arm"], nothing["confidence"]) == (None, 0.95)
+    assert (found["arm"], found["pulls"], found["confidence"]) == ("right", 1.0, 0.99)
+    assert [answer.status for answer in refused] == [422, 422, 422]
+    assert "between 0 and 1" in refused[1].json()["error"]
+    assert "more than 10 fields" in refused[2].json()["error"]
+
+
 def test_health_is_the_agents_own(server: ApiServer) -> None:
     assert ask(server, "GET", "/health").json()["id"] == "stand-in"
 

@@ -42,6 +42,7 @@ def test_a_token_is_described_where_it_is_needed() -> None:
         (messages.ChoiceAnswer, service.Choice),
         (messages.ReceiptAnswer, service.Receipt),
         (messages.ArmAnswer, service.ArmEstimate),
+        (messages.RecommendationAnswer, service.Recommendation),
     ],
 )
 def test_messages_have_the_fields_of_the_answers(

@@ -14,9 +14,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coopbandits.core import recommend
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
+    CONFIDENCE,
     ExpiredTicketError,
     OtherRewardError,
     TooManyTicketsError,
@@ -64,6 +66,47 @@ def test_a_choice_and_its_reward_go_by_names() -> None:
     blue = service.arms()[2]
     assert (blue.arm, blue.mean, blue.pulls, blue.own_pulls) == ("blue", 3.0, 1.0, 1)
     assert (blue.own_reward, blue.open) == (3.0, 0)
+
+
+def reward(service: ApplicationService, arm: str, paid: float, times: int = 1) -> None:
+    for _ in range(times):
+        service.observe(service.choose([arm]).ticket, paid)
+
+
+def test_an_agent_says_which_option_won_and_how_sure_that_is() -> None:
+    service = service_in(path_world())
+    assert service.recommendation().sentence == "No reward is known of yet."
+    reward(service, "blue", 2.0)
+    early = service.recommendation()
+    assert (early.arm, early.lead, early.certain) == ("blue", None, False)
+    assert "of some option no reward is known" in early.sentence
+    reward(service, "red", -1.0)
+    reward(service, "green", -1.0)
+    early = service.recommendation()
+    assert early.lead is not None
+    assert early.lead < 0.0
+    assert "too early to tell" in early.sentence
+    for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
+        reward(service, arm, paid, 150)
+    found = service.recommendation(0.99)
+    assert (found.arm, found.certain, found.confidence) == ("blue", True, 0.99)
+    assert found.lead is not None
+    assert 1.0 < found.lead < 4.0  # in rewards, which go from −1 to 3
+    assert found.sentence.startswith("blue is best: with 99 % confidence after 453 rewards")
+    with pytest.raises(InputError, match="a probability between 0 and 1"):
+        service.recommendation(1.5)
+
+
+def test_an_agent_that_mixes_averages_says_so() -> None:
+    service = service_in(path_world(SYNCHRONOUS))
+    reward(service, "red", 1.0)
+    found = service.recommendation()
+    assert (found.arm, found.lead, found.certain) == ("red", None, False)
+    assert "running-consensus counts pulls in parts" in found.sentence
+
+
+def test_clients_and_agents_ask_for_the_same_confidence() -> None:
+    assert CONFIDENCE == recommend.CONFIDENCE
 
 
 def test_nothing_is_known_of_an_arm_that_nobody_tried() -> None:

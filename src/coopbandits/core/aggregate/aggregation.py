@@ -16,10 +16,11 @@ from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
 from coopbandits.core.state import Stateful
-from coopbandits.core.statistic import Registers
+from coopbandits.core.statistic import Registers, Statistic
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.aggregate.rows import AgentRows
 
 ROBUST, SYNCHRONOUS = "robust", "synchronous"
@@ -81,6 +82,23 @@ class Aggregation(Named, ABC):
     def needs(self) -> frozenset[str]:
         """What agents must be told beyond their row of P, as in `Policy.needs`."""
         return frozenset()
+
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether a pull counts in an estimate once or not at all; mixing counts it in parts.
+
+        Only then can a confidence be stated.
+        """
+        return False
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return what it adds up, for an index that asks for a statistic."""
+        return asked
+
+    @property
+    def forgets(self) -> bool:
+        """Whether older pulls count less, or no longer: the settings `discount` and `window`."""
+        return forgets(self)
 
     @abstractmethod
     def make(self, view: LocalView, registers: Registers) -> Machine:
@@ -146,6 +164,14 @@ class Machine(Stateful, ABC):
         """
         raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
 
+    def scatter(self, bounded: bool) -> Scatter | None:
+        """Return how much sites differ; None where an agent does not know others one by one.
+
+        `bounded` tells that every reward lies in 0 to 1.
+        """
+        del bounded
+        return None
+
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse a message that tells of what cannot have happened; its form is checked later."""
         del message, claims, now
@@ -175,6 +201,11 @@ class Machine(Stateful, ABC):
             for name in self.links
         }
         return state | rows
+
+
+def forgets(spec: Named) -> bool:
+    """Return whether a spec has settings by which older pulls count less, or no longer."""
+    return getattr(spec, "discount", 1.0) != 1.0 or bool(getattr(spec, "window", None))
 
 
 def told_agents(view: LocalView, who: str) -> int:

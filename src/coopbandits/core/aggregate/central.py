@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from coopbandits.core.aggregate.aggregation import forgets
 from coopbandits.core.aggregate.forgetting import check_forgetting, follow
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
-from coopbandits.core.contract import LocalView, Vector
+from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.spelling import Named
 
 if TYPE_CHECKING:
     from coopbandits.core.index import Index
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.statistic import Registers, Statistic
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class CentralTotals(Named):
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "central-totals"
+    whole_pulls: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse a delay that is none."""
@@ -51,6 +53,15 @@ class CentralTotals(Named):
     def needs(self) -> frozenset[str]:
         """Nothing: a controller sees all."""
         return frozenset()
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return what an index asks for."""
+        return asked
+
+    @property
+    def forgets(self) -> bool:
+        """Whether older pulls count less, or no longer."""
+        return forgets(self)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
@@ -78,13 +89,17 @@ class Controller:
 
     def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         """Return the arm for the next agent, one of `allowed` where that is given."""
-        visible = self.visible()
-        if len(self.history) > 1 and not self.registers.share(visible).counts.all():
+        if len(self.history) > 1:
             arms = range(self.registers.num_arms) if allowed is None else sorted(allowed)
-            return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
+            if not self.registers.share(self.visible()).counts[list(arms)].all():
+                return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
+        return choose_arm(self.index, self.numbers, self.estimate(), word, allowed)
+
+    def estimate(self) -> Estimate:
+        """Return what is seen now of everybody's totals."""
+        visible = self.visible()
         time = max(2.0, float(self.registers.version(visible)))
-        estimate = self.registers.read(visible, time=time, num_agents=1.0)
-        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+        return self.registers.read(visible, time=time, num_agents=1.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Take in one reward."""

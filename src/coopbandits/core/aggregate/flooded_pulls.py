@@ -53,6 +53,11 @@ class FloodedPulls(Aggregation):
         """Refuse a limit that is none."""
         require_count("hop_limit", self.hop_limit)
 
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether a pull counts once or not at all."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> FloodedPullsMachine:
         """Return the machine of one agent."""
         return FloodedPullsMachine(view, registers, self.hop_limit)

@@ -9,6 +9,8 @@ and carries the entries that j is not known to have: those that changed since th
 which j told that it arrived, less those that came from j. Messages are numbered by rounds. As every
 message carries all since the last one acknowledged, whoever got it has all that the sender had: one
 number per neighbour is enough, and what is lost is sent again until it is known to have arrived.
+With `lazy` the own entry is news only once it has grown enough (`core.aggregate.lazy`), and where
+there is neither news nor anything to acknowledge, nothing is sent at all.
 
 Invariants: idempotent and order-free, so loss, delay and repetition only make entries older. What
 is known is exact. Without faults an entry is as old as its agent is far away, and no protocol is
@@ -48,6 +50,15 @@ from coopbandits.core.aggregate.forgetting import (
     decayed_rounds,
     follow,
 )
+from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
+from coopbandits.core.aggregate.pooling import (
+    Scatter,
+    Spread,
+    carried,
+    pooled,
+    require_spread,
+    scatter_of,
+)
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
@@ -59,7 +70,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.statistic import Registers, Statistic
 
 PER_ENTRY = ("entries", "changed", "sources")
 """Fields with one row per entry."""
@@ -75,6 +86,12 @@ class FloodedTotals(Aggregation):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        β: the own totals are told again once the pulls of some arm have grown by this share, and by
+        one. 0 tells every pull.
+    spread : float, "estimate" or None
+        τ, by which the means of sites differ: others' pulls then count in part (`pooling`). None
+        pools everything; "estimate" finds τ out, with K + 3 values more in an entry.
 
     Notes
     -----
@@ -85,6 +102,8 @@ class FloodedTotals(Aggregation):
 
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "flooded-totals"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
@@ -93,12 +112,27 @@ class FloodedTotals(Aggregation):
     grows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse what does not forget in one way."""
+        """Refuse what does not forget in one way, no such share, and no spread."""
         check_forgetting(self.discount, self.window)
+        require_lazy(self, self.lazy)
+        require_spread(self, self.spread)
+        if self.lazy or self.spread is not None:
+            object.__setattr__(self, "exact", False)
+
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether everything is pooled."""
+        return self.spread is None
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return sums of sites where their spread is estimated."""
+        return carried(self.spread, asked)
 
     def make(self, view: LocalView, registers: Registers) -> FloodedTotalsMachine:
         """Return the machine of one agent."""
-        return FloodedTotalsMachine(view, self._versioned(registers), self.window)
+        require_growth(self.lazy, registers)
+        versioned = self._versioned(registers)
+        return FloodedTotalsMachine(view, versioned, self.window, self.lazy, self.spread)
 
     def _versioned(self, registers: Registers) -> Registers:
         """Return registers whose version only grows, whatever is forgotten."""
@@ -121,12 +155,20 @@ class FloodedTotalsMachine(Machine):
     N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
-    fields = ("rounds", *PER_ENTRY, "arrived", "heard", "number", "former")
+    fields: tuple[str, ...] = ("rounds", *PER_ENTRY, "arrived", "heard", "number", "former")
     tables = PER_ENTRY
-    links = ("arrived", "heard")
+    links: tuple[str, ...] = ("arrived", "heard")
 
-    def __init__(self, view: LocalView, registers: Registers, window: int | None = None) -> None:
+    def __init__(
+        self,
+        view: LocalView,
+        registers: Registers,
+        window: int | None = None,
+        lazy: float = 0.0,
+        spread: Spread = None,
+    ) -> None:
         self.number, self.registers, self.window = view.agent_id, registers, window
+        self.spread, self.sigma = spread, view.sigma
         self.former = registers.zeros()  # own pulls that count under former numbers
         self.common_round = view.common_round
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
@@ -144,6 +186,12 @@ class FloodedTotalsMachine(Machine):
         if window is not None:
             self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
             self.keep_also("past", is_table=True)
+        self.lazy = lazy
+        if lazy:
+            self.told = np.zeros(registers.num_arms)  # own pulls per arm when they were last news
+            self.owed = np.zeros(len(self.places))  # whom to tell that entries arrived
+            self.keep_also("told")
+            self.keep_also("owed", is_link=True)
 
     def estimate(self) -> Estimate:
         """Return the totals of all agents heard of, with what is on its way anticipated."""
@@ -155,9 +203,19 @@ class FloodedTotalsMachine(Machine):
             totals, rounds = totals - self.past[0], len(self.past) - 1
         ahead = anticipation(num_agents, rounds, totals[1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.pulls(totals[HEADER:])))
-        return self.registers.read(
+        found = self.registers.read(
             totals[HEADER:], time=time, num_agents=num_agents, anticipation=ahead
         )
+        if self.spread is None:
+            return found
+        return pooled(found, self.share(), self.spread, self.sigma)
+
+    def scatter(self, bounded: bool) -> Scatter | None:
+        """Return how much sites differ, as all entries at hand tell; nothing where they forget."""
+        if self.decays or self.window is not None:
+            return None
+        rows = self.registers.by_arm(self.entries[:, HEADER:])
+        return scatter_of(rows[:, 0], rows[:, 1], self.sigma, bounded)
 
     def _totals(self) -> Vector:
         """Return the sum of all entries, as they count now; in place of rounds those behind it."""
@@ -180,28 +238,46 @@ class FloodedTotalsMachine(Machine):
             )
         self.registers.add(self.entries[at, HEADER:], arm, reward)
         self.entries[at, 1] = ended + 1
+        if self.lazy and not self._tells(at):
+            return
         # This round's message may be on its way already: only the next one surely carries it.
         self.changed[at], self.sources[at] = self.rounds + 2, -1.0
 
+    def _tells(self, at: int) -> bool:
+        """Return whether the own entry has grown enough, and remember it as told if so."""
+        counts = self.registers.share(self.entries[at, HEADER:]).counts
+        grown = is_news(counts, self.told, self.lazy)
+        if grown:
+            self.told = counts
+        return grown
+
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [own number, number heard | the entries that the neighbour may not have]."""
+        """Return [own number, number heard | the entries that the neighbour may not have].
+
+        A lazy agent says nothing rather than that there is no news.
+        """
         at = self.places[neighbor]
         arrived = self.arrived.item(at)
         header = np.array((self.rounds + 1.0, self.heard.item(at)))
+        without = None if self.lazy and not self.owed[at] else header
         if max(self.changed.tolist()) <= arrived:
-            return header
+            return without
         news = self.changed > arrived
         if arrived > 0.0:
             news &= self.sources != neighbor
             if not np.count_nonzero(news):
-                return header
+                return without
         return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take every entry that is newer than the one at hand."""
         self._check(messages)
         self.rounds += 1
+        if self.lazy:
+            self.owed[:] = 0.0
         for j, message in messages.items():
+            if self.lazy:
+                self.owed[self.places[j]] = float(message.size > HEADER)
             heard, arrived = message[:HEADER].tolist()
             self.heard[self.places[j]] = heard
             # Who tells of a message that was never sent has heard another memory of this agent.
@@ -247,6 +323,8 @@ class FloodedTotalsMachine(Machine):
         if number in self.entries[:, 0]:
             return
         self.heard[:] = 0.0
+        if self.lazy:
+            self.told[:] = 0.0
         at = self._place(self.number)
         fresh = self.entries[at].copy()
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left

@@ -37,6 +37,11 @@ class LocalSums(Aggregation):
         """Refuse what does not forget in one way."""
         check_forgetting(self.discount, self.window)
 
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether a pull counts once or not at all."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
         """Return the machine of one agent."""
         del view

@@ -34,6 +34,11 @@ class NeighborhoodSums(Aggregation):
 
     name: ClassVar[str] = "neighborhood-sums"
 
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether a pull counts once or not at all."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
         """Return the machine of one agent."""
         return NeighborhoodSumsMachine(view, registers)

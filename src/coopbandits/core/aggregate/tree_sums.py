@@ -47,6 +47,11 @@ pulls known, each times γ to its age. B decays too, a does not. With a window o
 V(t) − V(t − w) is read; where a(V) changes the tree has been regrown, V(t − w) says nothing about
 the pulls in V(t), and the window begins anew.
 
+**Lazy.** With `lazy` the payload is left out of messages, and the four control values are all that
+is sent, as long as it has not grown enough (`core.aggregate.lazy`), the number of agents on this
+side is the same, and no 32 rounds have passed: so what was lost, or told to an agent that forgot
+it, is told again.
+
 **Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
 beat stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are
 below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not have
@@ -81,6 +86,8 @@ from coopbandits.core.aggregate.forgetting import (
     follow,
     next_tick,
 )
+from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
+from coopbandits.core.aggregate.pooling import Spread, carried, pooled, require_spread
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.draws import words
@@ -90,7 +97,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.statistic import Registers, Statistic
 
 FAR = 2.0**31
 """dist of an agent that is cut off from its root: infinite."""
@@ -110,6 +117,12 @@ UNDERCUT = 40
 PATIENCE = 100.0
 """The largest mean gap that is gone by: no silence is borne for longer than 8 times as much."""
 
+REFRESH = 32
+"""Rounds after which a lazy agent tells its totals in any case."""
+
+CONTROL = 4
+"""Control values of a message; without totals and minima, a lazy agent sends no others."""
+
 BOND = 3
 """Place of the bond among the control values."""
 
@@ -127,6 +140,12 @@ class TreeSums(Aggregation):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        β: totals are told again once the pulls of some arm have grown by this share, and by one, or
+        after 32 rounds. 0 tells them in every round.
+    spread : float, "estimate" or None
+        τ, by which the means of sites differ: others' pulls then count in part (`pooling`). None
+        pools everything; "estimate" finds τ out, with K + 3 values more in a message.
 
     Notes
     -----
@@ -137,6 +156,8 @@ class TreeSums(Aggregation):
 
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "tree-sums"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
@@ -145,8 +166,21 @@ class TreeSums(Aggregation):
     checks_claims: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse what does not forget in one way."""
+        """Refuse what does not forget in one way, no such share, and no spread."""
         check_forgetting(self.discount, self.window)
+        require_lazy(self, self.lazy)
+        require_spread(self, self.spread)
+        if self.lazy or self.spread is not None:
+            object.__setattr__(self, "exact", False)
+
+    @property
+    def whole_pulls(self) -> bool:
+        """Whether everything is pooled."""
+        return self.spread is None
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return sums of sites where their spread is estimated."""
+        return carried(self.spread, asked)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -155,27 +189,38 @@ class TreeSums(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
         """Return the machine of one agent."""
-        return TreeSumsMachine(view, registers.decaying(self.discount), self.window)
+        require_growth(self.lazy, registers)
+        decaying = registers.decaying(self.discount)
+        return TreeSumsMachine(view, decaying, self.window, self.lazy, self.spread)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 6 + (registers.decay * self.discount != 1.0)
-        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
+        full = registers.size + 6 + (registers.decay * self.discount != 1.0)
+        usual = CONTROL if self.lazy else full
+        return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
 
 class TreeSumsMachine(CountingMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
-    fields = (
+    fields: tuple[str, ...] = (
         "rounds", "own", "payloads", "controls", "ages", "gaps", "agents_seen", "steady", "tag",
         "parent", "root", "beat", "dist", "still", "beat_gap", *CountingMachine.counting,
     )  # fmt: skip
-    links = ("payloads", "controls", "ages", "gaps")
+    links: tuple[str, ...] = ("payloads", "controls", "ages", "gaps")
 
-    def __init__(self, view: LocalView, registers: Registers, window: int | None = None) -> None:
+    def __init__(
+        self,
+        view: LocalView,
+        registers: Registers,
+        window: int | None = None,
+        lazy: float = 0.0,
+        spread: Spread = None,
+    ) -> None:
         word = require_word(view)
         self.registers, self.common_round, self.window = registers, view.common_round, window
+        self.spread, self.sigma = spread, view.sigma
         self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
         self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.rounds = 0
@@ -195,6 +240,13 @@ class TreeSumsMachine(CountingMachine):
         if window is not None:
             self.past = self.own[None].copy()  # V of the last rounds, oldest first
             self.keep_also("past", is_table=True)
+        self.lazy = lazy
+        if lazy:
+            # Pulls per arm, and agents, in the payload that each neighbour was told last; and when.
+            self.told = np.zeros((len(self.places), registers.num_arms + 1))
+            self.since = np.full(len(self.places), float(REFRESH))
+            self.keep_also("told", is_link=True)
+            self.keep_also("since", is_link=True)
 
     def estimate(self) -> Estimate:
         """Return V, with as many pulls anticipated as are on their way."""
@@ -207,9 +259,12 @@ class TreeSumsMachine(CountingMachine):
             totals, rounds = totals - self.past[0], len(self.past) - 1
         ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[:-2])))
-        return self.registers.read(
+        found = self.registers.read(
             totals[:-2], time=time, num_agents=num_agents, anticipation=ahead
         )
+        if self.spread is None:
+            return found
+        return pooled(found, self.share(), self.spread, self.sigma)
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull; its round ends those behind the own totals."""
@@ -223,15 +278,40 @@ class TreeSumsMachine(CountingMachine):
         bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
         control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
         control += [float(self.clock)] * self.stamps
-        spreads = self.steady < STEADY or (self.generation > 0 and self.collecting < SPREAD)
-        minima = self._minima() if spreads else self.minima[:0]
-        return np.concatenate([self._totals(besides=neighbor), control, minima])
+        payload = self._totals(besides=neighbor)
+        if self.lazy and not self._tells(self.places[neighbor], payload):
+            return np.array(control)
+        minima = self._minima() if self._spreads() else self.minima[:0]
+        return np.concatenate([payload, control, minima])
+
+    def _spreads(self) -> bool:
+        """Return whether minima travel."""
+        return self.steady < STEADY or (self.generation > 0 and self.collecting < SPREAD)
+
+    def _tells(self, at: int, payload: Vector) -> bool:
+        """Return whether a lazy agent tells a neighbour the payload."""
+        told = self.told[at]
+        if self._spreads() or self.since[at] >= REFRESH or payload[-2] != told[-1]:
+            return True
+        return is_news(self.registers.share(payload[:-2]).counts, told[:-1], self.lazy)
+
+    def _note_told(self) -> None:
+        """Remember what this round's messages tell."""
+        for j, at in self.places.items():
+            payload = self._totals(besides=j)
+            tells = self._tells(at, payload)
+            self.since[at] = 1.0 if tells else self.since[at] + 1.0
+            if tells:
+                self.told[at] = [*self.registers.share(payload[:-2]).counts, payload[-2]]
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Listen, then look after the tree."""
-        size = self.own.size + 4 + self.stamps
-        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
+        size = self.own.size + CONTROL + self.stamps
+        short = (CONTROL,) if self.lazy else ()
+        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1, *short)
         check_minima(messages, size)
+        if self.lazy:
+            self._note_told()
         self.rounds += 1
         if self.stamps:
             self._grow_older([float(message[size - 1]) for message in messages.values()])
@@ -261,11 +341,12 @@ class TreeSumsMachine(CountingMachine):
         self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
-        size = self.own.size
         self.ages = self.ages + 1.0
         for j, message in messages.items():
             at = self.places[j]
-            self.payloads[at] = message[:size]
+            size = 0 if message.size == CONTROL else self.own.size
+            if size:
+                self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
             if self.stamps:
                 age_rows(self.registers, self.payloads[at], self.clock - int(message[size + 4]))
@@ -343,14 +424,16 @@ class TreeSumsMachine(CountingMachine):
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse totals beyond what so many agents can have pulled, and a tree that cannot be."""
-        size = self.registers.size
-        if message.size < self.own.size + 4:
+        size, most = self.registers.size, claims.most_rounds(now)
+        if self.lazy and message.size == CONTROL:
+            root, beat, dist, bond = message.tolist()
+        elif message.size < self.own.size + CONTROL:
             return
-        agents, behind, root, beat, dist, bond = message[size : size + 6].tolist()
-        most = claims.most_rounds(now)
-        claims.check_num_agents(agents)
-        claims.check_totals(self.registers, message[:size], agents, now)
-        claims.check_within("rounds behind totals", behind, 0.0, agents * most)
+        else:
+            agents, behind, root, beat, dist, bond = message[size : size + 6].tolist()
+            claims.check_num_agents(agents)
+            claims.check_totals(self.registers, message[:size], agents, now)
+            claims.check_within("rounds behind totals", behind, 0.0, agents * most)
         claims.check_within("a root", root, -most / UNDERCUT, 1.0)
         claims.check_within("a beat", beat, 0.0, most)
         if not (0.0 <= dist <= FAR and dist.is_integer()) or bond not in (DEAF, HEARS, CHILD):

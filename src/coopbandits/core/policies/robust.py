@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from coopbandits.core.aggregate import FloodedTotals, PullMixing, TreeSums
+from coopbandits.core.aggregate.pooling import Spread
 from coopbandits.core.index import UCB, BetaDraw, CentredDraw, Index, require_family
 from coopbandits.core.policy import Parts, Policy
 
@@ -62,6 +63,10 @@ class TreeTS(Policy):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        As in `TreeSums`.
+    spread : float, "estimate" or None
+        As in `TreeSums`.
 
     Notes
     -----
@@ -75,12 +80,15 @@ class TreeTS(Policy):
     sigma: str = "known"
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "tree-ts"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × a posterior draw."""
-        return Parts(TreeSums(self.discount, self.window), sampling(self.family, self.sigma))
+        totals = TreeSums(self.discount, self.window, self.lazy, self.spread)
+        return Parts(totals, sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,10 @@ class FloodTS(Policy):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        As in `FloodedTotals`.
+    spread : float, "estimate" or None
+        As in `FloodedTotals`.
 
     Notes
     -----
@@ -111,12 +123,15 @@ class FloodTS(Policy):
     sigma: str = "known"
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "flood-ts"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × a posterior draw."""
-        return Parts(FloodedTotals(self.discount, self.window), sampling(self.family, self.sigma))
+        totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
+        return Parts(totals, sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -134,6 +149,10 @@ class TreeUCB(Policy):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        As in `TreeSums`.
+    spread : float, "estimate" or None
+        As in `TreeSums`.
 
     Notes
     -----
@@ -145,12 +164,15 @@ class TreeUCB(Policy):
     constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "tree-ucb"
 
     @property
     def parts(self) -> Parts:
         """Tree sums × UCB."""
-        return Parts(TreeSums(self.discount, self.window), UCB(self.constant))
+        totals = TreeSums(self.discount, self.window, self.lazy, self.spread)
+        return Parts(totals, UCB(self.constant))
 
 
 @dataclass(frozen=True)
@@ -168,6 +190,10 @@ class FloodUCB(Policy):
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
         How many rounds of totals are read; None for all.
+    lazy : float
+        As in `FloodedTotals`.
+    spread : float, "estimate" or None
+        As in `FloodedTotals`.
 
     Notes
     -----
@@ -179,12 +205,15 @@ class FloodUCB(Policy):
     constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
     name: ClassVar[str] = "flood-ucb"
 
     @property
     def parts(self) -> Parts:
         """Flooded totals × UCB."""
-        return Parts(FloodedTotals(self.discount, self.window), UCB(self.constant))
+        totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
+        return Parts(totals, UCB(self.constant))
 
 
 def sampling(family: str, sigma: str) -> Index:

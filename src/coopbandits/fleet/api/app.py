@@ -23,6 +23,7 @@ from coopbandits.fleet.api.messages import (
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
+    RecommendationAnswer,
     reader,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
@@ -30,7 +31,7 @@ from coopbandits.fleet.api.openapi import LARGEST, describe
 from coopbandits.fleet.api.pages import FRESH, PageSite
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import Service, Stored
+from coopbandits.fleet.service import CONFIDENCE, Service, Stored
 from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class Api(PageSite):
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
                 ("GET", "/arms", self.arms),
+                ("GET", "/recommendation", self.recommendation),
                 ("GET", "/health", self.health),
                 ("GET", "/ready", self.ready),
                 ("GET", "/alive", self.alive),
@@ -108,6 +110,11 @@ class Api(PageSite):
     def arms(self, _: Request) -> Answer:
         """Return an estimate of every option."""
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
+
+    def recommendation(self, request: Request) -> Answer:
+        """Return which option won so far, and how sure that is."""
+        found = self.service.recommendation(_confidence(request.query))
+        return accepted(RecommendationAnswer(*found))
 
     def health(self, _: Request) -> Answer:
         """Return the agent's state."""
@@ -167,11 +174,28 @@ class Api(PageSite):
         return msgspec.json.encode(describe(arms, self.token is not None, public))
 
 
+def _asked(query: str, name: str, default: str) -> str:
+    """Return what a query asks for under a name, cut to a length that can be shown."""
+    try:
+        return parse_qs(query, max_num_fields=10).get(name, [default])[-1][:50]
+    except ValueError:
+        raise InputError("the query has more than 10 fields; ask for one thing at a time") from None
+
+
+def _confidence(query: str) -> float:
+    """Return the confidence that is asked for; the service knows which there are."""
+    found = _asked(query, "confidence", str(CONFIDENCE))
+    try:
+        return float(found)
+    except ValueError:
+        raise InputError(
+            f"confidence is {found!r}; it must be a probability between 0 and 1, such as 0.95"
+        ) from None
+
+
 def _since(query: str) -> int:
     """Return the number after which events are asked for; 0 for all."""
-    found = parse_qs(query, max_num_fields=10).get("since", ["0"])[-1]
+    found = _asked(query, "since", "0")
     if not (found.isascii() and found.isdigit() and len(found) < 20 and int(found) <= LARGEST):
-        raise InputError(
-            f"since is {found[:50]!r}; it must be the number of an event, or be left out"
-        )
+        raise InputError(f"since is {found!r}; it must be the number of an event, or be left out")
     return int(found)

@@ -71,6 +71,17 @@ class ArmsAnswer(msgspec.Struct):
     arms: list[ArmAnswer]
 
 
+class RecommendationAnswer(msgspec.Struct):
+    """Which option won so far: `lead` is a lower bound on its lead, with `confidence`."""
+
+    arm: Arm | None
+    lead: float | None
+    pulls: float
+    confidence: float
+    certain: bool
+    sentence: str
+
+
 class ReadyAnswer(msgspec.Struct):
     """The agent can serve."""
 

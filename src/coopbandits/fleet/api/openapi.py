@@ -17,6 +17,7 @@ from coopbandits.fleet.api.messages import (
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
+    RecommendationAnswer,
 )
 from coopbandits.page.state import AgentState
 from coopbandits.version import __version__
@@ -75,6 +76,13 @@ SINCE = {
     "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST},
 }
 
+ASKED_CONFIDENCE = {
+    "name": "confidence",
+    "in": "query",
+    "description": "With which probability the answer shall be right; 0.95 unless told.",
+    "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+}
+
 OPERATIONS = (
     Operation(
         "post",
@@ -100,6 +108,14 @@ OPERATIONS = (
         ObserveRequest,
     ),
     Operation("get", "/arms", "What the agent knows of every option", ArmsAnswer),
+    Operation(
+        "get",
+        "/recommendation",
+        "Which option won, and how sure that is",
+        RecommendationAnswer,
+        {422: "This is no probability."},
+        parameters=[ASKED_CONFIDENCE],
+    ),
     Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
     Operation(
         "get",

@@ -20,13 +20,15 @@ from coopbandits.fleet.client.exchange import (
     choice_in,
     content_in,
     receipt_in,
+    recommendation_in,
+    recommendation_request,
     state_request,
     unpack,
 )
 from coopbandits.fleet.client.pool import Pool
 from coopbandits.fleet.client.streams import StreamLink
 from coopbandits.fleet.client.wire import BROKEN, Reply, Request
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+from coopbandits.fleet.service import CONFIDENCE, ArmEstimate, Choice, Receipt, Recommendation
 
 T = TypeVar("T")
 
@@ -66,6 +68,10 @@ class AsyncClient(Caller):
     async def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every option."""
         return await self._ask(ARMS, arms_in)
+
+    async def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far, and how sure that is."""
+        return await self._ask(recommendation_request(confidence), recommendation_in)
 
     async def health(self) -> dict[str, Any]:
         """Return the agent's state."""

@@ -20,6 +20,8 @@ from coopbandits.fleet.client.exchange import (
     choice_in,
     content_in,
     receipt_in,
+    recommendation_in,
+    recommendation_request,
     state_request,
     unpack,
 )
@@ -27,7 +29,7 @@ from coopbandits.fleet.client.line import Line
 from coopbandits.fleet.client.pool import Pool
 from coopbandits.fleet.client.sockets import SocketLink
 from coopbandits.fleet.client.wire import BROKEN, Reply, Request
-from coopbandits.fleet.service import ArmEstimate, Choice, Receipt
+from coopbandits.fleet.service import CONFIDENCE, ArmEstimate, Choice, Receipt, Recommendation
 
 T = TypeVar("T")
 
@@ -94,6 +96,10 @@ class Client(Caller):
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every option."""
         return self._ask(ARMS, arms_in)
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far, and how sure that is."""
+        return self._ask(recommendation_request(confidence), recommendation_in)
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state."""

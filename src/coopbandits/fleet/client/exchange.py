@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
@@ -16,6 +17,7 @@ from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
     Receipt,
+    Recommendation,
     TooManyTicketsError,
     UnavailableError,
     UnknownTicketError,
@@ -53,6 +55,11 @@ def state_request(since: int) -> Request:
     return Request("GET", f"/ui/state?since={int(since)}")
 
 
+def recommendation_request(confidence: float) -> Request:
+    """Return the request for a recommendation."""
+    return Request("GET", f"/recommendation?{urlencode({'confidence': confidence})}")
+
+
 def _json(body: Content) -> bytes:
     return json.dumps(body).encode()  # msgspec is as large as the rest of the client together
 
@@ -77,6 +84,11 @@ def _estimate(arm: Content) -> ArmEstimate:
     interval = arm["confidence"]
     known = {name: arm[name] for name in ArmEstimate._fields}
     return ArmEstimate(**{**known, "confidence": interval and tuple(interval)})
+
+
+def recommendation_in(content: Content) -> Recommendation:
+    """Return the recommendation in an answer."""
+    return Recommendation(**{name: content[name] for name in Recommendation._fields})
 
 
 def content_in(content: Content) -> Content:

@@ -14,7 +14,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
-from coopbandits.fleet.service import ArmEstimate, Choice, Metric, Receipt, UnavailableError
+from coopbandits.fleet.service import (
+    CONFIDENCE,
+    ArmEstimate,
+    Choice,
+    Metric,
+    Receipt,
+    Recommendation,
+    UnavailableError,
+)
 from coopbandits.page.state import AgentState
 
 T = TypeVar("T")
@@ -101,6 +109,10 @@ class LocalAgent:
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
         return self._ask(lambda: self._runtime.service.arms())
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which arm won so far, and how sure that is."""
+        return self._ask(lambda: self._runtime.service.recommendation(confidence))
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""

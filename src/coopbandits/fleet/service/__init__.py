@@ -1,6 +1,7 @@
 """What an application may ask of its agent: the contract here, its implementation beside it."""
 
 from coopbandits.fleet.service.contract import (
+    CONFIDENCE,
     DEFAULT,
     ArmEstimate,
     Choice,
@@ -8,6 +9,7 @@ from coopbandits.fleet.service.contract import (
     Metric,
     OtherRewardError,
     Receipt,
+    Recommendation,
     Service,
     Stored,
     TooManyTicketsError,
@@ -19,6 +21,7 @@ from coopbandits.fleet.service.contract import (
 )
 
 __all__ = [
+    "CONFIDENCE",
     "DEFAULT",
     "ArmEstimate",
     "Choice",
@@ -26,6 +29,7 @@ __all__ = [
     "Metric",
     "OtherRewardError",
     "Receipt",
+    "Recommendation",
     "Service",
     "Stored",
     "TooManyTicketsError",

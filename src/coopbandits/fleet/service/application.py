@@ -12,10 +12,12 @@ from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
+    CONFIDENCE,
     ArmEstimate,
     Choice,
     Metric,
     Receipt,
+    Recommendation,
     Stored,
     UnavailableError,
     require_allowed,
@@ -24,6 +26,8 @@ from coopbandits.fleet.service import (
 )
 from coopbandits.fleet.service.catalogue import measured
 from coopbandits.fleet.service.pace import Pace
+from coopbandits.fleet.service.recommending import recommendation
+from coopbandits.fleet.service.sites import site_metrics, warning
 from coopbandits.fleet.service.watching import agent_state, arm_metrics
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
@@ -134,6 +138,10 @@ class ApplicationService:
         interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
         return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
 
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far, and how sure that is."""
+        return recommendation(self, confidence)
+
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data.
 
@@ -160,6 +168,7 @@ class ApplicationService:
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
+            "warning": warning(self),
             "shares": {
                 str(r): [*share.sums.tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
@@ -213,6 +222,7 @@ class ApplicationService:
             measured("journal_bytes", ({}, replica.journal.size)),
             measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
             measured("conservation_residual", ({}, residual(self))),
+            *site_metrics(self),
             *arm_metrics(self),
         ]
 

@@ -47,6 +47,10 @@ CATALOGUE = {
     "conservation_residual": Entry(
         "gauge", "Relative difference between what was handed in and what the totals hold"
     ),
+    "site_ratio": Entry(
+        "gauge", "Scatter of sites about the network's means, over what chance makes of it"
+    ),
+    "site_spread": Entry("gauge", "How far the means of sites are apart, in units of reward"),
     "arm_choices_total": Entry("counter", "Choices of an arm handed out by this agent", ARM),
     "arm_rewards_total": Entry("counter", "Rewards of an arm taken in by this agent", ARM),
     "arm_reward_sum": Entry("gauge", "Sum of these rewards", ARM),

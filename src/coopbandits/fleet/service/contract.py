@@ -20,6 +20,10 @@ DEFAULT = "default:"
 """How the ticket begins where a client chose its default, since the agent was away."""
 
 
+CONFIDENCE = 0.95
+"""Of a recommendation, unless another one is asked for."""
+
+
 class Choice(NamedTuple):
     """An option to use now, and the ticket for handing in its reward.
 
@@ -88,6 +92,35 @@ class ArmEstimate(NamedTuple):
     own_pulls: int
     own_reward: float
     open: int
+
+
+class Recommendation(NamedTuple):
+    """Which option won so far, and how sure that is.
+
+    Attributes
+    ----------
+    arm : str or None
+        The option with the best mean; None if no reward is known of.
+    lead : float or None
+        A lower bound on how far its mean is above that of every other option; negative as long as
+        another one may be better. None where some option was never tried, or where the policy
+        cannot state a confidence.
+    pulls : float
+        Rewards that it is based on, of the whole network.
+    confidence : float
+        With which probability the bound holds, however often one asks.
+    certain : bool
+        Whether the option is the best one with that confidence.
+    sentence : str
+        All of that in words.
+    """
+
+    arm: str | None
+    lead: float | None
+    pulls: float
+    confidence: float
+    certain: bool
+    sentence: str
 
 
 class Metric(NamedTuple):
@@ -165,6 +198,9 @@ class Service(Protocol):
 
     def arms(self) -> list[ArmEstimate]:
         """Return an estimate of every arm."""
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far, and how sure that is."""
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""

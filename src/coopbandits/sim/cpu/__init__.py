@@ -40,7 +40,7 @@ from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_stage
 from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
-from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.record import Record, Task, Tick, join
 
 stale_cache.remove(leaves.cache_folder())
 
@@ -61,7 +61,8 @@ KERNELS: dict[type, Kernel] = {
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
 SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
-"""Faster kernels for indices that declare a bonus, without faults and without a discount."""
+"""Faster kernels for indices that declare a bonus, without faults and without a discount, where all
+may play all arms and nobody stops."""
 
 NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
 """Aggregations whose kernel assumes that all messages arrive."""
@@ -71,8 +72,9 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
+    plain = not task.faults and task.tables.allowed is None and task.stop is None
     lasts = getattr(parts.aggregation, "discount", 1.0) == 1.0
-    if not task.faults and lasts and declares_bonus(parts.index) and kind in SHORTCUTS:
+    if plain and lasts and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
     return KERNELS[kind]
 
@@ -88,9 +90,9 @@ def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
-    that first estimate N or λ, windows, late messages, own clocks, `NEEDS_MESSAGES` under faults,
-    an index or a reward function that numba cannot compile, subsets of arms, and floods that are
-    too large.
+    that first estimate N or λ, windows, lazy sending, partial pooling, late messages, own clocks,
+    `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile, and
+    floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -102,6 +104,10 @@ def obstacle(task: Task) -> str | None:
         return " for agents that estimate what they are not told"
     if getattr(aggregation, "window", None) is not None:
         return " for windows"
+    if getattr(aggregation, "lazy", 0.0):
+        return " for lazy sending"
+    if getattr(aggregation, "spread", None) is not None:
+        return " for partial pooling"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:
@@ -109,8 +115,6 @@ def obstacle(task: Task) -> str | None:
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
         return f" for faults {task.faults.spelling}"
-    if task.tables.allowed is not None:
-        return " for subsets of arms"
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
     return _uncompiled(parts, task.problem)
@@ -182,7 +186,10 @@ class CPUEngine:
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
         """Play some runs together."""
-        return find_kernel(task)(parts_of(task), task, runs, tick)
+        kernel, parts = find_kernel(task), parts_of(task)
+        if task.shuffle_arms and task.tables.allowed is not None:  # other flags in every run
+            return join([kernel(parts, task, range(run, run + 1), tick) for run in runs])
+        return kernel(parts, task, runs, tick)
 
 
 ENGINE: Engine = CPUEngine()

@@ -73,7 +73,8 @@ def _play_run(
 ) -> None:  # fmt: skip
     """Play one run; the oldest row of `history` is what the controller sees.
 
-    Where all agents of a round see the same totals, an index that does not draw chooses once.
+    Where all agents of a round see the same totals and may play the same arms, an index that does
+    not draw chooses once.
     """
     fresh, totals, history = all_fresh[run], all_totals[run], all_history[run]
     memory, acts = all_memory[run], all_acts[run]
@@ -83,6 +84,8 @@ def _play_run(
     scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
     contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
     lasts = np.zeros(num_agents, np.int64)
+    alike = kept > 0 and not rule.random and not rule.masked and not rule.stopping
+    at_most = num_agents if kept > 0 and rule.random and not (rule.masked or rule.stopping) else 1
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
@@ -97,16 +100,17 @@ def _play_run(
             if kept == 0:
                 chosen = agent
             if agent >= chosen:
-                at_once = 1 if kept == 0 or not rule.random else num_agents - agent
+                at_once = min(at_most, num_agents - agent)
                 _choose(
-                    rule.address, rule.numbers_stride, num_arms, rule.squares, visible, kept,
-                    contexts, done, words_from, numbers, memory, scratch, lasts, agent,
+                    rule.address, rule.numbers_stride, num_arms, rule.squares, rule.masked, visible,
+                    kept, contexts, done, words_from, numbers, memory, scratch, lasts, agent,
                     agent + at_once,
                 )  # fmt: skip
-                if kept > 0 and not rule.random:
+                chosen = agent + at_once
+                if alike:
                     for other in range(agent + 1, num_agents):
                         lasts[other] = lasts[agent]
-                chosen = num_agents
+                    chosen = num_agents
             arm = lasts[agent]
             z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
             row_paid = world.places[agent] + shift + arm
@@ -131,16 +135,18 @@ def _play_run(
 
 @inner
 def _choose(
-    address: int, numbers_stride: int, num_arms: int, squares: int, visible: Any, kept: int,
-    contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any, lasts: Any,
-    start: int, end: int,
+    address: int, numbers_stride: int, num_arms: int, squares: int, masked: bool, visible: Any,
+    kept: int, contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any,
+    lasts: Any, start: int, end: int,
 ) -> None:  # fmt: skip
     """Write into `lasts` the arms that some agents play on the visible totals."""
     time = 0.0
     for k in range(num_arms):
-        if kept > 1 and visible[0, num_arms + k] == 0.0:
+        playable = not masked or numbers[start, k] > 0.0
+        if kept > 1 and playable and visible[0, num_arms + k] == 0.0:
             for agent in range(start, end):
-                lasts[agent] = done % num_arms  # nothing is known yet: every arm in turn
+                # Nothing is known yet: every arm in turn.
+                lasts[agent] = _turn(numbers[start], done, num_arms) if masked else done % num_arms
             return
         time += visible[0, num_arms + k]
     contexts[0, TIME] = max(2.0, time * contexts[0, FACTOR])
@@ -148,3 +154,18 @@ def _choose(
         address, visible, 0, contexts, 0, words_from, done, numbers, numbers_stride, memory,
         scratch, lasts, start, end, num_arms, squares,
     )  # fmt: skip
+
+
+@inner
+def _turn(flags: Any, done: int, num_arms: int) -> int:
+    """Return the arm whose turn it is among those that may be played."""
+    playable = 0
+    for k in range(num_arms):
+        playable += int(flags[k] > 0.0)
+    left = done % playable
+    for k in range(num_arms):
+        if flags[k] > 0.0:
+            if left == 0:
+                return k
+            left -= 1
+    return 0  # unreachable: some arm may be played

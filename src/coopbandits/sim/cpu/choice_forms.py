@@ -28,7 +28,12 @@ CONTEXT = 4
 LAST, LEVEL, TROUBLE = range(3)
 """A row of `memory`: the arm played last, a level for cheaper choices, and what went wrong."""
 
-MEMORY = 3
+STOP_ROUND, STOP_ARM = 3, 4
+"""Where agents may stop: the first round in which one need not have pulled, counted from 1, and
+what it would recommend then."""
+
+MEMORY, STOP_MEMORY = 3, 5
+STOP_NUMBERS = 3
 
 _TIME, _AGENTS, _LEVEL = np.uintp(TIME), np.uintp(AGENTS), np.uintp(LEVEL)
 """Unsigned: added to an unsigned place they leave it so, and nothing counts from the end."""
@@ -47,13 +52,14 @@ time: arrays with signed places may be counted from the end."""
 ROUNDING = 4e-9
 """Indices that differ by less, relative to their size above 1, may tie."""
 
-READS_WORD = READS_ARMS = IS_RANDOM = False
+READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = False
 LEAST = 0.0
 prepare: Any = None
 value: Any = None
 pick: Any = None
 bound: Any = None
 bonus: Any = None
+leader: Any = None
 
 
 @inner
@@ -81,7 +87,11 @@ def checked_best_of(values: Any) -> int:
 
 
 def by_value(digest: str) -> Any:
-    """Return the plain form: the value of every arm."""
+    """Return the plain form: the value of every arm.
+
+    Where agents may play some arms only, an agent's numbers begin with a 0 or a 1 for every arm.
+    Where they may stop, all numbers begin with σ, δ and how far below the best is good enough.
+    """
 
     def choose(
         rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
@@ -111,15 +121,30 @@ def by_value(digest: str) -> Any:
                     squares = factor * rows[row + np.uintp(squares_at)]
             estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
+            playable, note = numbers, agent * (STOP_MEMORY if IS_STOPPING else MEMORY)
+            if IS_MASKED:
+                numbers = numbers[num_arms:]
+            if IS_STOPPING:
+                if memory[note + STOP_ROUND] == 0.0:
+                    ahead, lead = leader(estimate, numbers[0], numbers[1])
+                    if lead > -numbers[2]:
+                        memory[note + STOP_ROUND], memory[note + STOP_ARM] = pull + 1.0, ahead
+                numbers = numbers[STOP_NUMBERS:]
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
             if READS_WORD or is_new_time or (READS_ARMS and is_new_row):
                 prepare(estimate, word, numbers, scratch)
             for k in range(num_arms):
                 values[k] = value(k, estimate, word, numbers, scratch)
+            if IS_MASKED:
+                for k in range(num_arms):
+                    if playable[k] == 0.0 and not math.isnan(values[k]):
+                        values[k] = -math.inf
             arm = pick(values, estimate, word, numbers, scratch)
+            if IS_MASKED and 0 <= arm < num_arms and playable[arm] == 0.0:
+                arm = num_arms  # as good as one that does not exist
             if arm < 0 or arm >= num_arms:
-                memory[agent * MEMORY + TROUBLE] = NO_NUMBER if arm == -1 else NO_ARM
+                memory[note + TROUBLE] = NO_NUMBER if arm == -1 else NO_ARM
                 arm = 0
             arms[agent] = arm
         return 1

@@ -16,10 +16,10 @@ import ctypes
 import fcntl
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ from coopbandits import core
 from coopbandits.core import choice, draws
 from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
+from coopbandits.core.recommend import leader
 from coopbandits.sim.cpu import choice_forms, leaves
 from coopbandits.sim.cpu.choice_forms import (
-    MEMORY,
     RAISED,
     TROUBLE,
     best_of,
@@ -95,10 +95,19 @@ class Compiled:
 _made: dict[str, Compiled] = {}
 
 
-def compiled_choice(index: Index) -> Compiled:
-    """Return the compiled choice of an index, from memory, from disk, or made now."""
-    form, functions = _ingredients(index)
-    return _filed(index, form, functions, _SIGNATURE)
+def compiled_choice(
+    index: Index, *, is_masked: bool = False, is_stopping: bool = False
+) -> Compiled:
+    """Return the compiled choice of an index, from memory, from disk, or made now.
+
+    One that `is_masked` reads which arms an agent may play, and one that `is_stopping` notes when
+    an agent may stop; see `choice_forms.by_value`.
+    """
+    form, functions = _plain(index) if is_masked or is_stopping else _ingredients(index)
+    if is_stopping:
+        functions["leader"] = leader
+    flags = {"IS_MASKED": is_masked, "IS_STOPPING": is_stopping}
+    return _filed(index, form, functions, _SIGNATURE, flags)
 
 
 def explorations(index: Index, times: Vector, num_agents: float, numbers: Vector) -> Vector | None:
@@ -129,11 +138,18 @@ def is_ours(index: Index) -> bool:
     return type(index).__module__.startswith(core.__name__)
 
 
-def _filed(index: Index, form: Any, functions: dict[str, Any], signature: Any) -> Compiled:
+def _filed(
+    index: Index,
+    form: Any,
+    functions: dict[str, Any],
+    signature: Any,
+    flags: Mapping[str, bool] = MappingProxyType({}),
+) -> Compiled:
     constants = {
         "READS_WORD": index.prepare_reads == "word",
         "READS_ARMS": index.prepare_reads == "arms",
         "IS_RANDOM": index.random,
+        **flags,
         "LEAST": choice.NO_INFORMATION,
     }
     return filed(type(index).__name__, form, functions, constants, signature)
@@ -177,7 +193,13 @@ def _ingredients(index: Index) -> tuple[Any, dict[str, Any]]:
         return choice_forms.by_bonus, {**functions, "bonus": index.bonus}
     if index.pick is None and index.bound is not None:
         return choice_forms.by_bound, {**functions, "bound": index.bound}
+    return _plain(index)
+
+
+def _plain(index: Index) -> tuple[Any, dict[str, Any]]:
+    """Return the form that looks at every arm, and the functions in it."""
     largest = _largest if is_ours(index) else _checked_largest  # tests hold ours to be numbers
+    functions: dict[str, Any] = {"prepare": index.prepare, "value": index.value}
     return choice_forms.by_value, {**functions, "pick": index.pick or largest}
 
 
@@ -312,6 +334,7 @@ def choose(
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         given, kinds = [], []
+        noted = context.make_array(sig.args[9])(context, builder, args[9])
         for value, kind in zip(args[1:], sig.args[1:], strict=True):
             is_array = isinstance(kind, types.Array)
             if is_array:
@@ -323,7 +346,8 @@ def choose(
         done = builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
         # A C function cannot raise: where an index did, the call comes back with 0.
         with builder.if_then(builder.icmp_signed("==", done, whole(0)), likely=False):
-            note = builder.add(builder.mul(given[11], whole(MEMORY)), whole(TROUBLE))
+            width = builder.extract_value(noted.shape, 1)
+            note = builder.add(builder.mul(given[11], width), whole(TROUBLE))
             builder.store(ir.DoubleType()(RAISED), builder.gep(given[8], [note]))
         return done
 

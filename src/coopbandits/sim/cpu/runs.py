@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.choice_forms import FIXED, MEMORY, NO_ARM, NO_NUMBER, RAISED, TROUBLE
+from coopbandits.sim.cpu.choice_forms import (
+    FIXED,
+    MEMORY,
+    NO_ARM,
+    NO_NUMBER,
+    RAISED,
+    STOP_ARM,
+    STOP_MEMORY,
+    STOP_ROUND,
+    TROUBLE,
+)
 from coopbandits.sim.cpu.choices import compiled_choice, declares_bonus, explorations
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.knowledge import global_knowledge
@@ -42,6 +52,10 @@ class Rule(NamedTuple):
         Size of the choice's scratch.
     random : bool
         Whether the choice depends on the random word.
+    masked : bool
+        Whether the numbers of every agent begin with K flags: which arms it may play.
+    stopping : bool
+        Whether it is noted when agents may stop.
     """
 
     address: int
@@ -50,6 +64,8 @@ class Rule(NamedTuple):
     squares: int
     scratch: int
     random: bool
+    masked: bool
+    stopping: bool
 
 
 class Runs:
@@ -61,7 +77,7 @@ class Runs:
         Runs, agents, and the size of the registers.
     fresh : array of that shape
         Own pulls since `take_fresh` was last called.
-    memory : (run, agent, 3)
+    memory : (run, agent, 3 or 5)
         What choices remember of every agent.
     done : int
         Rounds played.
@@ -82,23 +98,35 @@ class Runs:
         self.tally = make_tally(task, self.world)
         self.record = Record.empty(task, len(runs))
         self.fresh = np.zeros(self.shape)
-        self.memory = np.zeros((*self.shape[:2], MEMORY))
+        self.memory = np.zeros((*self.shape[:2], STOP_MEMORY if task.stop else MEMORY))
+        self.masks = task.tables.masks(task.arm_order(runs[0]))
         self.made = np.zeros((len(runs), 0, task.problem.num_arms), dtype=np.int64)
         self.done = 0
 
     def rule(self) -> tuple[Rule, NDArray[np.float64]]:
         """Return the compiled choice, and the index's numbers per agent or one row for all."""
         rule, numbers = self.rule_without_choice()
-        self.choice = compiled_choice(self.parts.index)  # kept alive: kernels use its address
+        self.choice = compiled_choice(  # kept alive: kernels use its address
+            self.parts.index, is_masked=rule.masked, is_stopping=rule.stopping
+        )
         return rule._replace(address=self.choice.address), numbers
 
     def rule_without_choice(self) -> tuple[Rule, NDArray[np.float64]]:
         """Return the same for a kernel that plays no round yet, without compiling the choice."""
         index, num_arms = self.parts.index, self.task.problem.num_arms
-        numbers = index_numbers(self.parts, self.task)
+        numbers, masked = index_numbers(self.parts, self.task), self.masks is not None
+        if stop := self.task.stop:
+            told = [self.task.sigma, 1.0 - stop.confidence, stop.within]
+            numbers = np.array([[*told, *row] for row in numbers])
+        if self.masks is not None:
+            each = np.broadcast_to(numbers, (self.shape[1], numbers.shape[1]))
+            numbers = np.ascontiguousarray(np.concatenate([self.masks, each], axis=1))
         scratch = FIXED * num_arms + index.scratch_size(num_arms)
         stride = numbers.shape[1] if len(numbers) > 1 else 0
-        return Rule(0, stride, num_arms, self.layout.squares, scratch, index.random), numbers
+        squares, random = self.layout.squares, index.random
+        return Rule(
+            0, stride, num_arms, squares, scratch, random, masked, stop is not None
+        ), numbers
 
     def explorations(self, times: Vector, num_agents: float, stage: int) -> Vector | None:
         """Return a of an index s/n + √(a/n) in every round, by the times of all rounds.
@@ -151,6 +179,10 @@ class Runs:
             record.messages[:], record.delivered[:], record.lost[:] = totals[:, -1, 1:].T
         self._keep(self.fresh)
         write_record(self.tally, self.record)
+        if self.task.stop:
+            self.record.stop_rounds[:] = self.memory[..., STOP_ROUND] - 1.0
+            stopped = self.memory[..., STOP_ROUND] > 0.0
+            self.record.stop_arms[:] = np.where(stopped, self.memory[..., STOP_ARM], -1.0)
         return self.record
 
     def _keep(self, fresh: Rows) -> None:

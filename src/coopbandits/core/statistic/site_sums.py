@@ -1,0 +1,95 @@
+"""Sums and counts per arm, and what tells how much sites differ.
+
+The registers are [K reward sums | K pull counts | K squared counts | squares | Σ s²/n | pairs], the
+last being the number of arms that were pulled. The latter three kinds are not sums over pulls: they
+are functions of one agent's own totals, renewed with every pull. So they add up over agents, where
+each keeps its own totals in one place, and over nothing else: floods, trees and own sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.contract import Estimate, Vector
+from coopbandits.core.statistic.arm_sums import ArmRegisters
+from coopbandits.core.statistic.statistic import Registers, Statistic
+
+
+@dataclass(frozen=True)
+class SiteSums(Statistic):
+    """Sums and counts per arm, with what the differences between sites are estimated from."""
+
+    name: ClassVar[str] = "site-sums"
+
+    def registers(self, num_arms: int) -> Registers:
+        """Return 3K + 3 registers."""
+        return _registers(num_arms)
+
+
+class SiteRegisters(ArmRegisters):
+    """[K reward sums | K pull counts | K squared counts | squares | Σ s²/n | pairs]."""
+
+    def __init__(self, num_arms: int) -> None:
+        super().__init__(num_arms, squares=False)
+        self.size = 3 * num_arms + 3
+        self.names = (
+            *self.names,
+            *(f"squared pulls of arm {k}" for k in range(num_arms)),
+            "sum of squared rewards",
+            "sum of squared means times pulls",
+            "arms pulled",
+        )
+        self.layout = None  # no kernel renews what is no sum
+
+    def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
+        """Add one pull, in place, and renew what depends on all own pulls."""
+        sums, counts = self.by_arm(values)
+        sums[arm] += weight * reward
+        counts[arm] += weight
+        seen = counts > 0.0
+        values[2 * self.num_arms : 3 * self.num_arms] = counts**2
+        values[-3] += weight * reward * reward
+        values[-2] = (sums[seen] ** 2 / counts[seen]).sum()
+        values[-1] = seen.sum()
+
+    def read(
+        self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
+    ) -> Estimate:
+        """Return network totals, with all beyond sums and counts as extra."""
+        read = super().read(values, time=time, num_agents=num_agents, anticipation=anticipation)
+        return read._replace(squares=float(values[-3]), extra=values[2 * self.num_arms :])
+
+    def plain_pulls(self, values: list[float]) -> float:
+        """Return the pulls if there is nothing to object to sums and counts."""
+        return super().plain_pulls(values[: 2 * self.num_arms])
+
+    def scale(self, values: NDArray[np.float64], factor: float) -> None:
+        """Let everything count `factor` times; squared counts twice so, pairs as before."""
+        values[..., : 2 * self.num_arms] *= factor
+        values[..., 2 * self.num_arms : 3 * self.num_arms] *= factor * factor
+        values[..., -3:-1] *= factor
+
+    @property
+    def nonnegative(self) -> NDArray[np.bool_]:
+        """All but the reward sums."""
+        return np.arange(self.size) >= self.num_arms
+
+    def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
+        """As for plain sums; whoever lies about the rest only makes others go by themselves."""
+        plain: NDArray[np.float64] = values[..., : 2 * self.num_arms]
+        return _plain(self.num_arms).excess(plain, bounded)
+
+
+@cache
+def _plain(num_arms: int) -> ArmRegisters:
+    return ArmRegisters(num_arms, squares=False)
+
+
+@cache
+def _registers(num_arms: int) -> SiteRegisters:
+    return SiteRegisters(num_arms)  # shared: it holds no state

@@ -1,0 +1,126 @@
+"""Lazy sending: what is known is never far behind, little is sent, and nothing is lost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.core import CooperativeAgent
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
+from coopbandits.core.aggregate.lazy import is_news
+from coopbandits.testing import check_policy
+
+from ..fleet import GRAPHS, exchange, gossip_matrix, make_agents, rewards_tape, through_json
+from ..lossy import lossy_exchange, outages
+
+ROUNDS, ARMS = 200, 3
+POLICIES = {
+    "flood": lambda lazy: cb.combine(cb.FloodedTotals(lazy=lazy), cb.UCB()),
+    "tree": lambda lazy: cb.combine(cb.TreeSums(lazy=lazy), cb.UCB()),
+}
+
+
+def play(
+    kind: str, lazy: float, graph: str = "cycle-5", loss: float = 0.0
+) -> tuple[list[CooperativeAgent], np.ndarray, int, int]:
+    """Play some rounds; return the agents, everybody's pulls, and what was sent."""
+    matrix = gossip_matrix(GRAPHS[graph])
+    agents = make_agents(POLICIES[kind](lazy), matrix, ARMS)
+    tape = rewards_tape(len(agents), ROUNDS, ARMS)
+    pulls, values, messages = np.zeros((len(agents), ARMS)), 0, 0
+    lost = outages(len(agents), loss, 5)
+    for t in range(ROUNDS):
+        for i, agent in enumerate(agents):
+            arm = agent.choose(0)
+            agent.observe(arm, float(tape[i, t, arm]))
+            pulls[i, arm] += 1
+        sizes = lossy_exchange(agents, lost(t)) if loss else exchange(agents)
+        values, messages = values + sum(sizes), messages + sum(size > 0 for size in sizes)
+    return agents, pulls, values, messages
+
+
+def test_totals_are_news_once_some_arm_has_grown_enough() -> None:
+    told = np.array([10.0, 0.0])
+    assert not is_news(np.array([11.0, 0.0]), told, 0.1)
+    assert is_news(np.array([12.0, 0.0]), told, 0.1)  # 1.1 · 10 + 1, whatever rounding makes of it
+    assert is_news(np.array([10.0, 1.0]), told, 0.1)
+    assert is_news(np.array([11.0, 0.0]), told, 0.0)
+    assert not is_news(told, told, 0.0)
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_without_laziness_nothing_is_new(kind: str) -> None:
+    eager, plain = play(kind, 0.0), POLICIES[kind](0.0)
+    assert plain.spelling == {"flood": "flooded-totals*ucb", "tree": "tree-sums*ucb"}[kind]
+    assert plain == cb.combine(type(plain.parts.aggregation)(), cb.UCB())
+    assert "told" not in eager[0][0].export_state()["aggregation"]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+@pytest.mark.parametrize("lazy", [0.1, 0.5])
+def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss: float) -> None:
+    agents, pulls, values, messages = play("flood", lazy, loss=loss)
+    for _ in range(20):  # nobody pulls; what is on its way arrives
+        lossy_exchange(agents, outages(len(agents), loss, 6)(_))
+    for agent in agents:
+        assert isinstance(agent.machine, FloodedTotalsMachine)
+        share = {int(row[0]): row[2 + ARMS :] for row in agent.machine.entries}
+        for other, counts in share.items():
+            assert (counts >= pulls[other] / (1.0 + lazy) - 1.0).all()
+            assert (counts <= pulls[other]).all()
+    _, _, all_values, all_messages = play("flood", 0.0, loss=loss)
+    assert values < {0.1: 0.9, 0.5: 0.5}[lazy] * all_values
+    assert messages < all_messages if lazy == 0.5 else messages <= all_messages
+    assert all(agent.outgoing(j) is None for agent in agents for j in agent.view.neighbor_weights)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_a_tree_knows_nearly_all_pulls_and_sends_few_values(loss: float) -> None:
+    agents, pulls, values, _ = play("tree", 0.2, loss=loss)
+    assert values < play("tree", 0.0, loss=loss)[2]
+    for agent in agents:  # never far behind: a cycle of five is a tree of at most four hops
+        assert (agent.estimate().counts >= 0.5 * pulls.sum(axis=0)).all()
+    for number in range(400):  # and in time everything is told again
+        lossy_exchange(agents, outages(len(agents), loss, 6)(number))
+    for agent in agents:
+        np.testing.assert_array_equal(agent.estimate().counts, pulls.sum(axis=0))
+    sizes = {agent.outgoing(j).size for agent in agents for j in agent.view.neighbor_weights}  # type: ignore[union-attr]  # a tree is never silent
+    assert sizes == {4}
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_a_lazy_agent_goes_on_where_it_was_exported(kind: str) -> None:
+    agents = play(kind, 0.3)[0]
+    again = make_agents(POLICIES[kind](0.3), gossip_matrix(GRAPHS["cycle-5"]), ARMS)
+    for agent, copy in zip(agents, again, strict=True):
+        copy.restore_state(through_json(agent.export_state()))
+        for j in agent.view.neighbor_weights:
+            left, right = agent.outgoing(j), copy.outgoing(j)
+            assert (left is None) == (right is None)
+            assert left is None or left.tolist() == right.tolist()  # type: ignore[union-attr]  # both are there
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize("policy", ["flood-ts:lazy=0.2", "tree-ts:lazy=0.2", "tree-ucb:lazy=0.2"])
+def test_lazy_policies_keep_the_contract(policy: str) -> None:
+    found = cb.parse_policy(policy)
+    assert isinstance(found, cb.Policy)
+    check_policy(found)
+
+
+@pytest.mark.parametrize("lazy", [-0.1, math.nan, math.inf, "much", True])
+@pytest.mark.parametrize("spec", [cb.FloodedTotals, cb.TreeSums])
+def test_what_is_no_share_is_refused(spec: type[cb.FloodedTotals], lazy: float) -> None:
+    with pytest.raises(cb.InputError, match=r"lazy is .* it must be a finite number from 0 on"):
+        spec(lazy=lazy)
+
+
+def test_what_shrinks_is_told_in_every_round() -> None:
+    class Forgetful(cb.FloodedTotals):
+        discount = 0.99
+
+    with pytest.raises(cb.InputError, match="never be told again"):
+        Forgetful(lazy=0.1)
