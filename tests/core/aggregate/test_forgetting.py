@@ -475,3 +475,21 @@ FORGETFUL = [
 @pytest.mark.parametrize("spec", FORGETFUL, ids=ids)
 def test_what_forgets_keeps_the_contract(spec: Any) -> None:
     check_policy(combine(spec, UCB()), num_arms=2, rounds=10)
+
+
+@given(graph=graphs(largest=7), schedule=schedules, window=st.integers(1, 12))
+@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals()], ids=ids)
+def test_a_window_never_holds_fewer_than_no_pulls(
+    spec: Any, graph: Any, schedule: Schedule, window: int
+) -> None:
+    world = Rough(Twins.maker(replace(spec, window=window), ArmSums()), graph)
+    for at in range(ROUNDS):
+        world.pull()
+        world.step(schedule)
+        if at == ROUNDS // 2:  # one loses its memory
+            world.agents[0] = world.make(world.views[0])
+            for _ in range(at + 1):
+                world.agents[0].receive({})
+        for agent in world.agents:
+            assert agent.estimate().counts.min() >= 0.0

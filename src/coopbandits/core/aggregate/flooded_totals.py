@@ -49,6 +49,7 @@ from coopbandits.core.aggregate.forgetting import (
     check_past,
     decayed_rounds,
     follow,
+    has_fallen,
 )
 from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
 from coopbandits.core.aggregate.pooling import (
@@ -289,8 +290,11 @@ class FloodedTotalsMachine(Machine):
         if self.decays:  # an entry's rounds are its author's clock after its last pull
             self.clock = max(self.clock + 1, int(self.entries[:, 1].max()))
         if self.window is not None:
-            past = self.past[:0] if self._leaps(before, self.window) else self.past
-            self.past = follow(past, self._totals(), self.window)
+            totals = self._totals()
+            fell = has_fallen(self.registers, self.past[-1, HEADER:], totals[HEADER:])
+            if fell or self._leaps(before, self.window):
+                self.past = self.past[:0]
+            self.past = follow(self.past, totals, self.window)
 
     def _leaps(self, before: Rows, rounds: int) -> bool:
         """Return whether an entry has grown by more than so many rounds since, or was forgotten."""

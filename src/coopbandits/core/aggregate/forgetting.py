@@ -77,6 +77,11 @@ def follow(past: NDArray[np.float64], totals: Vector, window: int) -> NDArray[np
     return np.concatenate([past[max(0, len(past) - window) :], totals[None]])
 
 
+def has_fallen(registers: Registers, before: Vector, now: Vector) -> bool:
+    """Return whether some arm has fewer pulls than before, so that their difference is no pulls."""
+    return bool((registers.share(now).counts < registers.share(before).counts).any())
+
+
 def check_past(values: State, window: int | None) -> None:
     """Refuse a state whose past no window of so many rounds can hold."""
     if window is not None and not 1 <= len(values["past"]) <= window + 1:

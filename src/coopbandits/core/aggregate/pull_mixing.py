@@ -125,8 +125,8 @@ class PullMixingMachine(CountingMachine):
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [averages | stamp where they decay | own degree | Σ m | m unless it told that]."""
         part = self._minima_unless(self.told[self.places[neighbor]])
-        stamp = [self.clock] * self.stamps
-        return np.concatenate([self.mixed, stamp, [sum(self._alive())], part])
+        told = [self.clock] * self.stamps + [sum(self._alive())]
+        return np.concatenate([self.mixed, told, part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Move towards what was heard."""

@@ -44,8 +44,8 @@ registers, 32 or 33 more with the minima.
 wrote the payload (`forgetting`). O and R_j are multiplied by γ for every round that the clock moves
 on, and what comes late by one more γ for every round it is late. So V is exactly the sum of all
 pulls known, each times γ to its age. B decays too, a does not. With a window of w rounds
-V(t) − V(t − w) is read; where a(V) changes the tree has been regrown, V(t − w) says nothing about
-the pulls in V(t), and the window begins anew.
+V(t) − V(t − w) is read; where a(V) changes or V falls the tree has been regrown, V(t − w) says
+nothing about the pulls in V(t), and the window begins anew.
 
 **Lazy.** With `lazy` the payload is left out of messages, and the four control values are all that
 is sent, as long as it has not grown enough (`core.aggregate.lazy`), the number of agents on this
@@ -84,6 +84,7 @@ from coopbandits.core.aggregate.forgetting import (
     check_past,
     decayed_rounds,
     follow,
+    has_fallen,
     next_tick,
 )
 from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
@@ -327,8 +328,10 @@ class TreeSumsMachine(CountingMachine):
         totals = self._totals()
         agents = float(totals[-2])
         if self.window is not None:
-            past = self.past if agents == self.agents_seen else self.past[:0]
-            self.past = follow(past, totals, self.window)
+            regrown = agents != self.agents_seen
+            if regrown or has_fallen(self.registers, self.past[-1, :-2], totals[:-2]):
+                self.past = self.past[:0]
+            self.past = follow(self.past, totals, self.window)
         self.steady = self.steady + 1 if agents == self.agents_seen else 0
         self.agents_seen = agents
         self._end_count()
