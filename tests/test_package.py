@@ -53,6 +53,17 @@ def test_importing_the_package_loads_no_library() -> None:
     assert not loaded_by("import coopbandits; dir(coopbandits)") & set(HEAVY)
 
 
+def test_a_command_loads_what_takes_time_only_where_it_is_used() -> None:
+    """Such as networkx for graphs that it makes, and matplotlib where something is drawn."""
+    command = "import coopbandits.cli.simulations as one; one.Network.from_spec('grid:2x3')"
+    loaded = loaded_by(command)
+    assert {"scipy", "xarray"} <= loaded
+    assert not loaded & {"networkx", "matplotlib", "numba"}
+    assert "networkx" in loaded_by(f"{command}; one.Network.from_spec('barbell:3,1')")
+    joined = "import threading; [t.join() for t in threading.enumerate()[1:]]"
+    assert "matplotlib" in loaded_by(f"{command}; one.load_meanwhile(); {joined}")
+
+
 def test_an_agent_needs_numpy_alone() -> None:
     loaded = loaded_by("import coopbandits; coopbandits.DDUCB; import coopbandits.core")
     assert "numpy" in loaded

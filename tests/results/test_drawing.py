@@ -34,6 +34,19 @@ def test_results_onto_given_axes(tmp_path: Path) -> None:
     assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_figure_that_was_drawn_before_is_not_drawn_again(tmp_path: Path) -> None:
+    """The report is the same, byte for byte, and has what it was given."""
+    result = made(policies=("dducb", "tree-ts"))
+    result.plot(path=tmp_path / "regret.svg")
+    drawn = (tmp_path / "regret.svg").read_bytes()
+    anew = result.report(tmp_path / "anew.html").read_text()
+    assert result.report(tmp_path / "given.html", drawn=drawn).read_text() == anew
+    marked = result.report(
+        tmp_path / "m.html", drawn=drawn.replace(b"</svg>", b"<g id='x'/></svg>")
+    )
+    assert marked.read_text().count("<g id='x'/>") == 1
+
+
 def test_many_agents_are_a_crowd_with_its_extremes() -> None:
     (axes,) = result_of_agents(30).plot_agents("dducb").axes
     legend = axes.get_legend()

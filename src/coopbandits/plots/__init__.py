@@ -5,6 +5,7 @@ matplotlib is imported only when something is drawn, since that takes a noticeab
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 
@@ -20,7 +21,12 @@ from coopbandits.plots.timeline import Moment, timeline_figure
 
 def load_meanwhile() -> None:
     """Import matplotlib in a thread, beside work that leaves a core to it."""
-    Thread(target=import_module, args=("coopbandits.plots.shown",)).start()
+
+    def load() -> None:
+        with suppress(ImportError):  # who draws will be told
+            import_module("coopbandits.plots.shown")
+
+    Thread(target=load).start()
 
 
 __all__ = [

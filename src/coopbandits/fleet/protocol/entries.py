@@ -146,7 +146,7 @@ class EntryExchange:
     @property
     def machine(self) -> Attributed:
         """The agent's machine."""
-        # Whoever makes an exchange has asked for it; the replica may have replaced the agent since.
+        # Who makes an exchange has asked the agent for it; the replica may have another one since.
         machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]  # has one
         return machine
 
