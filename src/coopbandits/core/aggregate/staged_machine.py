@@ -121,6 +121,8 @@ class StagedMixingMachine(Machine):
         self.stage_rounds = max(steps, -(-self.sends // self.budget))
         self.neighbors = sorted(view.neighbor_weights)
         self.weights = np.array([[view.neighbor_weights[j]] for j in self.neighbors]).reshape(-1, 1)
+        if self.sends_registers:  # numpy multiplies arrays of equal shapes sooner
+            self.weights = np.repeat(self.weights, size, axis=1)
         self.initial_rounds = view.num_arms
         self.rounds = 0
         self.fresh = np.zeros(size)

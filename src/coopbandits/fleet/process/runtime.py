@@ -145,7 +145,7 @@ class Runtime:
 
         What is in memory may no longer be what the journal says; a restart reads it anew.
         """
-        if self.failed.is_set():
+        if self._ending is not None:
             return
         log.critical("agent %s failed in %s and stops", self.id, where, exc_info=error)
         self.service.failure = f"the agent failed in {where}; its log says why, start it again"
@@ -155,7 +155,7 @@ class Runtime:
 
     def _vital(self, where: str, *steps: Callable[[], None]) -> None:
         """Do what must not fail."""
-        if self.failed.is_set():
+        if self._ending is not None:
             return
         try:
             for step in steps:
@@ -175,7 +175,7 @@ class Runtime:
         A bug costs the link that brought it up, since a neighbour could do that again and again; if
         it may have left the agent's state half changed, it ends the agent.
         """
-        if self.failed.is_set():
+        if self._ending is not None:
             return
         try:
             self.node.received(peer, data)

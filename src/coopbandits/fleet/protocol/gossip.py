@@ -167,18 +167,23 @@ class RobustGossip(Gossip):
         if round_ <= peer.heard_round:
             self.refuse(peer, "replayed", f"a message of round {round_} came again, or too late")
             return
-        if values is not None and (taken := self._taken(peer, values, fields, now)) is not None:
-            peer.heard_round, peer.heard_start = round_, peer.incarnation
-            peer.has_told = True
-            self.inbox[peer.number] = taken
+        if values is None:
+            return
+        if self.entries is not None and values.size == HEADER:
+            peer.acked = int(max(0.0, values.item(1)))  # no entries, of which most would be said
+        else:
+            taken = self._believed(peer, values, fields, now)
+            if taken is None:
+                return
+            values = taken
+        peer.heard_round, peer.heard_start = round_, peer.incarnation
+        peer.has_told = True
+        self.inbox[peer.number] = values
 
-    def _taken(self, peer: Peer, values: Vector, fields: Fields, now: float) -> Vector | None:
+    def _believed(self, peer: Peer, values: Vector, fields: Fields, now: float) -> Vector | None:
         """Return what is believed of a message."""
         if self.entries is None:
             return self._possible(peer, values, now)[0]
-        if values.size == HEADER:  # no entries, of which most would have to be said
-            peer.acked = int(max(0.0, values.item(1)))
-            return values
         try:
             sifted = self.entries.sift(peer, values, fields, now)
         except ForgedError as error:
