@@ -74,11 +74,8 @@ def test_what_mixes_or_forgets_states_no_confidence() -> None:
     with pytest.raises(cb.InputError, match=r"pull-mixing counts pulls in parts.*such as flood-ts"):
         agent.recommend()
 
-    class Forgetful(cb.FloodedTotals):
-        discount = 0.99
-
-    forgets = cb.Parts(Forgetful(), cb.UCB())
-    assert "forgets" in obstacle(forgets)
+    for spec in (cb.FloodedTotals(discount=0.99), cb.FloodedTotals(window=50)):
+        assert "forgets" in obstacle(cb.Parts(spec, cb.UCB()))
     assert "not made of parts" in obstacle(None)
 
 

@@ -119,8 +119,9 @@ def test_what_is_no_share_is_refused(spec: type[cb.FloodedTotals], lazy: float) 
 
 
 def test_what_shrinks_is_told_in_every_round() -> None:
-    class Forgetful(cb.FloodedTotals):
-        discount = 0.99
-
-    with pytest.raises(cb.InputError, match="never be told again"):
-        Forgetful(lazy=0.1)
+    for forgetting in ({"discount": 0.99}, {"window": 50}):
+        for spec in (cb.FloodedTotals, cb.TreeSums):
+            with pytest.raises(cb.InputError, match="never be told again"):
+                spec(lazy=0.1, **forgetting)
+            with pytest.raises(cb.InputError, match="does not tell how sites differ"):
+                spec(spread=0.1, **forgetting)
