@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         DDUCB,
         INDICES,
         KLUCB,
+        LINEAR_INDICES,
         MOSS,
         MPUCB,
         UCB,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         CentralUCB,
         CentredDraw,
         Claims,
+        ContextAgent,
         CooperativeAgent,
         CoopUCB,
         CoopUCB2,
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
         Index,
         InflatedUCB,
         InputError,
+        LinearSums,
+        LinTS,
+        LinUCB,
         LocalSums,
         LocalView,
         Machine,
@@ -113,6 +118,7 @@ if TYPE_CHECKING:
         BoundedBandit,
         ExponentialBandit,
         GaussianBandit,
+        LinearBandit,
         LoggedBandit,
         MixtureBandit,
         ParetoBandit,
@@ -145,10 +151,10 @@ _HOMES = {
     "core": (
         "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
         "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims "
-        "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
+        "ContextAgent CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
         "DecTS DelayedCentralUCB EpsilonGreedy Estimate FleetAgent FloodTS FloodUCB "
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
-        "Index InflatedUCB InputError KLUCB LocalSums LocalView "
+        "Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS LinUCB LinearSums LocalSums LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
         "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums Share StagedMixing "
         "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
@@ -164,8 +170,8 @@ _HOMES = {
     ),
     "network.specs": "register_graph",
     "problems": (
-        "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LoggedBandit "
-        "MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit World drift "
+        "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LinearBandit "
+        "LoggedBandit MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit World drift "
         "parse_problem register_problem sites subsets"
     ),
     "results": "Result",
@@ -184,6 +190,7 @@ __all__ = [
     "DDUCB",
     "INDICES",
     "KLUCB",
+    "LINEAR_INDICES",
     "MOSS",
     "MPUCB",
     "UCB",
@@ -207,6 +214,7 @@ __all__ = [
     "CentredDraw",
     "Churn",
     "Claims",
+    "ContextAgent",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
@@ -234,6 +242,10 @@ __all__ = [
     "InflatedUCB",
     "InputError",
     "Join",
+    "LinTS",
+    "LinUCB",
+    "LinearBandit",
+    "LinearSums",
     "LocalSums",
     "LocalView",
     "LoggedBandit",

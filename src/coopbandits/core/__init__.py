@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import (
         Agent,
+        ContextAgent,
         Estimate,
         FleetAgent,
         LocalView,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from coopbandits.core.index import (
         INDICES,
         KLUCB,
+        LINEAR_INDICES,
         MOSS,
         UCB,
         UCL,
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
         EpsilonGreedy,
         Index,
         InflatedUCB,
+        LinTS,
+        LinUCB,
         NormalDraw,
         TopTwo,
     )
@@ -88,7 +92,7 @@ if TYPE_CHECKING:
         register_index,
         register_policy,
     )
-    from coopbandits.core.statistic import ArmSums, Registers, Statistic
+    from coopbandits.core.statistic import ArmSums, LinearSums, Registers, Statistic
 
 _HOMES = {
     "aggregate": (
@@ -97,13 +101,13 @@ _HOMES = {
         "RunningConsensus RunningSums StagedMixing TreeSums"
     ),
     "aggregate.claims": "Claims",
-    "contract": "Agent Estimate FleetAgent LocalView Share State Vector",
+    "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
     "cooperative": "CooperativeAgent",
     "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
-        "INDICES KLUCB MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy Index "
-        "InflatedUCB NormalDraw TopTwo"
+        "INDICES KLUCB LINEAR_INDICES MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy "
+        "Index InflatedUCB LinTS LinUCB NormalDraw TopTwo"
     ),
     "policies": (
         "DDUCB MPUCB CentralBatchedUCB CentralTS CentralUCB CoopUCB CoopUCB2 CoopUCL "
@@ -115,7 +119,7 @@ _HOMES = {
         "POLICIES parse_aggregation parse_index parse_policy register_aggregation "
         "register_index register_policy"
     ),
-    "statistic": "ArmSums Registers Statistic",
+    "statistic": "ArmSums LinearSums Registers Statistic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -124,6 +128,7 @@ __all__ = [
     "DDUCB",
     "INDICES",
     "KLUCB",
+    "LINEAR_INDICES",
     "MOSS",
     "MPUCB",
     "POLICIES",
@@ -143,6 +148,7 @@ __all__ = [
     "CentralUCB",
     "CentredDraw",
     "Claims",
+    "ContextAgent",
     "Controller",
     "CoopUCB",
     "CoopUCB2",
@@ -164,6 +170,9 @@ __all__ = [
     "Index",
     "InflatedUCB",
     "InputError",
+    "LinTS",
+    "LinUCB",
+    "LinearSums",
     "LocalSums",
     "LocalView",
     "Machine",

@@ -15,7 +15,7 @@ from coopbandits.core.spelling import Named, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
-    from coopbandits.core.statistic import Statistic
+    from coopbandits.core.statistic import Registers, Statistic
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,23 @@ class Parts:
     aggregation: Aggregation | CentralTotals
     index: Index
 
+    def __post_init__(self) -> None:
+        """Refuse an index that looks at features on an aggregation that does not hand them on."""
+        if self.statistic.takes_context and not self.aggregation.takes_context:
+            raise InputError(
+                f"index {self.index.spelling} looks at features, which {self.aggregation.spelling} "
+                "does not add up; combine it with local-sums, tree-sums, flooded-totals, "
+                "running-consensus, staged-mixing or central-totals"
+            )
+
     @property
     def statistic(self) -> Statistic:
         """What is added up: as the index asks."""
         return self.index.statistic
+
+    def registers(self, num_arms: int, num_features: int = 0) -> Registers:
+        """Return what is added up of so many arms and features."""
+        return self.statistic.with_features(num_features).registers(num_arms)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -81,6 +94,11 @@ class AnyPolicy(Named, ABC):
         return isinstance(aggregation, Aggregation) and aggregation.needs_common_round
 
     @property
+    def takes_context(self) -> bool:
+        """Whether its agents look at features of the arms, so that they must be told them."""
+        return self.parts is not None and self.parts.statistic.takes_context
+
+    @property
     def needs(self) -> frozenset[str]:
         """What the agents must be told beyond their row of P.
 
@@ -119,7 +137,7 @@ class Policy(AnyPolicy):
                 f"policy {self.name} makes no agents; return its parts, an aggregation and an "
                 "index, or write make_agent"
             )
-        registers = parts.statistic.registers(view.num_arms)
+        registers = parts.registers(view.num_arms, view.num_features)
         machine = parts.aggregation.make(view, registers)
         return CooperativeAgent(view, machine, parts.index, self.spelling)
 
@@ -129,7 +147,9 @@ class CentralPolicy(AnyPolicy):
 
     central: ClassVar[bool] = True
 
-    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+    def make_controller(
+        self, num_arms: int, sigma: float, num_features: int = 0
+    ) -> Controller:
         """Return a fresh controller."""
         parts = self.parts
         if parts is None or not isinstance(parts.aggregation, CentralTotals):
@@ -137,7 +157,7 @@ class CentralPolicy(AnyPolicy):
                 f"policy {self.name} makes no controller; return parts with CentralTotals, or "
                 "write make_controller"
             )
-        registers = parts.statistic.registers(num_arms)
+        registers = parts.registers(num_arms, num_features)
         return parts.aggregation.make(parts.index, registers, sigma)
 
 

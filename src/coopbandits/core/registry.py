@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, CentralTotals
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.index import INDICES, Index
+from coopbandits.core.index import INDICES, LINEAR_INDICES, Index
 from coopbandits.core.policies import NAMED
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.spelling import parse_named, told
@@ -257,7 +257,7 @@ AGGREGATION_REGISTRY: Registry[type[Aggregation | CentralTotals]] = Registry(
 INDEX_REGISTRY: Registry[type[Index]] = Registry(
     "index",
     "coopbandits.indices",
-    {cls.name: cls for cls in INDICES},
+    {cls.name: cls for cls in (*INDICES, *LINEAR_INDICES)},
     concrete(Index),
     f"a class derived from coopbandits.Index that writes value, {DATACLASS}",
 )

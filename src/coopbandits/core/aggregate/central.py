@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
-from coopbandits.core.contract import LocalView, Vector
+from coopbandits.core.contract import Context, LocalView, Vector
 from coopbandits.core.spelling import Named
+from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.index import Index
@@ -40,6 +41,11 @@ class CentralTotals(Named):
             require_count("delay", self.delay, least=0)
 
     @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def needs(self) -> frozenset[str]:
         """Nothing: a controller sees all."""
         return frozenset()
@@ -59,7 +65,9 @@ class Controller:
         self.history = [self.totals.copy() for _ in range(delay + 1)]
         self.rounds = 0
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
         """Return the arm for the next agent, one of `allowed` where that is given."""
         visible: Vector = self.history[0] if self.history else self.totals
         if len(self.history) > 1 and not self.registers.share(visible).counts.all():
@@ -67,11 +75,13 @@ class Controller:
             return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
         time = max(2.0, float(self.registers.version(visible)))
         estimate = self.registers.read(visible, time=time, num_agents=1.0)
+        if context is not None:
+            estimate = in_context(estimate, context)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Take in one reward."""
-        self.registers.add(self.totals, arm, reward)
+        self.registers.record(self.totals, arm, reward, context)
 
     def end_round(self) -> None:
         """Let time pass for what is only seen later."""

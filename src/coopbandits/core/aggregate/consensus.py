@@ -16,7 +16,7 @@ from coopbandits.core.aggregate.aggregation import (
     MIXED,
     SYNCHRONOUS,
     Aggregation,
-    Machine,
+    ContextMachine,
     told_agents,
 )
 from coopbandits.core.aggregate.exchange import check_vectors
@@ -47,12 +47,17 @@ class RunningConsensus(Aggregation):
         """N."""
         return frozenset({"num_agents"})
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> RunningConsensusMachine:
         """Return the machine of one agent."""
         return RunningConsensusMachine(view, registers, told_agents(view, self.name))
 
 
-class RunningConsensusMachine(Machine):
+class RunningConsensusMachine(ContextMachine):
     """Averages x, to which own pulls are added.
 
     Notes
@@ -74,9 +79,9 @@ class RunningConsensusMachine(Machine):
         time = max(1.0, float(self.registers.version(totals)))
         return self.registers.read(totals, time=time, num_agents=self.num_agents)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull to what the next step mixes."""
-        self.registers.add(self.mixed, arm, reward)
+        self.registers.record(self.mixed, arm, reward, context)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the averages with the pulls of this round."""

@@ -24,7 +24,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import (
+    OWN,
+    ROBUST,
+    Aggregation,
+    ContextMachine,
+    MessageSize,
+)
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import (
     HEADER,
@@ -66,6 +72,11 @@ class FloodedTotals(Aggregation):
     checks_claims: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> FloodedTotalsMachine:
         """Return the machine of one agent."""
         return FloodedTotalsMachine(view, registers)
@@ -76,7 +87,7 @@ class FloodedTotals(Aggregation):
         return MessageSize(HEADER, HEADER + max_agents * (HEADER + registers.size), when)
 
 
-class FloodedTotalsMachine(Machine):
+class FloodedTotalsMachine(ContextMachine):
     """One entry per agent known, and what each neighbour is known to have.
 
     Notes
@@ -110,10 +121,10 @@ class FloodedTotalsMachine(Machine):
             totals[HEADER:], time=time, num_agents=num_agents, anticipation=ahead
         )
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
-        self.registers.add(self.entries[at, HEADER:], arm, reward)
+        self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = self.rounds + 1
         # This round's message may be on its way already: only the next one surely carries it.
         self.changed[at], self.sources[at] = self.rounds + 2, -1.0

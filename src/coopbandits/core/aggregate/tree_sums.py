@@ -59,7 +59,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
+from coopbandits.core.aggregate.aggregation import (
+    OWN,
+    ROBUST,
+    Aggregation,
+    ContextMachine,
+    MessageSize,
+)
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
@@ -126,6 +132,11 @@ class TreeSums(Aggregation):
         """A random word."""
         return frozenset({"random_word"})
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
         """Return the machine of one agent."""
         return TreeSumsMachine(view, registers)
@@ -137,7 +148,7 @@ class TreeSums(Aggregation):
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(CountingMachine):
+class TreeSumsMachine(CountingMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields = (
@@ -173,9 +184,9 @@ class TreeSumsMachine(CountingMachine):
             totals[:-2], time=time, num_agents=num_agents, anticipation=ahead
         )
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
-        self.registers.add(self.own[:-2], arm, reward)
+        self.registers.record(self.own[:-2], arm, reward, context)
         self.own[-1] = self.rounds + 1
 
     def outgoing(self, neighbor: int) -> Vector | None:

@@ -1,6 +1,7 @@
 """What is added up: one pull becomes numbers that can be summed, mixed and read again."""
 
 from coopbandits.core.statistic.arm_sums import ArmSums
+from coopbandits.core.statistic.linear import LinearSums
 from coopbandits.core.statistic.statistic import Layout, Registers, Statistic
 
-__all__ = ["ArmSums", "Layout", "Registers", "Statistic"]
+__all__ = ["ArmSums", "Layout", "LinearSums", "Registers", "Statistic"]

@@ -93,6 +93,8 @@ def obstacle(task: Task) -> str | None:
     parts = task.policy.parts
     if parts is None:
         return ""
+    if task.tables.in_context:
+        return " for rewards that depend on features"
     aggregation = parts.aggregation
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
