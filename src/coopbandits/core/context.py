@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -71,7 +70,8 @@ class Scene:
             raise InputError(
                 f"context is {context!r}; it must hold numbers alone, categories as one-hot columns"
             ) from None
-        if not math.isfinite(np.vdot(found, found)) and not (abs(found) <= LARGEST).all():
+        # The sum of squares says so sooner.
+        if not np.vdot(found, found) <= LARGEST and not (abs(found) <= LARGEST).all():
             wrong = found[~(abs(found) <= LARGEST)][0]
             raise InputError(
                 f"context has a feature {wrong:g}; features are finite numbers up to {LARGEST:g}"
