@@ -58,16 +58,28 @@ class CooperativeAgent(ContextAgent):
     ) -> int:
         """Play the largest index; open pulls count as pulls without a reward."""
         if self.scene is None:
-            self._refuse_context(context)
-            estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
-            arm = choose_arm(self.index, self.numbers, estimate, word, allowed)
+            arm = self.would_choose(word, allowed, context)
         else:
             features = self.scene.read_all(context)
-            estimate = self.scene.shown(self.machine.estimate(), features)
-            arm = choose_arm(self.index, self.numbers, estimate, word, allowed)
+            arm = self._choose_among(word, allowed, features)
             self.scene.open(arm, features[arm])
         self.open_pulls[arm] += 1
         return arm
+
+    def would_choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
+        """Return what `choose` would, and change nothing."""
+        if self.scene is not None:
+            return self._choose_among(word, allowed, self.scene.read_all(context))
+        self._refuse_context(context)
+        estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+
+    def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
+        scene = cast("Scene", self.scene)
+        estimate = scene.shown(self.machine.estimate(), features)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def _refuse_context(self, context: Context | None) -> None:
         if context is not None:
