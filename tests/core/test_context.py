@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.fleet import gossip_matrix, make_agent, one_view, views
 
 from coopbandits.core import (
+    UCB,
     CentralTotals,
     CooperativeAgent,
     FloodedTotals,
@@ -23,11 +25,9 @@ from coopbandits.core import (
     RunningConsensus,
     StagedMixing,
     TreeSums,
-    UCB,
     combine,
 )
 from coopbandits.core.policy import Policy
-from tests.core.fleet import gossip_matrix, make_agent, one_view, views
 
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
@@ -98,7 +98,9 @@ def test_a_context_where_none_is_declared_is_refused() -> None:
     agent = agent_of(combine(TreeSums(), UCB()))
     before = agent.export_state()
     for call in (lambda: agent.choose(1, context=CONTEXT), lambda: agent.observe(0, 1.0, CONTEXT)):
-        with pytest.raises(InputError, match=r"looks at no features, but a context was given; leav"):
+        with pytest.raises(
+            InputError, match=r"looks at no features, but a context was given; leav"
+        ):
             call()
     assert agent.export_state() == before
 
@@ -177,7 +179,7 @@ def test_a_controller_is_told_features_too() -> None:
 @given(st.integers(3, 7), st.integers(0, 10**6))
 def test_tree_sums_under_loss_are_exact(size: int, seed: int) -> None:
     """40 % of messages get lost; after some rounds without loss everybody knows all."""
-    source = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
     graph = nx.random_labeled_tree(size, seed=seed)
     told = [replace(view, num_features=SIZE) for view in views(gossip_matrix(graph), ARMS)]
     agents = [make_agent(combine(TreeSums(), LinTS()), view) for view in told]

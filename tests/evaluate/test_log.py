@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from coopbandits import InputError, LinearBandit, Network, parse_policy, subsets, GaussianBandit
-from coopbandits.evaluate import DecisionLog, log_decisions
 from tests.evaluate.worlds import drawn
+
+from coopbandits import GaussianBandit, InputError, LinearBandit, Network, parse_policy, subsets
+from coopbandits.evaluate import DecisionLog, log_decisions
 
 FIELDS = ("features", "arms", "rewards", "propensities", "allowed", "times", "agents")
 CYCLE = Network.from_spec("cycle:3")
@@ -82,31 +82,31 @@ def test_bad_tables_are_refused(table: Any, sentence: str) -> None:
 
 def test_bad_contexts_are_refused() -> None:
     table: Any = {"arm": [0, 1], "reward": [1, 0], "propensity": [1, 1]}
-    with pytest.raises(InputError, match="decision 1 has context .*made of finite features"):
+    with pytest.raises(InputError, match=r"decision 1 has context .*made of finite features"):
         DecisionLog.from_table(table | {"hour": [3, np.nan]}, ["hour"])
-    with pytest.raises(InputError, match="column 'where' of the log has empty cells"):
+    with pytest.raises(InputError, match=r"column 'where' of the log has empty cells"):
         DecisionLog.from_table(table | {"where": ["PT", None]}, ["where"])
     log = drawn(3, [0.5, 0.3, 0.2])
-    with pytest.raises(InputError, match="it must be one that was allowed"):
+    with pytest.raises(InputError, match=r"it must be one that was allowed"):
         replace(log, allowed=np.zeros((3, 3), dtype=bool))
-    with pytest.raises(InputError, match="columns of lengths"):
+    with pytest.raises(InputError, match=r"columns of lengths"):
         replace(log, rewards=np.zeros(2))
-    with pytest.raises(InputError, match="give one row for all of 3 arms, or one each"):
+    with pytest.raises(InputError, match=r"give one row for all of 3 arms, or one each"):
         replace(log, features=np.zeros((3, 2, 2)))
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     log = drawn(3, [0.5, 0.3, 0.2])
-    with pytest.raises(InputError, match="ends in '.csv'; accepted are .jsonl and .parquet"):
+    with pytest.raises(InputError, match=r"ends in '.csv'; accepted are .jsonl and .parquet"):
         log.save(tmp_path / "log.csv")
-    with pytest.raises(InputError, match="ends in '.txt'"):
+    with pytest.raises(InputError, match=r"ends in '.txt'"):
         DecisionLog.load(tmp_path / "log.txt")
     for name, text in (("no.jsonl", "{"), ("no.parquet", "x")):
         (tmp_path / name).write_text(text)
-        with pytest.raises(InputError, match="holds no JSON lines|cannot be read"):
+        with pytest.raises(InputError, match=r"holds no JSON lines|cannot be read"):
             DecisionLog.load(tmp_path / name)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"cannot be read"):
         DecisionLog.load(tmp_path / "missing.jsonl")
     (tmp_path / "other.jsonl").write_text('{"arm": 1}\n')
-    with pytest.raises(InputError, match="has no decisions with time, agent, context"):
+    with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
         DecisionLog.load(tmp_path / "other.jsonl")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from coopbandits import DDUCB, CentralTS, GaussianBandit, InputError, Network, combine, parse_policy
-from coopbandits.evaluate import ips, log_decisions
 from tests.evaluate.worlds import BEST, PROBLEM, best_arm
+
+from coopbandits import DDUCB, CentralTS, GaussianBandit, InputError, Network, parse_policy
+from coopbandits.evaluate import ips, log_decisions
 
 pytestmark = pytest.mark.plays
 
@@ -59,4 +59,6 @@ def test_a_policy_without_chance_is_certain() -> None:
 )
 def test_bad_settings_are_refused(more: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        log_decisions(**({"problem": PROBLEM, "network": CYCLE, "policy": DRAWN, "horizon": 3} | more))
+        log_decisions(
+            **({"problem": PROBLEM, "network": CYCLE, "policy": DRAWN, "horizon": 3} | more)
+        )

@@ -23,7 +23,7 @@ def best_arm(features: Any) -> Any:
 
 def drawn(count: int, chances: Any, seed: int = 0, curved: float = 0.0) -> DecisionLog:
     """Return a log of arms drawn with these chances; `curved` makes rewards no longer linear."""
-    source = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
     at = source.integers(len(CONTEXTS), size=count)
     arms = source.choice(3, size=count, p=chances)
     rewards = MEANS[at, arms] + curved * (at == 1) * (arms == 2) + 0.3 * source.normal(size=count)

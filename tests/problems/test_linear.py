@@ -121,4 +121,4 @@ def test_bad_input_is_refused(make: Any, sentence: str) -> None:
 
 def test_other_attributes_are_missed_as_usual() -> None:
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        LinearBandit([1.0]).colour
+        _ = LinearBandit([1.0]).colour

@@ -70,6 +70,27 @@ def test_a_flood_on_a_complete_graph_is_central(index: str) -> None:
     assert not np.array_equal(flood, elsewhere[0])
 
 
+@pytest.mark.parametrize("rule", ["growth=1e-12", "threshold=1e-12"])
+def test_a_server_that_is_told_everything_is_central(rule: str) -> None:
+    texts = [f"server-totals:{rule}*lin-ts", "central-totals*lin-ts"]
+    result = play(LINEAR, CYCLE, texts, 40)
+    server, central = result.arms.values
+    assert np.array_equal(server, central)
+    up_and_down = 2 * 5 * 40
+    assert result.dataset["messages_sent"].values[:, 0].tolist() == [up_and_down, 0]
+    assert result.values_sent.values[:, 0].tolist() == [10 * up_and_down, 0]
+
+
+def test_a_server_that_is_told_seldom_is_told_less() -> None:
+    texts = [
+        "server-totals:growth=0.5*lin-ucb:scale=0.3",
+        "server-totals:growth=2*lin-ucb:scale=0.3",
+    ]
+    sent = play(LINEAR, CYCLE, texts, 60).dataset["messages_sent"]
+    often, seldom = sent.values.mean(axis=1)
+    assert 0 < seldom < often < 2 * 5 * 60
+
+
 def alone(problem: LinearBandit, run: int, horizon: int) -> list[int]:
     """Linear Thompson sampling of one agent, written out."""
     keys = [agent_keys(SEED, stream, run, 1) for stream in (REWARDS, DECISIONS, CONTEXTS)]

@@ -6,7 +6,7 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, overload
 
-from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
+from coopbandits.core.aggregate import Aggregation, CentralAggregation, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
@@ -24,13 +24,13 @@ class Parts:
 
     Attributes
     ----------
-    aggregation : Aggregation or CentralTotals
+    aggregation : Aggregation or CentralAggregation
         How statistics travel.
     index : Index
         What is played on them.
     """
 
-    aggregation: Aggregation | CentralTotals
+    aggregation: Aggregation | CentralAggregation
     index: Index
 
     def __post_init__(self) -> None:
@@ -147,12 +147,10 @@ class CentralPolicy(AnyPolicy):
 
     central: ClassVar[bool] = True
 
-    def make_controller(
-        self, num_arms: int, sigma: float, num_features: int = 0
-    ) -> Controller:
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         """Return a fresh controller."""
         parts = self.parts
-        if parts is None or not isinstance(parts.aggregation, CentralTotals):
+        if parts is None or not isinstance(parts.aggregation, CentralAggregation):
             raise InputError(
                 f"policy {self.name} makes no controller; return parts with CentralTotals, or "
                 "write make_controller"
@@ -184,7 +182,7 @@ class Product(Policy):
 class CentralProduct(CentralPolicy):
     """Central totals × any index; made by `combine`."""
 
-    aggregation: CentralTotals
+    aggregation: CentralAggregation
     index: Index
     name: ClassVar[str] = "central-product"
 
@@ -211,8 +209,10 @@ class CentralProduct(CentralPolicy):
 @overload
 def combine(aggregation: Aggregation, index: Index) -> Product: ...
 @overload
-def combine(aggregation: CentralTotals, index: Index) -> CentralProduct: ...
-def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
+def combine(aggregation: CentralAggregation, index: Index) -> CentralProduct: ...
+def combine(
+    aggregation: Aggregation | CentralAggregation, index: Index
+) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 
     >>> from coopbandits import KLUCB, TreeSums
@@ -221,7 +221,7 @@ def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product |
     """
     if not isinstance(index, Index):
         raise InputError(f"index is {index!r}; give one such as cb.UCB()")
-    if isinstance(aggregation, CentralTotals):
+    if isinstance(aggregation, CentralAggregation):
         return CentralProduct(aggregation, index)
     if not isinstance(aggregation, Aggregation):
         raise InputError(f"aggregation is {aggregation!r}; give one such as cb.TreeSums()")

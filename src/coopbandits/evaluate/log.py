@@ -89,7 +89,7 @@ class DecisionLog:
 
     @property
     def num_features(self) -> int:
-        """d."""
+        """How many features there are."""
         return int(self.features.shape[2])
 
     @classmethod
@@ -237,14 +237,14 @@ def _parquet_rows(file: Path) -> list[dict[str, Any]]:
 
 def _pyarrow(file: Path) -> tuple[Any, Any]:
     try:
-        import pyarrow
+        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise InputError(
             f"log file {str(file)!r} needs pyarrow, which is not installed; "
             "run pip install 'coopbandits[parquet]', or write .jsonl"
         ) from None
-    return pyarrow, parquet
+    return pa, parquet
 
 
 def _unknown_ending(file: Path) -> InputError:

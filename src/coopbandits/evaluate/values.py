@@ -102,7 +102,9 @@ def doubly_robust(
     return _value(float(terms.mean()), terms, weights if weights.any() else np.ones(len(log)))
 
 
-def fitted(log: DecisionLog, seen: NDArray[np.int64], asked: NDArray[np.int64], ridge: float) -> Floats:
+def fitted(
+    log: DecisionLog, seen: NDArray[np.int64], asked: NDArray[np.int64], ridge: float
+) -> Floats:
     """Return what ridge regressions on some decisions expect of every arm in others.
 
     One model for all arms where they have features of their own, else one per arm; all with an
@@ -140,8 +142,8 @@ def read_chances(log: DecisionLog, chances: Chances) -> Floats:
         raise InputError(f"chances are {given!r}; give numbers, one per decision and arm") from None
     if found.shape != (len(log), log.num_arms):
         raise InputError(
-            f"chances have shape {found.shape}; give {(len(log), log.num_arms)}, a row per decision "
-            "and a column per arm"
+            f"chances have shape {found.shape}; give {(len(log), log.num_arms)}, a row per "
+            "decision and a column per arm"
         )
     wrong = ~((found >= 0.0).all(axis=1) & (abs(found.sum(axis=1) - 1.0) < 1e-6))
     wrong |= (found * ~log.allowed).any(axis=1)

@@ -77,7 +77,12 @@ def make_features(given: str | ArrayLike, rows: int, size: int) -> Features:
     table = float_array("features", given, "an array of contexts")
     if table.ndim == 2:
         table = table[:, None, :]
-    if table.ndim != 3 or table.shape[1] not in (1, rows) or table.shape[2] != size or not len(table):
+    if (
+        table.ndim != 3
+        or table.shape[1] not in (1, rows)
+        or table.shape[2] != size
+        or not len(table)
+    ):
         alone = "" if rows == 1 else f", or (contexts, {rows}, {size}) for a row per arm"
         raise InputError(
             f"features have shape {np.shape(given)}; theta has {size} coefficients, so give an "

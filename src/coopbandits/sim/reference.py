@@ -176,9 +176,11 @@ class Central(Players):
         features: Callable[[int], Context] | None = None,
     ) -> list[int]:
         """Let the controller choose and observe, agent by agent."""
-        arms = []
+        arms, has_turns = [], hasattr(self.controller, "turn")  # own ones may have none
         for i, word in zip(acting, words, strict=True):
             allowed = self.allowed[i]
+            if has_turns:
+                self.controller.turn(i)
             if features is not None:
                 context = features(i)
                 arms.append(self.controller.choose(word, allowed, context))
@@ -190,9 +192,12 @@ class Central(Players):
         return arms
 
     def end_round(self, fates: list[int]) -> None:
-        """Tell the controller that the round is over."""
+        """Tell the controller that the round is over, and count what it says was sent."""
         del fates
-        self.controller.end_round()
+        for message in self.controller.end_round() or ():
+            self.counts.sent += 1
+            self.counts.delivered += 1
+            self.counts.values += message.size
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller keeps its state."""

@@ -131,14 +131,13 @@ class Setup:
                 "clocks there are none; leave clocks out, or take a policy without such a need"
             )
 
-
     def _check_features(self, policy: AnyPolicy) -> None:
         if not policy.takes_context:
             return
         if not self.problem.num_features:
             raise InputError(
-                f"policy {policy.spelling} looks at features, and {type(self.problem).__name__} has "
-                "none; give it a problem such as cb.LinearBandit"
+                f"policy {policy.spelling} looks at features, and {type(self.problem).__name__} "
+                "has none; give it a problem such as cb.LinearBandit"
             )
         registers = policy.parts and policy.parts.registers(
             self.problem.num_arms, self.problem.num_features

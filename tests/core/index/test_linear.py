@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.fleet import one_view
 
 from coopbandits.core import (
     AGGREGATIONS,
@@ -27,7 +28,6 @@ from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import normal_of, word_at
 from coopbandits.core.index.linear import cholesky, posterior
 from coopbandits.core.statistic.linear import in_context
-from tests.core.fleet import one_view
 
 REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -45,7 +45,7 @@ EVERY = pytest.mark.parametrize(
 
 def seen(index: Any, seed: int = 0, pulls: int = 20, anticipation: float = 1.0) -> Estimate:
     """Return what some pulls tell, with arms in a context."""
-    source = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
     registers = index.statistic.with_features(SIZE).registers(ARMS)
     values = registers.zeros()
     for _ in range(pulls):
@@ -107,7 +107,7 @@ def test_both_forms_are_the_formula(index: Any, pulls: int, anticipation: float)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 99), st.integers(0, 12))
 def test_one_hot_features_are_gaussian_thompson(word: int, seed: int, pulls: int) -> None:
     """The arms of `normal-draw`, with the same draws."""
-    source = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
     registers = LinearSums().with_features(ARMS).registers(ARMS)
     values, sums, counts = registers.zeros(), np.zeros(ARMS), np.zeros(ARMS)
     for _ in range(pulls):
@@ -128,7 +128,7 @@ def test_one_hot_features_are_gaussian_thompson(word: int, seed: int, pulls: int
 
 def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
     index = LinUCB()
-    source = np.random.default_rng(5)
+    source = np.random.default_rng(5)  # noqa: TID251  not a tape
     turn, _ = np.linalg.qr(source.normal(size=(SIZE, SIZE)))
     order = [2, 0, 1]
     rows = [(source.normal(size=SIZE), float(source.normal())) for _ in range(12)]

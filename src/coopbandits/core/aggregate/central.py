@@ -2,10 +2,12 @@
 
 The contract is smaller than an agent's: in every round, for every agent in turn, `choose` and then
 `observe`; then `end_round`. A controller that acts on whole rounds reads what it knew at the start.
+One that only plays the part of a server is told whose turn it is, and returns what was sent.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -21,8 +23,26 @@ if TYPE_CHECKING:
     from coopbandits.core.statistic import Registers
 
 
+class CentralAggregation(Named, ABC):
+    """What one controller, who sees every pull, makes of them; `make` returns it."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: a controller sees all."""
+        return frozenset()
+
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
+    @abstractmethod
+    def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
+        """Return a controller that plays an index on what it sees."""
+
+
 @dataclass(frozen=True)
-class CentralTotals(Named):
+class CentralTotals(CentralAggregation):
     """All pulls of all agents in one place.
 
     Parameters
@@ -39,16 +59,6 @@ class CentralTotals(Named):
         """Refuse a delay that is none."""
         if self.delay is not None:
             require_count("delay", self.delay, least=0)
-
-    @property
-    def takes_context(self) -> bool:
-        """Yes."""
-        return True
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Nothing: a controller sees all."""
-        return frozenset()
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
@@ -83,12 +93,16 @@ class Controller:
         """Take in one reward."""
         self.registers.record(self.totals, arm, reward, context)
 
-    def end_round(self) -> None:
-        """Let time pass for what is only seen later."""
+    def turn(self, agent: int) -> None:
+        """Hear who chooses next, which makes no difference where all is known."""
+
+    def end_round(self) -> Sequence[Vector]:
+        """Let time pass for what is only seen later; return messages, of which there are none."""
         self.rounds += 1
         if self.history:
             self.history = [*self.history[1:], self.totals.copy()]
         self.registers.age(self.totals, *self.history)
+        return ()
 
 
 def central_view(num_arms: int, sigma: float) -> LocalView:

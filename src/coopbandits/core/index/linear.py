@@ -8,8 +8,8 @@ Open pulls make the model surer and leave θ̂ where it is: their x xᵀ is adde
 Mixing under faults may leave a matrix that no pulls can have made, with a pivot of L that is not
 above 0; it is replaced by λ, the least that there can be.
 
-`prepare` and `value` are what compiled kernels are made of, where no pull is open; `values` does the
-same with numpy, one factorisation for all arms, and is what agents call.
+`prepare` and `value` are what compiled kernels are made of, where no pull is open; `values` does
+the same with numpy, one factorisation for all arms, and is what agents call.
 """
 
 from __future__ import annotations

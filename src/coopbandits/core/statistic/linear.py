@@ -94,6 +94,7 @@ class LinearRegisters(Registers):
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Refuse a pull without features."""
+        del values, reward, weight
         raise InputError(f"the pull of arm {arm} has no features; tell its context")
 
     def record(
@@ -132,6 +133,14 @@ class LinearRegisters(Registers):
     def outer(self, values: Vector) -> NDArray[np.float64]:
         """Return the upper triangles of all models."""
         return values.reshape(self.models, self.width)[:, self.num_features : -1]
+
+    def log_det(self, values: Vector, ridge: float) -> float:
+        """Return ln det(λI + A), added up over the models."""
+        size = self.num_features
+        square = np.zeros((self.models, size, size))
+        square.reshape(self.models, -1)[:, self.places] = self.outer(values)
+        square += np.triu(square, 1).swapaxes(1, 2) + ridge * np.eye(size)
+        return float(np.linalg.slogdet(square)[1].sum())
 
     def share(self, values: Vector) -> Share:
         """Return copies of b and n, model after model."""
