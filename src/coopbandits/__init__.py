@@ -64,12 +64,14 @@ if TYPE_CHECKING:
         NeighborhoodSums,
         NormalDraw,
         Parts,
+        PermutedBuffers,
         Policy,
         PullMixing,
         Registers,
         RowEstimates,
         RunningConsensus,
         RunningSums,
+        ServerTotals,
         Share,
         StagedMixing,
         Statistic,
@@ -157,7 +159,8 @@ _HOMES = {
         "Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS LinUCB LinearSums LocalSums "
         "LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "Policy PullMixing Registers RowEstimates RunningConsensus RunningSums Share StagedMixing "
+        "PermutedBuffers Policy PullMixing Registers RowEstimates RunningConsensus RunningSums "
+        "ServerTotals Share StagedMixing "
         "Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
@@ -260,6 +263,7 @@ __all__ = [
     "ParetoBandit",
     "Partition",
     "Parts",
+    "PermutedBuffers",
     "PoissonBandit",
     "PoissonClocks",
     "Policy",
@@ -272,6 +276,7 @@ __all__ = [
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "ServerTotals",
     "Share",
     "SimulationInterrupted",
     "Sleep",

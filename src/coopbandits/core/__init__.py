@@ -22,10 +22,12 @@ if TYPE_CHECKING:
         Machine,
         MessageSize,
         NeighborhoodSums,
+        PermutedBuffers,
         PullMixing,
         RowEstimates,
         RunningConsensus,
         RunningSums,
+        ServerTotals,
         StagedMixing,
         TreeSums,
     )
@@ -97,8 +99,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
-        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PullMixing RowEstimates "
-        "RunningConsensus RunningSums StagedMixing TreeSums"
+        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
+        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TreeSums"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -180,12 +182,14 @@ __all__ = [
     "NeighborhoodSums",
     "NormalDraw",
     "Parts",
+    "PermutedBuffers",
     "Policy",
     "PullMixing",
     "Registers",
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "ServerTotals",
     "Share",
     "StagedMixing",
     "State",

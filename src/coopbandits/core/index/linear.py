@@ -77,10 +77,10 @@ class LinTS(Index):
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Draw θ of every model; `scratch` has a row (d, d + 1) per model, θ in its last column."""
+        """Draw θ of every model; `scratch` is (models, d + 1, d + 1), θ in the last columns."""
         for model in range(len(estimate.counts)):
             rows = scratch[model]
-            size = len(rows)
+            size = len(rows) - 1
             factor(estimate, model, numbers[0], rows)
             for i in range(size):
                 rows[i][size] += numbers[1] * normal_of(word_at(word, model * size + i))
@@ -168,7 +168,7 @@ class LinUCB(Index):
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Factor every model; `scratch` has a row (d + 1, d + 1) per model, β in its corner."""
+        """Factor every model; `scratch` is (models, d + 1, d + 1), β in the last corners."""
         for model in range(len(estimate.counts)):
             rows = scratch[model]
             size = len(rows) - 1

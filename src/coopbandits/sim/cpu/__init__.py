@@ -35,6 +35,8 @@ from coopbandits.sim.cpu.choices import (
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
+from coopbandits.sim.cpu.linear_tree import play_linear_tree
 from coopbandits.sim.cpu.running_sums import play_running_sums
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
@@ -60,6 +62,13 @@ KERNELS: dict[type, Kernel] = {
 }
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
+LINEAR_KERNELS: dict[type, Kernel] = {
+    LocalSums: play_linear_local,
+    FloodedTotals: play_linear_flood,
+    TreeSums: play_linear_tree,
+}
+"""Aggregation → the kernel that plays linear models on it."""
+
 SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
 """Faster kernels for indices that declare a bonus, on networks without faults."""
 
@@ -71,6 +80,8 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
+    if task.tables.in_context:
+        return LINEAR_KERNELS[kind]
     if not task.faults and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
     return KERNELS[kind]
@@ -94,7 +105,7 @@ def obstacle(task: Task) -> str | None:
     if parts is None:
         return ""
     if task.tables.in_context:
-        return " for rewards that depend on features"
+        return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
@@ -112,6 +123,18 @@ def obstacle(task: Task) -> str | None:
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
     return _uncompiled(parts, task.problem)
+
+
+def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
+    """Return the same for rewards that depend on features."""
+    if not parts.statistic.takes_context or not is_ours(parts.index):
+        return f" of index {parts.index.spelling} for rewards that depend on features"
+    if type(parts.aggregation) not in LINEAR_KERNELS:
+        return f" for linear models on aggregation {parts.aggregation.spelling}"
+    late = any(kind.longest_delay for kind in task.faults.kinds)
+    if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
+        return f" for linear models under faults {task.faults.spelling}"
+    return None
 
 
 def _uncompiled(parts: Parts, problem: Problem) -> str | None:
