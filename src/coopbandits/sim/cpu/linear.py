@@ -54,7 +54,7 @@ def play_linear_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
 
 def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> LinearRuns:
     state = LinearRuns(parts, task, runs, tick)
-    num_runs, agents, size = state.shape
+    num_runs, agents = state.shape[:2]
     rows, known = np.zeros(state.shape), np.ones((num_runs, agents, 2))
     known[:, :, 1] = 0.0
     depth = max(1, balls.starts.shape[1] - 1)
