@@ -54,7 +54,7 @@ def test_a_policy_without_chance_is_certain() -> None:
     [
         ({"draws": 0}, "draws is 0; it must be a whole number, at least 1"),
         ({"floor": 1.5}, "floor is 1.5; it must be a number from 0 to 1"),
-        ({"policy": CentralTS()}, "decisions are logged of policies made of parts"),
+        ({"policy": CentralTS()}, "give one that is made of parts and has agents"),
     ],
 )
 def test_bad_settings_are_refused(more: Any, sentence: str) -> None:

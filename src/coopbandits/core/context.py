@@ -32,7 +32,8 @@ class Scene:
 
     def __init__(self, registers: Registers, policy: str) -> None:
         self.registers, self.policy = cast("LinearRegisters", registers), policy
-        self.opened = registers.zeros()  # what open pulls would add, if they paid nothing
+        self._opened = registers.zeros()
+        self._latest: tuple[int, Vector] | None = None
 
     def read_all(self, context: Context | None) -> Context:
         """Return the features of every arm, or refuse what is given."""
@@ -80,16 +81,35 @@ class Scene:
 
     def shown(self, estimate: Estimate, features: Context) -> Estimate:
         """Return an estimate for a choice among arms with these features, open pulls included."""
-        opened = self.registers.outer(self.opened) if self.registers.version(self.opened) else None
-        return in_context(estimate, features, opened)
+        opened = self.opened
+        known = self.registers.version(opened)
+        return in_context(estimate, features, self.registers.outer(opened) if known else None)
+
+    # Mostly a pull is closed before the next one: only those that wait longer are added up.
+
+    @property
+    def opened(self) -> Vector:
+        """What open pulls would add, if they paid nothing."""
+        if self._latest is not None:
+            arm, features = self._latest
+            self._latest = None
+            self.registers.record(self._opened, arm, 0.0, features)
+        return self._opened
+
+    @opened.setter
+    def opened(self, values: Vector) -> None:
+        self._opened, self._latest = values, None
 
     def open(self, arm: int, features: Vector) -> None:
         """Remember a pull that was chosen."""
-        self.registers.record(self.opened, arm, 0.0, features)
+        _ = self.opened  # adds the one before
+        self._latest = arm, features
 
     def close(self, arm: int, features: Vector, left: int) -> None:
         """Forget it again; `left` are open still."""
         if left:
             self.registers.record(self.opened, arm, 0.0, features, -1.0)
-        else:
+        elif self._latest is None or self._opened.any():
             self.opened = self.registers.zeros()  # rounding ends with the last one
+        else:
+            self._latest = None

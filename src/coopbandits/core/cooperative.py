@@ -103,14 +103,17 @@ class CooperativeAgent(ContextAgent):
             context = self.scene.read_one(context)
             machine = cast("ContextMachine", self.machine)  # parts with features have such a one
             machine.observe(int(arm), _finite(reward), context)
-        self.abandon(int(arm), context)
+        self._close(int(arm), context)
 
     def abandon(self, arm: int, context: Vector | None = None) -> None:
         """Count an open pull no longer: its reward will never be known."""
+        self._close(arm, context if self.scene is None else self.scene.read_one(context))
+
+    def _close(self, arm: int, context: Vector | None) -> None:
         if self.open_pulls[arm] > 0:
             self.open_pulls[arm] -= 1
-            if self.scene is not None:
-                self.scene.close(arm, self.scene.read_one(context), int(self.open_pulls.sum()))
+            if self.scene is not None and context is not None:
+                self.scene.close(arm, context, int(self.open_pulls.sum()))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""

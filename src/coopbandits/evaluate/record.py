@@ -8,6 +8,8 @@ unbiased. A floor gives every allowed arm a chance of at least floor/K.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from coopbandits.core.checks import require_count, require_number
@@ -15,7 +17,7 @@ from coopbandits.core.contract import Context
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
+from coopbandits.core.policy import Parts, Policy
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.network import Network
 from coopbandits.problems import Problem
@@ -48,14 +50,13 @@ def log_decisions(
         With this chance any allowed arm is played, each equally likely: in [0, 1].
     """
     require_count("draws", draws)
-    require_number("floor", floor, "a number from 0 to 1", -1e-300, 1.0 + 1e-15)
-    if not isinstance(policy, Policy) or policy.parts is None:
-        raise InputError(f"policy is {policy!r}; decisions are logged of policies made of parts")
+    require_number("floor", floor, "a number from 0 to 1", -math.ulp(0.0), math.nextafter(1.0, 2.0))
+    parts = parts_of_agents(policy)
     setup = Setup(problem, network, horizon, recorded_rounds(horizon, 1), seed=seed)
     task = Task(setup, policy)
     players, (account, features) = Agents(task, policy, 0), make_account(task, 0)
     number, num_arms = network.num_agents, problem.num_arms
-    tries = draws if policy.parts.index.random else 1
+    tries = draws if parts.index.random else 1
     keys = [agent_keys(seed, stream, 0, number) for stream in (REWARDS, DECISIONS)]
     tape = variates(problem.variate, tape_words(keys[0], 0, horizon))
     decisions = tape_words(keys[1], 0, horizon).tolist()
@@ -90,6 +91,17 @@ def log_decisions(
         times=np.repeat(np.arange(horizon), number),
         agents=np.tile(np.arange(number), horizon),
     )
+
+
+def parts_of_agents(policy: Policy) -> Parts:
+    """Return what the agents of a policy are made of, or refuse one that has no such agents."""
+    parts: Parts | None = getattr(policy, "parts", None)
+    if parts is None or policy.central:
+        raise InputError(
+            f"policy is {policy!r}; give one that is made of parts and has agents, such as "
+            "cb.FloodTS()"
+        )
+    return parts
 
 
 class _Rows:

@@ -20,6 +20,7 @@ from coopbandits.core.draws import stream_key, uniforms, words
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
 from coopbandits.evaluate.log import DecisionLog
+from coopbandits.evaluate.record import parts_of_agents
 from coopbandits.evaluate.values import Value
 from coopbandits.network import Network
 from coopbandits.sim.knowledge import global_knowledge
@@ -58,8 +59,7 @@ def replay(
     Value
         Its `effective` is the number of decisions that were shared.
     """
-    if not isinstance(policy, Policy) or policy.parts is None:
-        raise InputError(f"policy is {policy!r}; give one made of parts whose agents play alone")
+    parts_of_agents(policy)
     network = network or Network(nx.empty_graph(1))
     agents = _agents(log, policy, network, sigma, seed)
     mail = Mail(network)

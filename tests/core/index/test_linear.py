@@ -61,8 +61,7 @@ def numbers(index: Any) -> Any:
 
 def plain(index: Any, estimate: Estimate, word: int = WORD) -> list[float]:
     """Return what `prepare` and `value` say."""
-    size = SIZE + (not index.random)
-    scratch = np.full((len(estimate.counts), size, SIZE + 1), math.nan).tolist()
+    scratch = np.full((len(estimate.counts), SIZE + 1, SIZE + 1), math.nan).tolist()
     index.prepare(estimate, word, numbers(index), scratch)
     return [index.value(k, estimate, word, numbers(index), scratch) for k in range(ARMS)]
 

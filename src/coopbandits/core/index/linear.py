@@ -210,9 +210,8 @@ LINEAR_INDICES = (LinTS, LinUCB)
 
 def _radius(pulls: float, size: int, numbers: Floats) -> float:
     """Return s β."""
-    _, sigma, scale, chance, bias, length = numbers
-    growth = size * math.log(1.0 + max(0.0, pulls) * length / size)
-    return float(scale * (sigma * math.sqrt(growth + chance) + bias))
+    growth = size * math.log(1.0 + max(0.0, pulls) * numbers[5] / size)
+    return float(numbers[2] * (numbers[1] * math.sqrt(growth + numbers[3]) + numbers[4]))
 
 
 def expected(features: Matrices, theta: Matrices) -> Vector:
