@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.fleet import gossip_matrix, make_agent, one_view, views
 
 from coopbandits.core import (
     UCB,
@@ -28,6 +27,8 @@ from coopbandits.core import (
     combine,
 )
 from coopbandits.core.policy import Policy
+
+from .fleet import gossip_matrix, make_agent, one_view, views
 
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.evaluate.worlds import drawn
 
 from coopbandits import GaussianBandit, InputError, LinearBandit, Network, parse_policy, subsets
 from coopbandits.evaluate import DecisionLog, log_decisions
+
+from .worlds import drawn
 
 FIELDS = ("features", "arms", "rewards", "propensities", "allowed", "times", "agents")
 CYCLE = Network.from_spec("cycle:3")

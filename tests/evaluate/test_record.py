@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.evaluate.worlds import BEST, PROBLEM, best_arm
 
 from coopbandits import DDUCB, CentralTS, GaussianBandit, InputError, Network, parse_policy
 from coopbandits.evaluate import ips, log_decisions
+
+from .worlds import BEST, PROBLEM, best_arm
 
 pytestmark = pytest.mark.plays
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.evaluate.worlds import BEST, MEANS, drawn
 
 from coopbandits import CentralTS, InputError, Network, parse_policy
 from coopbandits.core import Index, LocalSums, combine
 from coopbandits.evaluate import replay
+
+from .worlds import BEST, MEANS, drawn
 
 pytestmark = pytest.mark.plays
 

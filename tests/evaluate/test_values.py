@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.evaluate.worlds import BEST, MEANS, best_arm, drawn
 
 from coopbandits import InputError
 from coopbandits.evaluate import direct, doubly_robust, ips
+
+from .worlds import BEST, MEANS, best_arm, drawn
 
 SKEWED = [0.7, 0.2, 0.1]
 EVEN = [1 / 3] * 3

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.fleet import one_view
 
 from coopbandits.core import (
     AGGREGATIONS,
@@ -28,6 +27,8 @@ from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import normal_of, word_at
 from coopbandits.core.index.linear import cholesky, posterior
 from coopbandits.core.statistic.linear import in_context
+
+from ..fleet import one_view
 
 REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -61,7 +62,7 @@ def numbers(index: Any) -> Any:
 
 def plain(index: Any, estimate: Estimate, word: int = WORD) -> list[float]:
     """Return what `prepare` and `value` say."""
-    scratch = np.full((len(estimate.counts), SIZE + 1, SIZE + 1), math.nan).tolist()
+    scratch = np.full((len(estimate.counts), SIZE + 1, SIZE + 1), math.nan)
     index.prepare(estimate, word, numbers(index), scratch)
     return [index.value(k, estimate, word, numbers(index), scratch) for k in range(ARMS)]
 
@@ -168,9 +169,9 @@ def test_a_matrix_that_no_pulls_made_still_gives_an_index() -> None:
     found = index.values(estimate, WORD, numbers(index))
     assert np.isfinite(found).all()
     assert np.allclose(found, plain(index, estimate))
-    rows = [[-1.0, 0.0], [0.5, 2.0]]
+    rows = np.array([[-1.0, 0.0], [0.5, 2.0]])
     cholesky(rows, 2, 0.25)
-    assert rows == [[0.5, 0.0], [1.0, 1.0]]
+    assert rows.tolist() == [[0.5, 0.0], [1.0, 1.0]]
 
 
 def test_many_coefficients_are_drawn_alike() -> None:

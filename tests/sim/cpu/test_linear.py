@@ -72,7 +72,11 @@ def test_spans_and_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
     ("text", "more", "why"),
     [
         ("running-consensus*lin-ts", {}, "for linear models on aggregation running-consensus"),
-        ("flooded-totals*lin-ts", {"faults": "loss=0.1"}, "linear models under faults loss=0.1"),
+        (
+            "flooded-totals*lin-ts",
+            {"faults": "loss=0.1"},
+            "for linear models under faults loss=0.1",
+        ),
         ("tree-ts", {}, "of index centred-draw for rewards that depend on features"),
     ],
 )

@@ -83,16 +83,16 @@ class LinTS(Index):
             size = len(rows) - 1
             factor(estimate, model, numbers[0], rows)
             for i in range(size):
-                rows[i][size] += numbers[1] * normal_of(word_at(word, model * size + i))
+                rows[i, size] += numbers[1] * normal_of(word_at(word, model * size + i))
             backwards(rows, size)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Return what the drawn θ expects of an arm."""
-        model = scratch[arm if len(estimate.counts) > 1 else 0]
-        row, total = estimate.extra.features[arm], 0.0
-        for j in range(len(row)):
-            total += row[j] * model[j][len(row)]
+        model, features = arm if len(estimate.counts) > 1 else 0, estimate.extra.features
+        size, total = features.shape[1], 0.0
+        for j in range(size):
+            total += features[arm, j] * scratch[model, j, size]
         return total
 
     @staticmethod
@@ -174,7 +174,7 @@ class LinUCB(Index):
             size = len(rows) - 1
             factor(estimate, model, numbers[0], rows)
             backwards(rows, size)
-            rows[size][size] = _radius(estimate.counts[model], size, numbers)
+            rows[size, size] = _radius(estimate.counts[model], size, numbers)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
@@ -183,13 +183,13 @@ class LinUCB(Index):
         size = len(rows) - 1
         mean, width = 0.0, 0.0
         for i in range(size):  # y = L⁻¹ x takes the place of the last row
-            total = estimate.extra.features[arm][i]
-            mean += total * rows[i][size]
+            total = estimate.extra.features[arm, i]
+            mean += total * rows[i, size]
             for j in range(i):
-                total -= rows[i][j] * rows[size][j]
-            rows[size][i] = total / rows[i][i]
-            width += rows[size][i] * rows[size][i]
-        return mean + rows[size][size] * math.sqrt(width)
+                total -= rows[i, j] * rows[size, j]
+            rows[size, i] = total / rows[i, i]
+            width += rows[size, i] * rows[size, i]
+        return mean + rows[size, size] * math.sqrt(width)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
@@ -259,52 +259,50 @@ def _inverse_root(matrix: Matrices, ridge: float) -> Matrices:
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # some pivot is not above 0
-        lower = np.array([_lower(each.tolist(), ridge) for each in matrix])
+        lower = matrix.copy()
+        for rows in lower:
+            cholesky(rows, len(rows), ridge)
+        lower = np.tril(lower)
     return np.linalg.inv(lower)
 
 
-def _lower(rows: list[list[float]], ridge: float) -> list[list[float]]:
-    cholesky(rows, len(rows), ridge)
-    return [[x if j <= i else 0.0 for j, x in enumerate(row)] for i, row in enumerate(rows)]
-
-
-# What follows is also compiled: plain loops on lists of lists, or arrays.
+# What follows is also compiled: plain loops on arrays.
 
 
 def cholesky(rows: Any, size: int, ridge: float) -> None:
     """Put L in the place of the lower triangle of a matrix."""
     for j in range(size):
-        pivot = rows[j][j]
+        pivot = rows[j, j]
         for k in range(j):
-            pivot -= rows[j][k] * rows[j][k]
-        rows[j][j] = math.sqrt(pivot if pivot > 0.0 else ridge)
+            pivot -= rows[j, k] * rows[j, k]
+        rows[j, j] = math.sqrt(pivot if pivot > 0.0 else ridge)
         for i in range(j + 1, size):
-            entry = rows[i][j]
+            entry = rows[i, j]
             for k in range(j):
-                entry -= rows[i][k] * rows[j][k]
-            rows[i][j] = entry / rows[j][j]
+                entry -= rows[i, k] * rows[j, k]
+            rows[i, j] = entry / rows[j, j]
 
 
 def factor(estimate: Estimate, model: int, ridge: float, rows: Any) -> None:
     """Write L of a model as a lower triangle, and L⁻¹c b as the column after the last."""
-    sums, outer, ahead = estimate.sums[model], estimate.extra.outer[model], estimate.anticipation
-    size, at = len(sums), 0
+    sums, outer, ahead = estimate.sums, estimate.extra.outer, estimate.anticipation
+    size, at = sums.shape[1], 0
     for i in range(size):
         for j in range(i, size):
-            rows[j][i] = ahead * outer[at] + (ridge if i == j else 0.0)
+            rows[j, i] = ahead * outer[model, at] + (ridge if i == j else 0.0)
             at += 1
     cholesky(rows, size, ridge)
     for i in range(size):
-        total = ahead * sums[i]
+        total = ahead * sums[model, i]
         for j in range(i):
-            total -= rows[i][j] * rows[j][size]
-        rows[i][size] = total / rows[i][i]
+            total -= rows[i, j] * rows[j, size]
+        rows[i, size] = total / rows[i, i]
 
 
 def backwards(rows: Any, size: int) -> None:
     """Replace the column after the last, y, by L⁻ᵀy."""
     for i in range(size - 1, -1, -1):
-        total = rows[i][size]
+        total = rows[i, size]
         for j in range(i + 1, size):
-            total -= rows[j][i] * rows[j][size]
-        rows[i][size] = total / rows[i][i]
+            total -= rows[j, i] * rows[j, size]
+        rows[i, size] = total / rows[i, i]

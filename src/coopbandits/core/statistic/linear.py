@@ -94,8 +94,7 @@ class LinearRegisters(Registers):
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Refuse a pull without features."""
-        del values, reward, weight
-        raise InputError(f"the pull of arm {arm} has no features; tell its context")
+        self.record(values, arm, reward, None, weight)
 
     def record(
         self,
@@ -107,14 +106,13 @@ class LinearRegisters(Registers):
     ) -> None:
         """Add one pull, in place."""
         if context is None:
-            return self.add(values, arm, reward, weight)
+            raise InputError(f"the pull of arm {arm} has no features; tell its context")
         start = arm * self.width if self.models > 1 else 0
         own, d = values[start : start + self.width], self.num_features
         scaled = context if weight == 1.0 else weight * context
         own[:d] += reward * scaled
         own[d:-1] += (scaled[:, None] * context).take(self.places)
         own[-1] += weight
-        return None
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
@@ -145,7 +143,7 @@ class LinearRegisters(Registers):
     def share(self, values: Vector) -> Share:
         """Return copies of b and n, model after model."""
         rows = values.reshape(self.models, self.width)
-        return Share(rows[:, : self.num_features].ravel(), rows[:, -1].copy())
+        return Share(rows[:, : self.num_features].flatten(), rows[:, -1].copy())
 
     def version(self, values: NDArray[np.float64]) -> Any:
         """Return the number of pulls: it only grows."""

@@ -35,6 +35,7 @@ from coopbandits.sim.cpu.choices import (
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
 from coopbandits.sim.cpu.running_sums import play_running_sums
@@ -134,6 +135,8 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
         return f" for linear models under faults {task.faults.spelling}"
+    if isinstance(parts.aggregation, FloodedTotals) and linear_excess(parts, task):
+        return f" for floods of linear models among {task.network.num_agents} agents"
     return None
 
 
@@ -192,6 +195,9 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        if task.tables.in_context:
+            size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
+            return 8 * size * (task.network.num_agents**2 + task.network.num_edges)
         is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
         table = task.tables.rows.nbytes if task.shuffle_arms else 0
         known = flood.bytes_of_a_run(task) if is_flood else 0

@@ -8,7 +8,7 @@ plain flood, which plays nothing but that.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,
     book_pull,
-    first_register,
     look_around,
     note_regrets,
+    write_pull,
 )
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.world import span
@@ -38,6 +38,23 @@ from coopbandits.sim.setup import Setup
 
 SPAN_PULLS = 100_000
 """Pulls of one run played between two reports of progress."""
+
+
+MOST_BYTES = 2_000_000_000
+"""Most bytes for the latest pulls of all agents in one run."""
+
+
+class Recent(NamedTuple):
+    """The latest rounds (run, round, agent): what every pull adds to its model, and its arm."""
+
+    pulls: NDArray[np.float64]
+    arms: NDArray[np.int64]
+
+
+def excess(parts: Parts, task: Task) -> bool:
+    """Tell whether a flood is too large: its rounds on the way are at most as many as agents."""
+    width = parts.registers(task.problem.num_arms, task.num_features).size
+    return 8 * width * task.network.num_agents**2 > MOST_BYTES
 
 
 def play_linear_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
@@ -57,8 +74,9 @@ def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Li
     num_runs, agents = state.shape[:2]
     rows, known = np.zeros(state.shape), np.ones((num_runs, agents, 2))
     known[:, :, 1] = 0.0
-    depth = max(1, balls.starts.shape[1] - 1)
-    recent = np.zeros((num_runs, depth, agents, task.num_features + 2))
+    shape = (num_runs, max(1, balls.starts.shape[1] - 1), agents)
+    width = state.shape[2] // state.scene.models
+    recent = Recent(np.zeros((*shape, width)), np.zeros(shape, dtype=np.int64))
     most = max(1, SPAN_PULLS // agents)
     while state.done < task.horizon:
         rounds = min(most, task.horizon - state.done)
@@ -107,7 +125,8 @@ def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, all_rows: Any, all_known: Any,
     all_recent: Any, starts: Any, members: Any, address: int, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
-    rows, known, recent = all_rows[run], all_known[run], all_recent[run]
+    rows, known = all_rows[run], all_known[run]
+    recent, arms = all_recent.pulls[run], all_recent.arms[run]
     agents, num_arms = rows.shape[0], world.num_arms
     scratch = np.empty(scene.room + agents * num_arms * scene.size)
     means, lasts = np.empty((agents, num_arms)), np.zeros(agents, np.int64)
@@ -126,11 +145,12 @@ def _play_run(
             address, rows, rows.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
             numbers, 0, memory[run], scratch, lasts, 0, agents, num_arms, scene.size,
         )  # fmt: skip
+        now = done % recent.shape[0]
         _pull(
-            world, scene, tally, run, slot, done, scratch, means, lasts, rows,
-            recent[done % recent.shape[0]],
+            world, scene, tally, run, slot, done, scratch, means, lasts, rows, recent[now],
+            arms[now],
         )  # fmt: skip
-        _hear(scene, rows, known, recent, starts, members, done)
+        _hear(scene.models, rows, known, recent, arms, starts, members, done)
         if span.stops[slot - span.slot] == r + 1:
             note_regrets(scene, tally, run, world.block, slot)
 
@@ -138,37 +158,34 @@ def _play_run(
 @inner
 def _pull(
     world: Any, scene: Any, tally: Any, run: int, slot: int, done: int, scratch: Any, means: Any,
-    lasts: Any, rows: Any, recent: Any,
+    lasts: Any, rows: Any, pulls: Any, arms: Any,
 ) -> None:  # fmt: skip
-    """Let all agents pull, and put the pulls down for the others: features, reward, arm."""
+    """Let all agents pull, and put the pulls down for the others."""
     size, num_arms = scene.size, means.shape[1]
     for agent in range(rows.shape[0]):
         arm = lasts[agent]
         z = variate(True, word_at(world.reward_keys[run, agent], done), world.cubics)
         reward = means[agent, arm] + scene.sigma * z
         at = scene.room + (agent * num_arms + arm) * size
-        add_pull(rows, agent, first_register(scene, arm), scratch, at, size, reward)
-        for j in range(size):
-            recent[agent, j] = scratch[at + j]
-        recent[agent, size], recent[agent, size + 1] = reward, arm
+        write_pull(pulls, agent, scratch, at, size, reward)
+        add_pull(rows, agent, arm, scene.models, pulls, agent)
+        arms[agent] = arm
         book_pull(scene, tally, run, world.block, slot, done, agent, arm, reward, means)
 
 
 @inner
 def _hear(
-    scene: Any, rows: Any, known: Any, recent: Any, starts: Any, members: Any, done: int
+    models: int, rows: Any, known: Any, recent: Any, arms: Any, starts: Any, members: Any, done: int
 ) -> None:
     """Let all agents add what reaches them now: from d hops away a pull made d − 1 rounds ago."""
-    size, levels = scene.size, starts.shape[1] - 1
+    levels = starts.shape[1] - 1
     for agent in range(rows.shape[0]):
         for level in range(min(levels, done + 1)):
-            pulls = recent[(done - level) % recent.shape[0]]
+            then = (done - level) % recent.shape[0]
             for place in range(starts[agent, level], starts[agent, level + 1]):
                 other = members[place]
                 if other != agent:
-                    arm = int(pulls[other, size + 1])
-                    first = first_register(scene, arm)
-                    add_pull(rows, agent, first, pulls[other], 0, size, pulls[other, size])
+                    add_pull(rows, agent, arms[then, other], models, recent[then], other)
             if level == done and levels > 0:  # heard of for the first time
                 known[agent, 0] += starts[agent, level + 1] - starts[agent, level]
                 known[agent, 0] -= level == 0  # the agent itself

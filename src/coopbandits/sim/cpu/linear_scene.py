@@ -138,28 +138,32 @@ def draw(scene: Any, key: Any, done: int, arm: int, cubics: Any, scratch: Any, a
         scratch[at + j] = x
         length += x * x
     if scene.kind == SPHERE:
-        length = np.sqrt(length)
+        shrunk = 1.0 / np.sqrt(length)
         for j in range(size):
-            scratch[at + j] /= length
+            scratch[at + j] *= shrunk
 
 
 @inner
-def add_pull(rows: Any, agent: int, first: int, xs: Any, at: int, size: int, reward: float) -> None:
-    """Add a pull to the registers that begin at `first`; its features begin at `at`."""
-    place = first + size
+def write_pull(pulls: Any, agent: int, xs: Any, at: int, size: int, reward: float) -> None:
+    """Write what a pull adds to the registers of its model; its features begin at `at`."""
+    place = size
     for i in range(size):
         x = xs[at + i]
-        rows[agent, first + i] += reward * x
+        pulls[agent, i] = reward * x
         for j in range(i, size):
-            rows[agent, place] += x * xs[at + j]
+            pulls[agent, place] = x * xs[at + j]
             place += 1
-    rows[agent, place] += 1.0
+    pulls[agent, place] = 1.0
 
 
-@inner(forceinline=True)
-def first_register(scene: Any, arm: int) -> int:
-    """Return where the registers of an arm's model begin."""
-    return arm * (scene.size + scene.size * (scene.size + 1) // 2 + 1) if scene.models > 1 else 0
+@inner
+def add_pull(rows: Any, agent: int, arm: int, models: int, pulls: Any, other: int) -> None:
+    """Add somebody's pull of an arm to an agent's registers."""
+    width = np.uintp(pulls.shape[1])  # unsigned: nothing counts from the end
+    row, source = np.uintp(agent), np.uintp(other)
+    first = np.uintp(arm) * width if models > 1 else np.uintp(0)
+    for i in range(width):
+        rows[row, first + i] += pulls[source, i]
 
 
 @inner

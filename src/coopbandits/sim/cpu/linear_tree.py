@@ -18,9 +18,9 @@ from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,
     book_pull,
-    first_register,
     look_around,
     note_regrets,
+    write_pull,
 )
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.tree import (
@@ -134,15 +134,17 @@ def _pull(
 ) -> None:  # fmt: skip
     """Let all agents that act pull."""
     size, num_arms, behind = scene.size, means.shape[1], own.shape[1] - 1
+    pulls = np.empty((own.shape[0], (own.shape[1] - 2) // scene.models))
     for agent in range(own.shape[0]):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             continue
         arm = lasts[agent]
         z = variate(True, word_at(world.reward_keys[run, agent], done), world.cubics)
         reward = means[agent, arm] + scene.sigma * z
-        at, first = scene.room + (agent * num_arms + arm) * size, first_register(scene, arm)
-        add_pull(own, agent, first, scratch, at, size, reward)
-        add_pull(totals, agent, first, scratch, at, size, reward)
+        at = scene.room + (agent * num_arms + arm) * size
+        write_pull(pulls, agent, scratch, at, size, reward)
+        add_pull(own, agent, arm, scene.models, pulls, agent)
+        add_pull(totals, agent, arm, scene.models, pulls, agent)
         elapsed = done + 1.0 - own[agent, behind]
         own[agent, behind] += elapsed
         totals[agent, behind] += elapsed
