@@ -25,7 +25,8 @@ import typer
 
 import coopbandits as cb
 from coopbandits.cli import app
-from coopbandits.core import AGGREGATIONS, INDICES, CentralTotals, parse_policy
+from coopbandits.core import AGGREGATIONS, INDICES, LINEAR_INDICES, parse_policy
+from coopbandits.core.aggregate import CENTRAL_AGGREGATIONS
 from coopbandits.experiments.suite import make_plan
 from coopbandits.network import parse_faults, parse_graph
 from coopbandits.problems import make_problem, parse_means
@@ -173,7 +174,7 @@ def test_the_page_on_other_libraries_runs(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_page_on_parts_lists_all() -> None:
     text = PARTS.read_text()
-    for part in (*AGGREGATIONS, CentralTotals, *INDICES):
+    for part in (*AGGREGATIONS, *CENTRAL_AGGREGATIONS, *INDICES, *LINEAR_INDICES):
         (row,) = re.findall(rf"^\| `{part.name}` \| (.*?) \| ", text, re.MULTILINE)
         settings = [field.name for field in fields(part)]
         named = [name for name in settings if f"`{name}`" in row]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         DDUCB,
         INDICES,
         KLUCB,
+        LINEAR_INDICES,
         MOSS,
         MPUCB,
         UCB,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         CentralUCB,
         CentredDraw,
         Claims,
+        ContextAgent,
         CooperativeAgent,
         CoopUCB,
         CoopUCB2,
@@ -53,12 +55,16 @@ if TYPE_CHECKING:
         Index,
         InflatedUCB,
         InputError,
+        LinearSums,
+        LinTS,
+        LinUCB,
         LocalSums,
         LocalView,
         Machine,
         NeighborhoodSums,
         NormalDraw,
         Parts,
+        PermutedBuffers,
         Policy,
         PullMixing,
         Recommendation,
@@ -66,6 +72,7 @@ if TYPE_CHECKING:
         RowEstimates,
         RunningConsensus,
         RunningSums,
+        ServerTotals,
         Share,
         StagedMixing,
         Statistic,
@@ -114,6 +121,7 @@ if TYPE_CHECKING:
         BoundedBandit,
         ExponentialBandit,
         GaussianBandit,
+        LinearBandit,
         LoggedBandit,
         MixtureBandit,
         ParetoBandit,
@@ -147,13 +155,14 @@ _HOMES = {
     "core": (
         "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
         "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims "
-        "CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
+        "ContextAgent CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
         "DecTS DelayedCentralUCB EpsilonGreedy Estimate FleetAgent FloodTS FloodUCB "
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
-        "Index InflatedUCB InputError KLUCB LocalSums LocalView "
+        "Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS LinUCB LinearSums LocalSums "
+        "LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "Policy PullMixing Recommendation Registers RowEstimates RunningConsensus RunningSums "
-        "Share StagedMixing Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
+        "PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates RunningConsensus "
+        "RunningSums ServerTotals Share StagedMixing Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
         "UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
         "register_policy uniform_of word_at word_of"
@@ -166,8 +175,8 @@ _HOMES = {
     ),
     "network.specs": "register_graph",
     "problems": (
-        "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LoggedBandit "
-        "MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit World drift "
+        "BernoulliBandit BetaBandit BoundedBandit ExponentialBandit GaussianBandit LinearBandit "
+        "LoggedBandit MixtureBandit ParetoBandit PoissonBandit Problem StudentTBandit World drift "
         "parse_problem register_problem sites subsets"
     ),
     "results": "Result",
@@ -187,6 +196,7 @@ __all__ = [
     "DDUCB",
     "INDICES",
     "KLUCB",
+    "LINEAR_INDICES",
     "MOSS",
     "MPUCB",
     "UCB",
@@ -210,6 +220,7 @@ __all__ = [
     "CentredDraw",
     "Churn",
     "Claims",
+    "ContextAgent",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
@@ -237,6 +248,10 @@ __all__ = [
     "InflatedUCB",
     "InputError",
     "Join",
+    "LinTS",
+    "LinUCB",
+    "LinearBandit",
+    "LinearSums",
     "LocalSums",
     "LocalView",
     "LoggedBandit",
@@ -250,6 +265,7 @@ __all__ = [
     "ParetoBandit",
     "Partition",
     "Parts",
+    "PermutedBuffers",
     "PoissonBandit",
     "PoissonClocks",
     "Policy",
@@ -263,6 +279,7 @@ __all__ = [
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "ServerTotals",
     "Share",
     "SimulationInterrupted",
     "Sleep",

@@ -299,3 +299,10 @@ def test_every_index_is_in_some_product() -> None:
 @pytest.mark.parametrize("policy", PRODUCTS, ids=lambda policy: policy.spelling)
 def test_products_keep_the_contract(policy: Any) -> None:
     check_policy(policy, num_arms=2, rounds=8)
+
+
+def test_a_policy_that_looks_at_features_is_not_checked_without_them() -> None:
+    policy = parse_policy("tree-sums*lin-ts")
+    assert isinstance(policy, Policy)
+    with pytest.raises(InputError, match="looks at features, and check_policy tells none"):
+        check_policy(policy)

@@ -22,16 +22,19 @@ if TYPE_CHECKING:
         Machine,
         MessageSize,
         NeighborhoodSums,
+        PermutedBuffers,
         PullMixing,
         RowEstimates,
         RunningConsensus,
         RunningSums,
+        ServerTotals,
         StagedMixing,
         TreeSums,
     )
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import (
         Agent,
+        ContextAgent,
         Estimate,
         FleetAgent,
         LocalView,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from coopbandits.core.index import (
         INDICES,
         KLUCB,
+        LINEAR_INDICES,
         MOSS,
         UCB,
         UCL,
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
         EpsilonGreedy,
         Index,
         InflatedUCB,
+        LinTS,
+        LinUCB,
         NormalDraw,
         TopTwo,
     )
@@ -89,22 +95,22 @@ if TYPE_CHECKING:
         register_index,
         register_policy,
     )
-    from coopbandits.core.statistic import ArmSums, Registers, Statistic
+    from coopbandits.core.statistic import ArmSums, LinearSums, Registers, Statistic
 
 _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
-        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PullMixing RowEstimates "
-        "RunningConsensus RunningSums StagedMixing TreeSums"
+        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
+        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TreeSums"
     ),
     "aggregate.claims": "Claims",
-    "contract": "Agent Estimate FleetAgent LocalView Share State Vector",
+    "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
     "cooperative": "CooperativeAgent",
     "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
-        "INDICES KLUCB MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy Index "
-        "InflatedUCB NormalDraw TopTwo"
+        "INDICES KLUCB LINEAR_INDICES MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy "
+        "Index InflatedUCB LinTS LinUCB NormalDraw TopTwo"
     ),
     "policies": (
         "DDUCB MPUCB CentralBatchedUCB CentralTS CentralUCB CoopUCB CoopUCB2 CoopUCL "
@@ -117,7 +123,7 @@ _HOMES = {
         "POLICIES parse_aggregation parse_index parse_policy register_aggregation "
         "register_index register_policy"
     ),
-    "statistic": "ArmSums Registers Statistic",
+    "statistic": "ArmSums LinearSums Registers Statistic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -126,6 +132,7 @@ __all__ = [
     "DDUCB",
     "INDICES",
     "KLUCB",
+    "LINEAR_INDICES",
     "MOSS",
     "MPUCB",
     "POLICIES",
@@ -145,6 +152,7 @@ __all__ = [
     "CentralUCB",
     "CentredDraw",
     "Claims",
+    "ContextAgent",
     "Controller",
     "CoopUCB",
     "CoopUCB2",
@@ -166,6 +174,9 @@ __all__ = [
     "Index",
     "InflatedUCB",
     "InputError",
+    "LinTS",
+    "LinUCB",
+    "LinearSums",
     "LocalSums",
     "LocalView",
     "Machine",
@@ -173,6 +184,7 @@ __all__ = [
     "NeighborhoodSums",
     "NormalDraw",
     "Parts",
+    "PermutedBuffers",
     "Policy",
     "PullMixing",
     "Recommendation",
@@ -180,6 +192,7 @@ __all__ = [
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "ServerTotals",
     "Share",
     "StagedMixing",
     "State",

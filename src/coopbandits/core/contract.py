@@ -9,7 +9,8 @@ or a network process) calls four methods, in rounds::
     agent.receive({neighbor: vector}) once per round, with whatever arrived: this ends the round
 
 `choose` changes nothing but the count of open pulls (chosen, not yet observed). Everything an agent
-may know stands in its `LocalView`; everything it remembers can be exported as plain data.
+may know stands in its `LocalView`; everything it remembers can be exported as plain data. An agent
+whose policy looks at features is a `ContextAgent`, which is told them with both.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 """A one-dimensional float64 array; every message is one."""
+
+Context = NDArray[np.float64]
+"""Features (K, d), one row per arm; or (d,), one for all, where every arm has its own model."""
 
 State = dict[str, Any]
 """Exported state: numbers, strings, lists and dicts only, so that JSON carries it exactly."""
@@ -63,6 +67,8 @@ class LocalView:
         Whether all agents count rounds together; False where each has a clock of its own.
     max_agents : float
         How many agents there are at most, where that was declared.
+    num_features : int
+        How many features there are, where the policy looks at them; else 0.
     """
 
     agent_id: int
@@ -76,6 +82,7 @@ class LocalView:
     random_word: int = 0
     common_round: bool = True
     max_agents: float = math.inf
+    num_features: int = 0
 
 
 class Estimate(NamedTuple):
@@ -96,7 +103,7 @@ class Estimate(NamedTuple):
     squares : float
         Sum of all squared rewards, where an index asks for it.
     extra : sequence of float
-        What a statistic of one's own holds beyond that.
+        What another statistic than sums per arm holds beyond that.
     """
 
     sums: Any
@@ -145,6 +152,20 @@ class Agent(ABC):
     @abstractmethod
     def restore_state(self, state: State) -> None:
         """Continue exactly where the exporting agent stood."""
+
+
+class ContextAgent(Agent):
+    """An agent that may be told features: of every arm to choose, of the pulled one to observe."""
+
+    @abstractmethod
+    def choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
+        """Return the arm to pull now, in a context where the policy looks at one."""
+
+    @abstractmethod
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Take in one reward, and the features (d,) that the arm was chosen with."""
 
 
 @runtime_checkable

@@ -5,25 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import choose_arm, with_open_pulls
-from coopbandits.core.contract import Agent, Estimate, LocalView, Share, State, Vector
+from coopbandits.core.context import Scene
+from coopbandits.core.contract import (
+    Context,
+    ContextAgent,
+    Estimate,
+    LocalView,
+    Share,
+    State,
+    Vector,
+)
 from coopbandits.core.errors import InputError
 from coopbandits.core.recommend import CONFIDENCE, Recommendation, recommend, require_certain
 from coopbandits.core.state import STATE_VERSION, read_field
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
+    from coopbandits.core.aggregate.aggregation import ContextMachine
     from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
     from coopbandits.core.policy import Parts
 
 
-class CooperativeAgent(Agent):
+class CooperativeAgent(ContextAgent):
     """An aggregation times an index.
 
     Parameters
@@ -54,15 +64,44 @@ class CooperativeAgent(Agent):
         self.index = index
         self.numbers = index.numbers(view)
         self.policy = policy
+        self.scene = Scene(machine.registers, policy) if machine.registers.num_features else None
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
         """Play the largest index; open pulls count as pulls without a reward."""
-        estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
-        arm = choose_arm(self.index, self.numbers, estimate, word, allowed)
+        if self.scene is None:
+            arm = self.would_choose(word, allowed, context)
+        else:
+            features = self.scene.read_all(context)
+            arm = self._choose_among(word, allowed, features)
+            self.scene.open(arm, features[arm])
         self.open_pulls[arm] += 1
         return arm
 
-    def observe(self, arm: Any, reward: Any) -> None:
+    def would_choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
+        """Return what `choose` would, and change nothing."""
+        if self.scene is not None:
+            return self._choose_among(word, allowed, self.scene.read_all(context))
+        self._refuse_context(context)
+        estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+
+    def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
+        scene = cast("Scene", self.scene)
+        estimate = scene.shown(self.machine.estimate(), features)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+
+    def _refuse_context(self, context: Context | None) -> None:
+        if context is not None:
+            raise InputError(
+                f"policy {self.policy} looks at no features, but a context was given; leave it "
+                "out, or take an index such as lin-ts"
+            )
+
+    def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add one reward to the own statistics."""
         if isinstance(arm, bool) or not isinstance(arm, Integral):
             raise InputError(f"arm is {arm!r}; it must be a whole number")
@@ -70,12 +109,24 @@ class CooperativeAgent(Agent):
             raise InputError(
                 f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
             )
-        self.machine.observe(int(arm), _finite(reward))
-        self.abandon(int(arm))
+        if self.scene is None:
+            self._refuse_context(context)
+            self.machine.observe(int(arm), _finite(reward))
+        else:
+            context = self.scene.read_one(context)
+            machine = cast("ContextMachine", self.machine)  # parts with features have such a one
+            machine.observe(int(arm), _finite(reward), context)
+        self._close(int(arm), context)
 
-    def abandon(self, arm: int) -> None:
+    def abandon(self, arm: int, context: Vector | None = None) -> None:
         """Count an open pull no longer: its reward will never be known."""
-        self.open_pulls[arm] = max(0, self.open_pulls[arm] - 1)
+        self._close(arm, context if self.scene is None else self.scene.read_one(context))
+
+    def _close(self, arm: int, context: Vector | None) -> None:
+        if self.open_pulls[arm] > 0:
+            self.open_pulls[arm] -= 1
+            if self.scene is not None and context is not None:
+                self.scene.close(arm, context, int(self.open_pulls.sum()))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
@@ -125,12 +176,14 @@ class CooperativeAgent(Agent):
         return {
             **self._identity(),
             "open_pulls": self.open_pulls.tolist(),
+            **({} if self.scene is None else {"open_features": self.scene.opened.tolist()}),
             "aggregation": self.machine.export_state(),
         }
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        if set(state) != {*self._identity(), "open_pulls", "aggregation"}:
+        features = [] if self.scene is None else ["open_features"]
+        if set(state) != {*self._identity(), "open_pulls", "aggregation", *features}:
             raise InputError(
                 f"state has fields {sorted(state)}; restore what export_state returned"
             )
@@ -145,8 +198,13 @@ class CooperativeAgent(Agent):
         )
         if (open_pulls < 0).any():
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
+        opened = [
+            read_field(self.scene.opened, state[name], name) for name in features if self.scene
+        ]
         self.machine.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
+        if self.scene is not None:
+            self.scene.opened = opened[0]
 
     def reweighted(self, state: State) -> State:
         """Return a state from before the first round as this agent, with its weights, begins."""

@@ -9,7 +9,9 @@ and a normal by the quantile function, tabulated as cubics where it is smooth.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,8 +133,15 @@ def uniforms(words: Words) -> Vector:
     return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def normals(words: Words) -> Vector:
-    """Return standard normals: the normal quantile of the uniform, within 1e-9."""
+def _quantiles(uniforms: Vector) -> Any:
+    return [normal_quantile(u) for u in uniforms.tolist()]
+
+
+def normals(words: Words, quantiles: Callable[[Vector], Any] = _quantiles) -> Vector:
+    """Return standard normals: the normal quantile of the uniform, within 1e-9.
+
+    `quantiles` computes those that are not tabulated, one in forty.
+    """
     cell = (words >> CELL_SHIFT).astype(np.int64)
     x = ((words >> PLACE_SHIFT) & PLACE_MASK).astype(np.float64)
     c = normal_cubics().reshape(-1, 4).take(cell, axis=0)
@@ -140,7 +149,7 @@ def normals(words: Words) -> Vector:
     values = c[..., 0] + x * (slopes + x * (c[..., 2] + x * c[..., 3]))
     tail = slopes == 0.0  # where nothing is tabulated, and nowhere else
     if np.count_nonzero(tail):
-        values[tail] = [normal_quantile(u) for u in uniforms(words[tail]).tolist()]
+        values[tail] = quantiles(uniforms(words[tail]))
     return values
 
 

@@ -6,7 +6,7 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, overload
 
-from coopbandits.core.aggregate import Aggregation, CentralTotals, Controller
+from coopbandits.core.aggregate import Aggregation, CentralAggregation, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
@@ -15,7 +15,7 @@ from coopbandits.core.spelling import Named, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
-    from coopbandits.core.statistic import Statistic
+    from coopbandits.core.statistic import Registers, Statistic
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,32 @@ class Parts:
 
     Attributes
     ----------
-    aggregation : Aggregation or CentralTotals
+    aggregation : Aggregation or CentralAggregation
         How statistics travel.
     index : Index
         What is played on them.
     """
 
-    aggregation: Aggregation | CentralTotals
+    aggregation: Aggregation | CentralAggregation
     index: Index
+
+    def __post_init__(self) -> None:
+        """Refuse an index that looks at features on an aggregation that does not hand them on."""
+        if self.statistic.takes_context and not self.aggregation.takes_context:
+            raise InputError(
+                f"index {self.index.spelling} looks at features, which {self.aggregation.spelling} "
+                "does not add up; combine it with local-sums, tree-sums, flooded-totals, "
+                "running-consensus, staged-mixing or central-totals"
+            )
 
     @property
     def statistic(self) -> Statistic:
         """What is added up: as the index asks, and the aggregation needs."""
         return self.aggregation.carried(self.index.statistic)
+
+    def registers(self, num_arms: int, num_features: int = 0) -> Registers:
+        """Return what is added up of so many arms and features."""
+        return self.statistic.with_features(num_features).registers(num_arms)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -93,6 +106,11 @@ class AnyPolicy(Named, ABC):
         return parts.aggregation.stages(view, parts.statistic.registers(view.num_arms))
 
     @property
+    def takes_context(self) -> bool:
+        """Whether its agents look at features of the arms, so that they must be told them."""
+        return self.parts is not None and self.parts.statistic.takes_context
+
+    @property
     def needs(self) -> frozenset[str]:
         """What the agents must be told beyond their row of P.
 
@@ -131,7 +149,7 @@ class Policy(AnyPolicy):
                 f"policy {self.name} makes no agents; return its parts, an aggregation and an "
                 "index, or write make_agent"
             )
-        registers = parts.statistic.registers(view.num_arms)
+        registers = parts.registers(view.num_arms, view.num_features)
         machine = parts.aggregation.make(view, registers)
         return CooperativeAgent(view, machine, parts.index, self.spelling, parts)
 
@@ -141,15 +159,15 @@ class CentralPolicy(AnyPolicy):
 
     central: ClassVar[bool] = True
 
-    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         """Return a fresh controller."""
         parts = self.parts
-        if parts is None or not isinstance(parts.aggregation, CentralTotals):
+        if parts is None or not isinstance(parts.aggregation, CentralAggregation):
             raise InputError(
                 f"policy {self.name} makes no controller; return parts with CentralTotals, or "
                 "write make_controller"
             )
-        registers = parts.statistic.registers(num_arms)
+        registers = parts.registers(num_arms, num_features)
         return parts.aggregation.make(parts.index, registers, sigma)
 
 
@@ -176,7 +194,7 @@ class Product(Policy):
 class CentralProduct(CentralPolicy):
     """Central totals × any index; made by `combine`."""
 
-    aggregation: CentralTotals
+    aggregation: CentralAggregation
     index: Index
     name: ClassVar[str] = "central-product"
 
@@ -203,8 +221,10 @@ class CentralProduct(CentralPolicy):
 @overload
 def combine(aggregation: Aggregation, index: Index) -> Product: ...
 @overload
-def combine(aggregation: CentralTotals, index: Index) -> CentralProduct: ...
-def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product | CentralProduct:
+def combine(aggregation: CentralAggregation, index: Index) -> CentralProduct: ...
+def combine(
+    aggregation: Aggregation | CentralAggregation, index: Index
+) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 
     >>> from coopbandits import KLUCB, TreeSums
@@ -213,7 +233,7 @@ def combine(aggregation: Aggregation | CentralTotals, index: Index) -> Product |
     """
     if not isinstance(index, Index):
         raise InputError(f"index is {index!r}; give one such as cb.UCB()")
-    if isinstance(aggregation, CentralTotals):
+    if isinstance(aggregation, CentralAggregation):
         return CentralProduct(aggregation, index)
     if not isinstance(aggregation, Aggregation):
         raise InputError(f"aggregation is {aggregation!r}; give one such as cb.TreeSums()")

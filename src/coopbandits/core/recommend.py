@@ -91,6 +91,8 @@ def obstacle(parts: Parts | None) -> str:
     """Return why no confidence can be stated for a policy, as a clause; "" where it can."""
     if parts is None:
         return "it is not made of parts, so nobody knows what its agents know"
+    if parts.statistic.takes_context:
+        return "the best arm depends on the context"
     if parts.aggregation.forgets or parts.statistic.registers(2).decay != 1.0:
         return "it forgets, and what was forgotten may have said otherwise"
     if not parts.aggregation.whole_pulls:

@@ -16,9 +16,14 @@ from importlib import import_module
 from inspect import isabstract, isclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from coopbandits.core.aggregate import AGGREGATIONS, Aggregation, CentralTotals
+from coopbandits.core.aggregate import (
+    AGGREGATIONS,
+    CENTRAL_AGGREGATIONS,
+    Aggregation,
+    CentralAggregation,
+)
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.index import INDICES, Index
+from coopbandits.core.index import INDICES, LINEAR_INDICES, Index
 from coopbandits.core.policies import NAMED
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.spelling import parse_named, told
@@ -247,22 +252,22 @@ REGISTRY: Registry[type[AnyPolicy]] = Registry(
     concrete(Policy, CentralPolicy),
     f"a class derived from coopbandits.Policy that returns its parts, {DATACLASS}",
 )
-AGGREGATION_REGISTRY: Registry[type[Aggregation | CentralTotals]] = Registry(
+AGGREGATION_REGISTRY: Registry[type[Aggregation | CentralAggregation]] = Registry(
     "aggregation",
     "coopbandits.aggregations",
-    {cls.name: cls for cls in (*AGGREGATIONS, CentralTotals)},
-    concrete(Aggregation, CentralTotals),
+    {cls.name: cls for cls in (*AGGREGATIONS, *CENTRAL_AGGREGATIONS)},
+    concrete(Aggregation, CentralAggregation),
     f"a class derived from coopbandits.Aggregation that writes make, {DATACLASS}",
 )
 INDEX_REGISTRY: Registry[type[Index]] = Registry(
     "index",
     "coopbandits.indices",
-    {cls.name: cls for cls in INDICES},
+    {cls.name: cls for cls in (*INDICES, *LINEAR_INDICES)},
     concrete(Index),
     f"a class derived from coopbandits.Index that writes value, {DATACLASS}",
 )
 Policy.registry = CentralPolicy.registry = REGISTRY
-Aggregation.registry = CentralTotals.registry = AGGREGATION_REGISTRY
+Aggregation.registry = CentralAggregation.registry = AGGREGATION_REGISTRY
 Index.registry = INDEX_REGISTRY
 
 register_policy = REGISTRY.register
@@ -282,7 +287,7 @@ def parse_policy(text: str) -> AnyPolicy:
     return parse_named(REGISTRY, text, EXAMPLES)
 
 
-def parse_aggregation(text: str) -> Aggregation | CentralTotals:
+def parse_aggregation(text: str) -> Aggregation | CentralAggregation:
     """Read a spelling such as ``tree-sums`` or ``staged-mixing:own_pulls=false``."""
     return parse_named(AGGREGATION_REGISTRY, text)
 

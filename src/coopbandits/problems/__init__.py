@@ -8,6 +8,7 @@ from coopbandits.problems.exponential import ExponentialBandit
 from coopbandits.problems.gaussian import GaussianBandit
 from coopbandits.problems.heavy_tails import ParetoBandit, StudentTBandit
 from coopbandits.problems.kinds import make_problem, parse_problem, register_problem
+from coopbandits.problems.linear import LinearBandit
 from coopbandits.problems.logged import LoggedBandit
 from coopbandits.problems.mixture import MixtureBandit
 from coopbandits.problems.parse import parse_means
@@ -24,6 +25,7 @@ __all__ = [
     "BoundedBandit",
     "ExponentialBandit",
     "GaussianBandit",
+    "LinearBandit",
     "LoggedBandit",
     "MixtureBandit",
     "ParetoBandit",

@@ -15,6 +15,7 @@ from coopbandits.problems.bounded import BetaBandit
 from coopbandits.problems.exponential import ExponentialBandit
 from coopbandits.problems.gaussian import GaussianBandit
 from coopbandits.problems.heavy_tails import ParetoBandit, StudentTBandit
+from coopbandits.problems.linear import LinearBandit
 from coopbandits.problems.logged import LoggedBandit
 from coopbandits.problems.mixture import MixtureBandit
 from coopbandits.problems.parse import parse_means
@@ -111,6 +112,16 @@ def _logged(
     return LoggedBandit.from_file(file, sigma, reading=reading, arm=arm, reward=reward, time=time)
 
 
+def _linear(
+    theta: Any, num_arms: int | None = None, features: str = "sphere", sigma: float = 1.0
+) -> Problem:
+    """Return rewards linear in features; theta is one list of coefficients, or 1,0/0,1 per arm."""
+    if isinstance(theta, str):
+        rows = [parse_means(part) for part in theta.split("/")]
+        theta = rows[0] if len(rows) == 1 else rows
+    return LinearBandit(theta, num_arms, features=features, sigma=sigma)
+
+
 def _means(given: Any) -> Any:
     return parse_means(given) if isinstance(given, str) else given
 
@@ -125,6 +136,7 @@ KINDS: dict[str, Recipe] = {
     "student-t": Recipe.of(_student_t),
     "mixture": Recipe.of(_mixture, "mixture:CHANCE*PROBLEM+CHANCE*PROBLEM…"),
     "logged": Recipe.of(_logged),
+    "linear": Recipe.of(_linear),
 }
 
 

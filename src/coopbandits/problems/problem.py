@@ -73,6 +73,8 @@ class Problem(ABC):
         σ as above.
     arm_names : tuple of str or None
         What `named` calls the arms; None where they have only numbers.
+    num_features : int
+        How many features a context has; 0 where rewards depend on none.
     family : {"gaussian", "bernoulli"}
         The family that suits a policy with such a setting: "bernoulli" where all rewards lie in
         [0, 1], else "gaussian", which uses σ.
@@ -87,6 +89,16 @@ class Problem(ABC):
     """Whether rows of numbers say themselves how long they are, so that more may follow."""
     reward: ClassVar[Any] = None
     arm_names: tuple[str, ...] | None = None
+
+    @property
+    def num_features(self) -> int:
+        """How many features a context has: none."""
+        return 0
+
+    @property
+    def one_context(self) -> bool:
+        """Whether all arms have the same features."""
+        return False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Refuse a class whose rewards engines would not play."""

@@ -65,6 +65,17 @@ def read_rewards(rewards: Any, arm_names: Sequence[str] | None, how: How) -> Log
     return log._replace(names=names, samples=kept, times=times)
 
 
+def read_table(table: Any) -> Table:
+    """Return the columns of a table: of pandas or polars, a dict of columns, or a file."""
+    if isinstance(table, str | PathLike):
+        return read_log(table)
+    if hasattr(table, "columns"):
+        return _from_frame(table)
+    if not isinstance(table, Mapping):
+        raise InputError(f"the table is a {type(table).__name__}; give a DataFrame, dict or path")
+    return _from_columns(table)
+
+
 def _from_table(source: str, table: Table, how: How) -> Log:
     if not table:
         raise InputError(f"{source} has no columns; give it one per arm")
@@ -188,10 +199,7 @@ def _text(value: Any) -> str | None:
 def _from_mapping(rewards: Mapping[Any, Any], how: How) -> Log:
     """Read one list per arm, or columns where that is said."""
     if how.reading in ("wide", "long") or how.arm or how.reward or how.time:
-        columns = {str(name): _from_values(list(values)) for name, values in rewards.items()}
-        if len({column.size for column in columns.values()}) > 1:
-            raise InputError("columns of logged rewards have different lengths; make them equal")
-        return _from_table("table of logged rewards", columns, how)
+        return _from_table("table of logged rewards", _from_columns(rewards), how)
     if how.reading is None and {"arm", "reward"} <= rewards.keys():
         raise InputError(
             "logged rewards have the keys 'arm' and 'reward', which may be two arms or two "
@@ -200,6 +208,13 @@ def _from_mapping(rewards: Mapping[Any, Any], how: How) -> Log:
     if not rewards:
         raise InputError("logged rewards are empty, so there are no arms; pass at least one")
     return Log(tuple(map(str, rewards)), _lists(list(rewards.values()), map(str, rewards)), ARMS)
+
+
+def _from_columns(table: Mapping[Any, Any]) -> Table:
+    columns = {str(name): _from_values(list(values)) for name, values in table.items()}
+    if len({column.size for column in columns.values()}) > 1:
+        raise InputError("columns of logged rewards have different lengths; make them equal")
+    return columns
 
 
 def _from_lists(rewards: Any, arm_names: Sequence[str] | None, how: How) -> Log:

@@ -62,6 +62,8 @@ class Tables:
         After how many rounds the segments begin anew; 0 for never.
     allowed : array of shape (G, K) or None
         Which arms a group may play; None for all.
+    in_context : bool
+        Whether rewards depend on features, so that rows hold noise alone, and means say nothing.
     """
 
     means: Floats
@@ -72,11 +74,13 @@ class Tables:
     starts: Integers
     period: int = 0
     allowed: NDArray[np.bool_] | None = None
+    in_context: bool = False
 
     @property
     def is_one(self) -> bool:
         """Whether there is a single table, and every arm may be played."""
-        return self.means.shape[:2] == (1, 1) and self.allowed is None
+        plain = self.allowed is None and not self.in_context
+        return plain and self.means.shape[:2] == (1, 1)
 
     @property
     def places(self) -> Integers:

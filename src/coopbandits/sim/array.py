@@ -41,6 +41,8 @@ class ArrayEngine:
         parts = task.policy.parts
         if parts is None or task.policy.central:
             return "has no array form"
+        if task.tables.in_context:
+            return "has no array form for rewards that depend on features"
         if task.clocks is not None:
             return "has no array form on own clocks"
         if task.faults:

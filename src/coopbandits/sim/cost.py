@@ -54,7 +54,7 @@ def memory(task: Task) -> float:
     if not _grows(parts):
         return 0.0
     assert parts is not None  # noqa: S101  `_grows` has looked
-    width = HEADER + parts.statistic.registers(task.problem.num_arms).size
+    width = HEADER + parts.registers(task.problem.num_arms, task.num_features).size
     return 8.0 * width * task.network.num_agents * reach(task)
 
 

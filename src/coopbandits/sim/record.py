@@ -33,6 +33,8 @@ class Task:
         The number of runs asked for, in all batches.
     keep : {"", "agents", "arms"}
         What the engine has to keep.
+    num_features : int
+        How many features the agents are told; 0 where their policy looks at none.
     """
 
     def __init__(self, setup: Setup, policy: AnyPolicy) -> None:
@@ -45,6 +47,7 @@ class Task:
         self.faults, self.clocks = setup.faults, setup.clocks
         self.stop = setup.stop
         self.tables, self.sigma = setup.tables, setup.tables.sigma
+        self.num_features = setup.problem.num_features if policy.takes_context else 0
 
     def arm_order(self, run: int) -> NDArray[np.int64]:
         """Return the problem's arm behind each place in one run."""
@@ -172,7 +175,7 @@ def add_agent_regret(record: Record, task: Task) -> Record:
     """Add up what each agent lost, from the problem's arms; drop those unless wanted."""
     if task.keep != "arms":
         return record
-    if task.setup.keep != "watch":
+    if task.setup.keep != "watch" and not task.tables.in_context:  # then the engine has counted
         tables, starts = task.tables, np.append(0, task.rounds[:-1])
         gaps = np.pad(tables.costs[..., OWN_GAP], ((0, 0), (0, 0), (0, 1)))  # −1: no loss
         group, segment = tables.group[:, None], tables.segments(np.arange(task.horizon))

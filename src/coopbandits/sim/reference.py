@@ -12,11 +12,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Estimate, LocalView
+from coopbandits.core.contract import Context, ContextAgent, Estimate, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
 from coopbandits.problems.tables import OWN_GAP
+from coopbandits.sim.contexts import ContextAccount
 from coopbandits.sim.engine import REFERENCE, Engine, one_thread
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
@@ -74,9 +75,16 @@ class Players(ABC):
 
     @abstractmethod
     def pull(
-        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+        self,
+        acting: list[int],
+        words: list[int],
+        reward: Callable[[int, int], float],
+        features: Callable[[int], Context] | None = None,
     ) -> list[int]:
-        """Let some agents pull once, paid by `reward(agent, arm)`; return the arms."""
+        """Let some agents pull once, paid by `reward(agent, arm)`; return the arms.
+
+        `features(agent)` are told to agents whose policy looks at them.
+        """
 
     @abstractmethod
     def look(self) -> None:
@@ -105,12 +113,34 @@ class Agents(Players):
         self.counts = self.mail.counts
 
     def pull(
-        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+        self,
+        acting: list[int],
+        words: list[int],
+        reward: Callable[[int, int], float],
+        features: Callable[[int], Context] | None = None,
     ) -> list[int]:
         """Let all agents choose before any sees a reward, so that their order does not matter."""
+        if features is not None:
+            return self._pull_in_context(acting, words, reward, features)
         arms = [self.choose(i, word) for i, word in zip(acting, words, strict=True)]
         for i, arm in zip(acting, arms, strict=True):
             self.agents[i].observe(arm, reward(i, arm))
+        return arms
+
+    def _pull_in_context(
+        self,
+        acting: list[int],
+        words: list[int],
+        reward: Callable[[int, int], float],
+        features: Callable[[int], Context],
+    ) -> list[int]:
+        agents = cast("list[ContextAgent]", self.agents)
+        arms = [
+            agents[i].choose(word, self.allowed[i], features(i))
+            for i, word in zip(acting, words, strict=True)
+        ]
+        for i, arm in zip(acting, arms, strict=True):
+            agents[i].observe(arm, reward(i, arm), features(i)[arm])
         return arms
 
     def look(self) -> None:
@@ -140,7 +170,8 @@ class Central(Players):
 
     def __init__(self, task: Task, policy: CentralPolicy, run: int) -> None:
         super().__init__(task)
-        self.controller = policy.make_controller(task.problem.num_arms, task.sigma)
+        sizes = (task.num_features,) if task.num_features else ()
+        self.controller = policy.make_controller(task.problem.num_arms, task.sigma, *sizes)
         self.allowed = task.tables.playable(task.arm_order(run))
         takes = signature(self.controller.choose).parameters
         if task.tables.allowed is not None and "allowed" not in takes:
@@ -150,12 +181,23 @@ class Central(Players):
             )
 
     def pull(
-        self, acting: list[int], words: list[int], reward: Callable[[int, int], float]
+        self,
+        acting: list[int],
+        words: list[int],
+        reward: Callable[[int, int], float],
+        features: Callable[[int], Context] | None = None,
     ) -> list[int]:
         """Let the controller choose and observe, agent by agent."""
-        arms = []
+        arms, has_turns = [], hasattr(self.controller, "turn")  # own ones may have none
         for i, word in zip(acting, words, strict=True):
             allowed = self.allowed[i]
+            if has_turns:
+                self.controller.turn(i)
+            if features is not None:
+                context = features(i)
+                arms.append(self.controller.choose(word, allowed, context))
+                self.controller.observe(arms[-1], reward(i, arms[-1]), context[arms[-1]])
+                continue
             chosen = (word,) if allowed is None else (word, allowed)
             self.halt.look(i, self.controller.estimate)
             arms.append(self.controller.choose(*chosen))
@@ -166,9 +208,12 @@ class Central(Players):
         """Leave that to every agent's turn: it may see what those before it pulled."""
 
     def end_round(self, fates: list[int]) -> None:
-        """Tell the controller that the round is over."""
+        """Tell the controller that the round is over, and count what it says was sent."""
         del fates
-        self.controller.end_round()
+        for message in self.controller.end_round() or ():
+            self.counts.sent += 1
+            self.counts.delivered += 1
+            self.counts.values += message.size
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller keeps its state."""
@@ -214,6 +259,7 @@ def local_views(task: Task, run: int) -> list[LocalView]:
             ),
             random_word=words[i],
             common_round=common_round,
+            num_features=task.num_features,
         )
         for i in range(network.num_agents)
     ]
@@ -260,13 +306,23 @@ def make_players(task: Task, run: int) -> Players:
     return Agents(task, cast("Policy", task.policy), run)
 
 
+def make_account(
+    task: Task, run: int
+) -> tuple[Account | ContextAccount, Callable[[int], Context] | None]:
+    """Return what keeps the accounts of a run, and the features that agents are told."""
+    if not task.tables.in_context:
+        return Account(task, run), None
+    account = ContextAccount(task, run)
+    return account, account.features if task.num_features else None
+
+
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
     players = make_players(task, run)
     schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    account = Account(task, run)
+    account, features = make_account(task, run)
     paid = np.zeros(num_agents)
     reward_total, kept = 0.0, 0
 
@@ -289,7 +345,7 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
         if task.stop:
             players.halt.done = t
             players.look()
-        played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward)
+        played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
         account.book(acting, arms)

@@ -102,10 +102,10 @@ class Setup:
     def _check_conditions(self) -> None:
         """Refuse worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
-        if self.stop is not None and not self.tables.is_one:
+        if self.stop is not None and (not self.tables.is_one or self.problem.num_features):
             raise InputError(
-                "stop is given, but rewards drift or differ between agents, so that there is no "
-                "one best arm to be sure of; leave stop out, or play the plain problem"
+                "stop is given, but rewards drift, differ between agents or depend on features: there "
+                "is no one best arm to be sure of; leave stop out, or play the plain problem"
             )
         if self.stop is not None and self.clocks is not None:
             raise InputError(
@@ -113,6 +113,12 @@ class Setup:
             )
         if self.faults:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
+        if self.problem.num_features and (self.clocks or self.keep == "watch"):
+            what = "own clocks" if self.clocks else "frames"
+            raise InputError(
+                f"rewards that depend on features cannot be played with {what}; leave "
+                f"{'clocks' if self.clocks else 'keep'} out"
+            )
         if self.clocks is None:
             return
         others = [kind for kind in self.faults.kinds if kind.loss_without_rounds is None]
@@ -138,12 +144,30 @@ class Setup:
                 f"{type(self.problem).__name__} go from {low:g} to {high:g}; take its Gaussian "
                 "family, or rescale the rewards"
             )
+        self._check_features(policy)
         if self.stop is not None:
             require_certain(f"policy {policy.spelling}", policy.parts)
         if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "
                 "clocks there are none; leave clocks out, or take a policy without such a need"
+            )
+
+    def _check_features(self, policy: AnyPolicy) -> None:
+        if not policy.takes_context:
+            return
+        if not self.problem.num_features:
+            raise InputError(
+                f"policy {policy.spelling} looks at features, and {type(self.problem).__name__} "
+                "has none; give it a problem such as cb.LinearBandit"
+            )
+        registers = policy.parts and policy.parts.registers(
+            self.problem.num_arms, self.problem.num_features
+        )
+        if registers and self.problem.one_context and not registers.one_context:
+            raise InputError(
+                f"policy {policy.spelling} has one model for all arms, which here have the same "
+                "features; take an index with a model per arm, such as lin-ts:disjoint=true"
             )
 
 

@@ -2,9 +2,10 @@
 
 Rewards: one word per pull becomes a variate, which the pulled arm turns into a reward; all policies
 of one call see the same tape, so comparisons are paired. Decisions: one word per pull, passed to
-`choose`. A word depends only on its place, so chunks, threads and horizons change nothing. In the
-same way the order of shuffled arms is a function of (seed, run), and the identity word that an
-agent may be given one of (seed, run, agent).
+`choose`. Where rewards depend on features, these come from a tape of their own. A word depends only
+on its place, so chunks, threads and horizons change nothing. In the same way the order of shuffled
+arms is a function of (seed, run), and the identity word that an agent may be given one of (seed,
+run, agent).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ REWARDS = 0
 DECISIONS = 1
 ARM_ORDER = 2
 IDENTITY = 4
+CONTEXTS = 7
 
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:

@@ -1,7 +1,8 @@
 """How statistics travel between agents: one scheme per file."""
 
 from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
-from coopbandits.core.aggregate.central import CentralTotals, Controller
+from coopbandits.core.aggregate.buffers import PermutedBuffers
+from coopbandits.core.aggregate.central import CentralAggregation, CentralTotals, Controller
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
@@ -11,6 +12,7 @@ from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.rows import AgentRows, RowEstimates
 from coopbandits.core.aggregate.running_sums import RunningSums
+from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
 from coopbandits.core.aggregate.tree_sums import TreeSums
 
@@ -18,12 +20,16 @@ AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
     NeighborhoodSums, FloodedPulls,
 )  # fmt: skip
-"""Every aggregation that ships, but for the central one."""
+"""Every aggregation that ships, but for those with one controller."""
+
+CENTRAL_AGGREGATIONS = (CentralTotals, ServerTotals, PermutedBuffers)
 
 __all__ = [
     "AGGREGATIONS",
+    "CENTRAL_AGGREGATIONS",
     "AgentRows",
     "Aggregation",
+    "CentralAggregation",
     "CentralTotals",
     "Claims",
     "Controller",
@@ -33,10 +39,12 @@ __all__ = [
     "Machine",
     "MessageSize",
     "NeighborhoodSums",
+    "PermutedBuffers",
     "PullMixing",
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
+    "ServerTotals",
     "StagedMixing",
     "TreeSums",
 ]

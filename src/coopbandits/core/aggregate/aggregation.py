@@ -100,6 +100,11 @@ class Aggregation(Named, ABC):
         """Whether older pulls count less, or no longer: the settings `discount` and `window`."""
         return forgets(self)
 
+    @property
+    def takes_context(self) -> bool:
+        """Whether its machines are `ContextMachine`s, which hand features to the statistic."""
+        return False
+
     @abstractmethod
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return the machine of one agent."""
@@ -201,6 +206,14 @@ class Machine(Stateful, ABC):
             for name in self.links
         }
         return state | rows
+
+
+class ContextMachine(Machine):
+    """A machine that can be told features of a pull; it looks into no registers."""
+
+    @abstractmethod
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Add one own pull, with its features where the statistic looks at them."""
 
 
 def forgets(spec: Named) -> bool:

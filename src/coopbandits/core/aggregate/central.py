@@ -2,10 +2,12 @@
 
 The contract is smaller than an agent's: in every round, for every agent in turn, `choose` and then
 `observe`; then `end_round`. A controller that acts on whole rounds reads what it knew at the start.
+One that only plays the part of a server is told whose turn it is, and returns what was sent.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -14,16 +16,46 @@ from coopbandits.core.aggregate.aggregation import forgets
 from coopbandits.core.aggregate.forgetting import check_forgetting, follow
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
-from coopbandits.core.contract import Estimate, LocalView, Vector
+from coopbandits.core.contract import Context, Estimate, LocalView, Vector
 from coopbandits.core.spelling import Named
+from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.index import Index
     from coopbandits.core.statistic import Registers, Statistic
 
 
+class CentralAggregation(Named, ABC):
+    """What one controller, who sees every pull, makes of them; `make` returns it."""
+
+    whole_pulls: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: a controller sees all."""
+        return frozenset()
+
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def forgets(self) -> bool:
+        """Whether older pulls count less, or no longer."""
+        return forgets(self)
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return what an index asks for."""
+        return asked
+
+    @abstractmethod
+    def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
+        """Return a controller that plays an index on what it sees."""
+
+
 @dataclass(frozen=True)
-class CentralTotals(Named):
+class CentralTotals(CentralAggregation):
     """All pulls of all agents in one place.
 
     Parameters
@@ -49,20 +81,6 @@ class CentralTotals(Named):
             require_count("delay", self.delay, least=0)
         check_forgetting(self.discount, self.window)
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """Nothing: a controller sees all."""
-        return frozenset()
-
-    def carried(self, asked: Statistic) -> Statistic:
-        """Return what an index asks for."""
-        return asked
-
-    @property
-    def forgets(self) -> bool:
-        """Whether older pulls count less, or no longer."""
-        return forgets(self)
-
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
         delay = -1 if self.delay is None else self.delay
@@ -87,13 +105,18 @@ class Controller:
         self.past = self.totals[None].copy()  # what was visible in the last rounds, oldest first
         self.rounds = 0
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
         """Return the arm for the next agent, one of `allowed` where that is given."""
-        if len(self.history) > 1:
+        if len(self.history) > 1 and context is None:
             arms = range(self.registers.num_arms) if allowed is None else sorted(allowed)
             if not self.registers.share(self.visible()).counts[list(arms)].all():
                 return arms[self.rounds % len(arms)]  # nothing to go by yet: every arm in turn
-        return choose_arm(self.index, self.numbers, self.estimate(), word, allowed)
+        estimate = self.estimate()
+        if context is not None:
+            estimate = in_context(estimate, context)
+        return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def estimate(self) -> Estimate:
         """Return what is seen now of everybody's totals."""
@@ -101,18 +124,22 @@ class Controller:
         time = max(2.0, float(self.registers.version(visible)))
         return self.registers.read(visible, time=time, num_agents=1.0)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Take in one reward."""
-        self.registers.add(self.totals, arm, reward)
+        self.registers.record(self.totals, arm, reward, context)
 
-    def end_round(self) -> None:
-        """Let time pass for what is only seen later."""
+    def turn(self, agent: int) -> None:
+        """Hear who chooses next, which makes no difference where all is known."""
+
+    def end_round(self) -> Sequence[Vector]:
+        """Let time pass for what is only seen later; return messages, of which there are none."""
         self.rounds += 1
         if self.history:
             self.history = [*self.history[1:], self.totals.copy()]
         self.registers.age(self.totals, *self.history)
         if self.window is not None:
             self.past = follow(self.past, self._arrived(), self.window)
+        return ()
 
     def visible(self) -> Vector:
         """Return the totals that the next choice reads."""

@@ -19,7 +19,7 @@ from coopbandits.core.aggregate.aggregation import (
     MIXED,
     SYNCHRONOUS,
     Aggregation,
-    Machine,
+    ContextMachine,
     MessageSize,
     told_agents,
 )
@@ -63,6 +63,11 @@ class RunningConsensus(Aggregation):
         """N."""
         return frozenset({"num_agents"})
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> RunningConsensusMachine:
         """Return the machine of one agent."""
         decaying = registers.decaying(self.discount)
@@ -75,7 +80,7 @@ class RunningConsensus(Aggregation):
         return MessageSize(size, size)
 
 
-class RunningConsensusMachine(Machine):
+class RunningConsensusMachine(ContextMachine):
     """Averages x, to which own pulls are added.
 
     Notes
@@ -101,9 +106,9 @@ class RunningConsensusMachine(Machine):
         time = max(1.0, float(self.registers.version(totals)))
         return self.registers.read(totals, time=time, num_agents=self.num_agents)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull to what the next step mixes."""
-        self.registers.add(self.mixed, arm, reward)
+        self.registers.record(self.mixed, arm, reward, context)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the averages with the pulls of this round, and a stamp where they decay."""

@@ -33,7 +33,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import (
+    OWN,
+    ROBUST,
+    Aggregation,
+    ContextMachine,
+    MessageSize,
+)
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import (
     HEADER,
@@ -129,6 +135,11 @@ class FloodedTotals(Aggregation):
         """Return sums of sites where their spread is estimated."""
         return carried(self.spread, asked)
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> FloodedTotalsMachine:
         """Return the machine of one agent."""
         require_growth(self.lazy, registers)
@@ -148,7 +159,7 @@ class FloodedTotals(Aggregation):
         return MessageSize(HEADER, HEADER + max_agents * (HEADER + size), when)
 
 
-class FloodedTotalsMachine(Machine):
+class FloodedTotalsMachine(ContextMachine):
     """One entry per agent known, and what each neighbour is known to have.
 
     Notes
@@ -189,7 +200,9 @@ class FloodedTotalsMachine(Machine):
             self.keep_also("past", is_table=True)
         self.lazy = lazy
         if lazy:
-            self.told = np.zeros(registers.num_arms)  # own pulls per arm when they were last news
+            self.told = registers.share(
+                registers.zeros()
+            ).counts  # own pulls per arm when they were last news
             self.owed = np.zeros(len(self.places))  # whom to tell that entries arrived
             self.keep_also("told")
             self.keep_also("owed", is_link=True)
@@ -212,8 +225,8 @@ class FloodedTotalsMachine(Machine):
         return pooled(found, self.share(), self.spread, self.sigma)
 
     def scatter(self, bounded: bool) -> Scatter | None:
-        """Return how much sites differ, as all entries at hand tell; nothing where they forget."""
-        if self.decays or self.window is not None:
+        """Return how much sites differ, as sums and counts at hand tell."""
+        if self.registers.layout is None:
             return None
         rows = self.registers.by_arm(self.entries[:, HEADER:])
         return scatter_of(rows[:, 0], rows[:, 1], self.sigma, bounded)
@@ -229,7 +242,7 @@ class FloodedTotalsMachine(Machine):
         totals: Vector = entries.sum(axis=0)
         return totals
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
         ended = self.clock if self.decays else self.rounds
@@ -237,7 +250,7 @@ class FloodedTotalsMachine(Machine):
             self.registers.age(
                 self.entries[at, HEADER:], rounds=int(ended + 1 - self.entries[at, 1])
             )
-        self.registers.add(self.entries[at, HEADER:], arm, reward)
+        self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = ended + 1
         if self.lazy and not self._tells(at):
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.aggregate.aggregation import OWN, Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import OWN, Aggregation, ContextMachine, MessageSize
 from coopbandits.core.aggregate.forgetting import check_forgetting, check_past, follow
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
@@ -42,6 +42,11 @@ class LocalSums(Aggregation):
         """Whether a pull counts once or not at all."""
         return True
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
         """Return the machine of one agent."""
         del view
@@ -53,7 +58,7 @@ class LocalSums(Aggregation):
         return MessageSize(0, 0)
 
 
-class LocalSumsMachine(Machine):
+class LocalSumsMachine(ContextMachine):
     """Own totals; the time is the number of own pulls."""
 
     fields = ("totals",)
@@ -71,9 +76,9 @@ class LocalSumsMachine(Machine):
         time = max(2.0, float(self.registers.version(totals)))
         return self.registers.read(totals, time=time, num_agents=1.0)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull."""
-        self.registers.add(self.totals, arm, reward)
+        self.registers.record(self.totals, arm, reward, context)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Stay silent."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coopbandits.core.aggregate.aggregation import Machine
+from coopbandits.core.aggregate.aggregation import ContextMachine
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -22,7 +22,7 @@ from coopbandits.core.statistic import Registers
 PARTS = ("survey", "power", "mixing")
 
 
-class SelfEstimatingMachine(Machine):
+class SelfEstimatingMachine(ContextMachine):
     """A survey, a power iteration where wanted, and then staged mixing.
 
     Parameters
@@ -70,12 +70,12 @@ class SelfEstimatingMachine(Machine):
         time = max(2.0, float(self.registers.version(self.own)))
         return self.registers.read(self.own, time=time, num_agents=1.0)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Collect one own pull."""
         if self.mixing is not None:
-            self.mixing.observe(arm, reward)
+            self.mixing.observe(arm, reward, context)
         else:
-            self.registers.add(self.own, arm, reward)
+            self.registers.record(self.own, arm, reward, context)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return this round's message of whatever is under way."""

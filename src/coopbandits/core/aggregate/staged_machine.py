@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import Machine
+from coopbandits.core.aggregate.aggregation import ContextMachine
 from coopbandits.core.aggregate.arrivals import Arrived, read_arrivals
 from coopbandits.core.aggregate.claims import LARGEST
 from coopbandits.core.aggregate.exchange import check_messages, largest
@@ -57,7 +57,7 @@ NO_PULL = np.array([-1.0, 0.0])
 NO_PULL.flags.writeable = False  # all agents share it
 
 
-class StagedMixingMachine(Machine):
+class StagedMixingMachine(ContextMachine):
     """Delayed network totals, exact to the precision of C mixing steps.
 
     Parameters
@@ -172,11 +172,12 @@ class StagedMixingMachine(Machine):
         totals = self.fewest_agents * read
         return self.registers.read(totals, time=time, num_agents=self.fewest_agents)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Collect one own pull; it is settled at once in the initial stage or with `own_pulls`."""
-        self.registers.add(self.fresh, arm, reward)
+        self.registers.record(self.fresh, arm, reward, context)
         if self.own_pulls or self.initial:
-            self.registers.add(self.settled, arm, reward, 1.0 / self.most_agents)
+            weight = 1.0 / self.most_agents
+            self.registers.record(self.settled, arm, reward, context, weight)
         self.last_pull = np.array([arm, reward])
 
     def outgoing(self, neighbor: int) -> Vector | None:

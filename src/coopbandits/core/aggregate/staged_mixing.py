@@ -106,6 +106,11 @@ class StagedMixing(Aggregation):
             wanted.add("random_word")
         return frozenset(wanted)
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes, unless single pulls are sent, which tell arm and reward."""
+        return not self.neighbor_pulls
+
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return the machine of one agent."""
         if not self.estimates:

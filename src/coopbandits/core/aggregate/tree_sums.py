@@ -70,7 +70,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
+from coopbandits.core.aggregate.aggregation import (
+    OWN,
+    ROBUST,
+    Aggregation,
+    ContextMachine,
+    MessageSize,
+)
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
@@ -188,6 +194,11 @@ class TreeSums(Aggregation):
         """A random word."""
         return frozenset({"random_word"})
 
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
     def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
         """Return the machine of one agent."""
         require_growth(self.lazy, registers)
@@ -202,7 +213,7 @@ class TreeSums(Aggregation):
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(CountingMachine):
+class TreeSumsMachine(CountingMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
@@ -244,7 +255,8 @@ class TreeSumsMachine(CountingMachine):
         self.lazy = lazy
         if lazy:
             # Pulls per arm, and agents, in the payload that each neighbour was told last; and when.
-            self.told = np.zeros((len(self.places), registers.num_arms + 1))
+            counted = registers.share(registers.zeros()).counts.size
+            self.told = np.zeros((len(self.places), counted + 1))
             self.since = np.full(len(self.places), float(REFRESH))
             self.keep_also("told", is_link=True)
             self.keep_also("since", is_link=True)
@@ -267,9 +279,9 @@ class TreeSumsMachine(CountingMachine):
             return found
         return pooled(found, self.share(), self.spread, self.sigma)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
-        self.registers.add(self.own[:-2], arm, reward)
+        self.registers.record(self.own[:-2], arm, reward, context)
         ended = self.clock if self.stamps else self.rounds
         self.own[-1] = decayed_rounds(self.registers.decay, ended + 1)
 

@@ -4,6 +4,7 @@ from coopbandits.core.index.greedy import EpsilonGreedy
 from coopbandits.core.index.index import FAMILIES, Index, require_family
 from coopbandits.core.index.inflated import InflatedUCB
 from coopbandits.core.index.kl import KLUCB
+from coopbandits.core.index.linear import LINEAR_INDICES, LinTS, LinUCB
 from coopbandits.core.index.moss import MOSS
 from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw
 from coopbandits.core.index.quantile import UCL, BayesUCB
@@ -14,12 +15,13 @@ INDICES = (
     UCB, InflatedUCB, UCL, BayesUCB, KLUCB, MOSS, NormalDraw, CentredDraw, BetaDraw, TopTwo,
     EpsilonGreedy,
 )  # fmt: skip
-"""Every index that ships."""
+"""Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
 
 __all__ = [
     "FAMILIES",
     "INDICES",
     "KLUCB",
+    "LINEAR_INDICES",
     "MOSS",
     "UCB",
     "UCL",
@@ -29,6 +31,8 @@ __all__ = [
     "EpsilonGreedy",
     "Index",
     "InflatedUCB",
+    "LinTS",
+    "LinUCB",
     "NormalDraw",
     "TopTwo",
     "require_family",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,20 @@ from coopbandits.core.spelling import Named
 
 
 class Statistic(Named, ABC):
-    """What is added up, as a value: frozen, spelled, without a number of arms."""
+    """What is added up, as a value: frozen, spelled, without a number of arms.
+
+    Attributes
+    ----------
+    takes_context : bool
+        Whether a pull counts with the features that it was made with.
+    """
+
+    takes_context: ClassVar[bool] = False
+
+    def with_features(self, num_features: int) -> Statistic:
+        """Return the statistic for so many features; the same where it looks at none."""
+        del num_features
+        return self
 
     @abstractmethod
     def registers(self, num_arms: int) -> Registers:
@@ -53,6 +66,10 @@ class Registers(ABC):
     decay : float
         What everything counts after one more round; 1 for ever the same. Aggregations with a
         discount set it (`decaying`).
+    num_features : int
+        How many features a pull has; 0 where they do not count.
+    one_context : bool
+        Whether all arms may have the same features.
     layout : Layout or None
         For kernels that know reward sums and counts; None for any other statistic, which is then
         played by engines that use this class.
@@ -62,6 +79,8 @@ class Registers(ABC):
     size: int
     names: tuple[str, ...]
     decay: float = 1.0
+    num_features: int = 0
+    one_context: bool = False
     layout: Layout | None = None
 
     def decaying(self, discount: float) -> Self:
@@ -79,6 +98,18 @@ class Registers(ABC):
     @abstractmethod
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place."""
+
+    def record(
+        self,
+        values: Vector,
+        arm: int,
+        reward: float,
+        context: Vector | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        """Add one pull, in place, with the features of its arm where they count."""
+        del context
+        self.add(values, arm, reward, weight)
 
     @abstractmethod
     def read(

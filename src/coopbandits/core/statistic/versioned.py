@@ -21,11 +21,23 @@ class VersionedRegisters(Registers):
     def __init__(self, inner: Registers) -> None:
         self.inner, self.decay = inner, inner.decay
         self.num_arms, self.size = inner.num_arms, inner.size + 1
+        self.num_features, self.one_context = inner.num_features, inner.one_context
         self.names = (*inner.names, "pulls ever made")
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place."""
-        self.inner.add(values[:-1], arm, reward, weight)
+        self.record(values, arm, reward, None, weight)
+
+    def record(
+        self,
+        values: Vector,
+        arm: int,
+        reward: float,
+        context: Vector | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        """Add one pull, in place, with the features of its arm where they count."""
+        self.inner.record(values[:-1], arm, reward, context, weight)
         values[-1] += weight
 
     def read(

@@ -55,6 +55,8 @@ def obstacle(policy: Any) -> str:
     """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
     if not hasattr(policy, "make_agent"):
         return "one controller that sees every pull chooses for all its agents"
+    if getattr(policy, "takes_context", False):
+        return "its agents look at features, which those of a fleet are not told"
     found, parts = traits_of(policy), policy.parts
     who = "it" if parts is None else f"its aggregation {parts.aggregation.spelling}"
     if found.mode not in (ROBUST, SYNCHRONOUS):

@@ -35,6 +35,9 @@ from coopbandits.sim.cpu.choices import (
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.linear import excess as linear_excess
+from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
+from coopbandits.sim.cpu.linear_tree import play_linear_tree
 from coopbandits.sim.cpu.running_sums import play_running_sums
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
@@ -60,6 +63,13 @@ KERNELS: dict[type, Kernel] = {
 }
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
+LINEAR_KERNELS: dict[type, Kernel] = {
+    LocalSums: play_linear_local,
+    FloodedTotals: play_linear_flood,
+    TreeSums: play_linear_tree,
+}
+"""Aggregation → the kernel that plays linear models on it."""
+
 SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
 """Faster kernels for indices that declare a bonus, without faults and without a discount, where all
 may play all arms and nobody stops."""
@@ -72,6 +82,8 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
+    if task.tables.in_context:
+        return LINEAR_KERNELS[kind]
     plain = not task.faults and task.tables.allowed is None and task.stop is None
     lasts = getattr(parts.aggregation, "discount", 1.0) == 1.0
     if plain and lasts and declares_bonus(parts.index) and kind in SHORTCUTS:
@@ -97,17 +109,15 @@ def obstacle(task: Task) -> str | None:
     parts = task.policy.parts
     if parts is None:
         return ""
+    if task.tables.in_context:
+        return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
     if isinstance(aggregation, StagedMixing) and aggregation.estimates:
         return " for agents that estimate what they are not told"
-    if getattr(aggregation, "window", None) is not None:
-        return " for windows"
-    if getattr(aggregation, "lazy", 0.0):
-        return " for lazy sending"
-    if getattr(aggregation, "spread", None) is not None:
-        return " for partial pooling"
+    if missing := _no_setting(aggregation):
+        return missing
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:
@@ -118,6 +128,37 @@ def obstacle(task: Task) -> str | None:
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
     return _uncompiled(parts, task.problem)
+
+
+def _no_setting(aggregation: object) -> str:
+    """Return a setting of an aggregation that is for the reference engine, in the same words."""
+    if getattr(aggregation, "window", None) is not None:
+        return " for windows"
+    if getattr(aggregation, "lazy", 0.0):
+        return " for lazy sending"
+    if getattr(aggregation, "spread", None) is not None:
+        return " for partial pooling"
+    return ""
+
+
+def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
+    """Return the same for rewards that depend on features."""
+    if not parts.statistic.takes_context or not is_ours(parts.index):
+        return f" of index {parts.index.spelling} for rewards that depend on features"
+    if type(parts.aggregation) not in LINEAR_KERNELS:
+        return f" for linear models on aggregation {parts.aggregation.spelling}"
+    if missing := _no_setting(parts.aggregation):
+        return missing
+    if parts.aggregation.forgets:
+        return " for linear models that forget"
+    if task.tables.allowed is not None:
+        return " for linear models and subsets of arms"
+    late = any(kind.longest_delay for kind in task.faults.kinds)
+    if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
+        return f" for linear models under faults {task.faults.spelling}"
+    if isinstance(parts.aggregation, FloodedTotals) and linear_excess(parts, task):
+        return f" for floods of linear models among {task.network.num_agents} agents"
+    return None
 
 
 def _uncompiled(parts: Parts, problem: Problem) -> str | None:
@@ -175,6 +216,9 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        if task.tables.in_context:
+            size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
+            return 8 * size * (task.network.num_agents**2 + task.network.num_edges)
         is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
         table = task.tables.rows.nbytes if task.shuffle_arms else 0
         known = flood.bytes_of_a_run(task) if is_flood else 0

@@ -1,4 +1,4 @@
-"""The three forms of a compiled choice, as sources: `choices` puts an index's functions into them.
+"""The forms of a compiled choice, as sources: `choices` puts an index's functions into them.
 
 Each is a C function over a block of agents; a fourth tells how far an index explores. `prepare`,
 `value`, `bound`, `bonus`, `pick` and the names in capitals that start with READS_ or IS_ are
@@ -18,6 +18,7 @@ import numpy as np
 from numba import carray
 
 from coopbandits.core.contract import Estimate
+from coopbandits.core.statistic.linear import Model
 from coopbandits.sim.cpu.leaves import best_arm, inner, word_at
 
 FACTOR, TIME, AGENTS, AHEAD = range(4)
@@ -52,7 +53,7 @@ time: arrays with signed places may be counted from the end."""
 ROUNDING = 4e-9
 """Indices that differ by less, relative to their size above 1, may tie."""
 
-READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = False
+READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = IS_DISJOINT = False
 LEAST = 0.0
 prepare: Any = None
 value: Any = None
@@ -313,6 +314,55 @@ def by_bonus(digest: str) -> Any:
             arms[agent] = np.int64(arm)
             memory[note] = float(arm)
             memory[note + _LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise
+        return 1
+
+    return choose
+
+
+def by_features(digest: str) -> Any:
+    """Return the form for an index on linear models, of which registers are made.
+
+    The scratch begins with room for every model, (d + 1, d + 1) each, and for the values of the
+    arms; then come the features (agent, arm, d). `squares_at` is d.
+    """
+
+    def choose(
+        rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
+        pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
+        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+    ) -> int:  # fmt: skip
+        size = squares_at
+        if num_arms <= 0 or num_arms >= MOST_ARMS or size <= 0 or size >= MOST_ARMS:
+            return len(digest)
+        width = size + size * (size + 1) // 2 + 1
+        models = num_arms if IS_DISJOINT else 1
+        contexts, keys, arms = carray(contexts_at, 1), carray(keys_at, 1), carray(arms_at, 1)
+        numbers, whole = carray(numbers_at, 1 << 40), carray(scratch_at, 1 << 40)
+        taken = models * (size + 1) * (size + 1)
+        scratch = whole[:taken].reshape((models, size + 1, size + 1))
+        values = whole[taken : taken + num_arms]
+        memory, word = carray(memory_at, 1), np.uint64(0)
+        for agent in range(start, end):
+            first, context = agent * row_stride, agent * context_stride
+            rows = carray(rows_at, 1 << 40)[first : first + models * width]
+            each = rows.reshape((models, width))
+            begin = taken + num_arms + agent * num_arms * size
+            features = whole[begin : begin + num_arms * size].reshape((num_arms, size))
+            model = Model(each[:, size : width - 1], features, None)
+            estimate = Estimate(
+                each[:, :size], each[:, width - 1], contexts[context + TIME],
+                contexts[context + AGENTS], contexts[context + AHEAD], 0.0, model,
+            )  # fmt: skip
+            if IS_RANDOM:
+                word = word_at(keys[agent], pull)
+            prepare(estimate, word, numbers, scratch)
+            for k in range(num_arms):
+                values[k] = value(k, estimate, word, numbers, scratch)
+            arm = checked_best_of(values)
+            if arm < 0:
+                memory[agent * MEMORY + TROUBLE] = NO_NUMBER
+                arm = 0
+            arms[agent] = arm
         return 1
 
     return choose

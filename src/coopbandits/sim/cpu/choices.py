@@ -110,6 +110,14 @@ def compiled_choice(
     return _filed(index, form, functions, _SIGNATURE, flags)
 
 
+def compiled_linear_choice(index: Index, disjoint: bool) -> Compiled:
+    """Return the same of an index on linear models."""
+    functions = {"prepare": index.prepare, "value": index.value}
+    constants = {"IS_RANDOM": index.random, "IS_DISJOINT": disjoint}
+    owner = type(index).__name__
+    return filed(owner, choice_forms.by_features, functions, constants, _SIGNATURE)
+
+
 def explorations(index: Index, times: Vector, num_agents: float, numbers: Vector) -> Vector | None:
     """Return a of an index s/n + √(a/n) at many times; None if it turns out to be another one.
 

@@ -1,0 +1,191 @@
+r"""What a linear model of rewards is fitted to: sums of r x, of x xᵀ, and the number of pulls.
+
+A pull with features x and reward r adds r x to b, x xᵀ to A and 1 to n. With one model for all arms
+there are [b | upper triangle of A, row by row | n], that is d(d + 3)/2 + 1 registers. With a model
+per arm a pull adds to those of its arm, and there are K times as many, arm after arm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count, require_flag
+from coopbandits.core.contract import Context, Estimate, Share, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.statistic.statistic import Registers, Statistic
+
+NO_FEATURES = np.zeros((0, 0))
+
+
+class Model(NamedTuple):
+    """What an estimate of linear sums holds besides b (models, d) and n (models,).
+
+    Attributes
+    ----------
+    outer : array of shape (models, d(d + 1)/2)
+        Upper triangles of A.
+    features : array of shape (K, d)
+        The arms in the context of the choice.
+    open_outer : array of shape (models, d(d + 1)/2) or None
+        The same as `outer` of pulls whose rewards are not known yet; None where there are none.
+    """
+
+    outer: Any
+    features: Any = NO_FEATURES
+    open_outer: Any = None
+
+
+@dataclass(frozen=True)
+class LinearSums(Statistic):
+    """Sums for linear models.
+
+    Parameters
+    ----------
+    disjoint : bool
+        One model per arm, instead of one for all.
+    features : int
+        d, how many features there are; 0 until it is told.
+    """
+
+    disjoint: bool = False
+    features: int = 0
+    name: ClassVar[str] = "linear-sums"
+    takes_context: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no flag and no count."""
+        require_flag("disjoint", self.disjoint)
+        require_count("features", self.features, least=0)
+
+    def with_features(self, num_features: int) -> LinearSums:
+        """Return the statistic for so many features."""
+        return replace(self, features=num_features)
+
+    def registers(self, num_arms: int) -> Registers:
+        """Return the registers of all models."""
+        if not self.features:
+            raise InputError(
+                "a linear model needs features, and how many there are was not told; play it on a "
+                "problem that has some, such as cb.LinearBandit"
+            )
+        return _registers(num_arms, self.features, self.disjoint)
+
+
+class LinearRegisters(Registers):
+    """[b | upper triangle of A | n] of every model."""
+
+    def __init__(self, num_arms: int, num_features: int, disjoint: bool) -> None:
+        self.num_arms, self.num_features, self.one_context = num_arms, num_features, disjoint
+        self.models = num_arms if disjoint else 1
+        rows, columns = np.triu_indices(num_features)
+        self.places = rows * num_features + columns  # of the upper triangle in a square
+        self.diagonal = rows == columns
+        self.width = num_features + rows.size + 1
+        self.size = self.models * self.width
+        pairs = [f"{i}·{j}" for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
+        each = [*(f"reward·{j}" for j in range(num_features)), *pairs, "pulls"]
+        whose = [f" of arm {k}" for k in range(num_arms)] if disjoint else [""]
+        self.names = tuple(name + arm for arm in whose for name in each)
+
+    def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
+        """Refuse a pull without features."""
+        self.record(values, arm, reward, None, weight)
+
+    def record(
+        self,
+        values: Vector,
+        arm: int,
+        reward: float,
+        context: Vector | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        """Add one pull, in place."""
+        if context is None:
+            raise InputError(f"the pull of arm {arm} has no features; tell its context")
+        start = arm * self.width if self.models > 1 else 0
+        own, d = values[start : start + self.width], self.num_features
+        scaled = context if weight == 1.0 else weight * context
+        own[:d] += reward * scaled
+        own[d:-1] += (scaled[:, None] * context).take(self.places)
+        own[-1] += weight
+
+    def read(
+        self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
+    ) -> Estimate:
+        """Return b as sums, n as counts, and A."""
+        rows, d = values.reshape(self.models, self.width), self.num_features
+        return Estimate(
+            sums=rows[:, :d],
+            counts=rows[:, -1],
+            time=time,
+            num_agents=num_agents,
+            anticipation=anticipation,
+            extra=Model(rows[:, d:-1]),
+        )
+
+    def outer(self, values: Vector) -> NDArray[np.float64]:
+        """Return the upper triangles of all models."""
+        return values.reshape(self.models, self.width)[:, self.num_features : -1]
+
+    def log_det(self, values: Vector, ridge: float) -> float:
+        """Return ln det(λI + A), added up over the models."""
+        size = self.num_features
+        square = np.zeros((self.models, size, size))
+        square.reshape(self.models, -1)[:, self.places] = self.outer(values)
+        square += np.triu(square, 1).swapaxes(1, 2) + ridge * np.eye(size)
+        return float(np.linalg.slogdet(square)[1].sum())
+
+    def share(self, values: Vector) -> Share:
+        """Return copies of b and n, model after model."""
+        rows = values.reshape(self.models, self.width)
+        return Share(rows[:, : self.num_features].flatten(), rows[:, -1].copy())
+
+    def version(self, values: NDArray[np.float64]) -> Any:
+        """Return the number of pulls: it only grows."""
+        if self.models == 1:
+            return values[..., -1]
+        return values[..., self.width - 1 :: self.width].sum(axis=-1)
+
+    @cached_property
+    def nonnegative(self) -> NDArray[np.bool_]:
+        """The diagonal of A, and n."""
+        one = np.concatenate([np.zeros(self.num_features, dtype=bool), self.diagonal, [True]])
+        return np.tile(one, self.models)
+
+    def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the registers of one model per column: that of every arm, or the only one."""
+        rows = values.reshape(*values.shape[:-1], self.models, self.width)
+        return rows.swapaxes(-1, -2)
+
+    def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
+        """Neither pulls nor squares of features are negative, and |b| is at most √(n A_jj)."""
+        if not (values[..., self.nonnegative] >= 0.0).all():
+            return "pulls or squared features below 0, which they never are"
+        rows = values.reshape(-1, self.width)
+        sums = abs(rows[:, : self.num_features])
+        squares = rows[:, self.num_features : -1][:, self.diagonal]
+        # Cauchy and Schwarz: rewards in 0 to 1 weigh no feature more than this.
+        most = np.sqrt(rows[:, -1:] * squares)
+        if bounded and not (sums <= most + 1e-9 * (1.0 + most)).all():
+            return (
+                f"rewards times features of up to {sums.max():g}, where features of so many pulls "
+                f"allow {most.max():g}"
+            )
+        return ""
+
+
+def in_context(
+    estimate: Estimate, features: Context, open_outer: NDArray[np.float64] | None = None
+) -> Estimate:
+    """Return an estimate for a choice among arms with these features (K, d)."""
+    return estimate._replace(extra=Model(estimate.extra.outer, features, open_outer))
+
+
+@cache
+def _registers(num_arms: int, num_features: int, disjoint: bool) -> LinearRegisters:
+    return LinearRegisters(num_arms, num_features, disjoint)  # shared: it holds no state

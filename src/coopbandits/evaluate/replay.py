@@ -1,0 +1,117 @@
+"""Replay: a policy that learns, played on a log of decisions (Li, Chu, Langford, Wang 2011).
+
+The policy is asked in every logged context. Where it chooses what was played then, the decision is
+its own: it is paid, and learns. All others it never sees. If the log's arms were drawn evenly, what
+remains is what the policy would have met in the world, and its average reward is unbiased. Where
+they were not, decisions are first thinned out until they are: each is kept with the chance
+p_min/p of the smallest propensity over its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import networkx as nx
+import numpy as np
+
+from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.draws import stream_key, uniforms, words
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Policy
+from coopbandits.evaluate.log import DecisionLog
+from coopbandits.evaluate.record import parts_of_agents
+from coopbandits.evaluate.values import Value
+from coopbandits.network import Network
+from coopbandits.sim.knowledge import global_knowledge
+from coopbandits.sim.mail import Mail
+
+REPLAY = 8
+"""The stream that words of replayed choices are drawn from."""
+
+
+def replay(
+    log: DecisionLog,
+    policy: Policy,
+    network: Network | None = None,
+    *,
+    sigma: float = 1.0,
+    seed: int = 0,
+) -> Value:
+    """Return what a learning policy is paid per decision that it shares with the log.
+
+    Parameters
+    ----------
+    log : DecisionLog
+        Decisions in the order of time.
+    policy : Policy
+        What is played; it starts knowing nothing.
+    network : Network, optional
+        Agents that learn together; they take the decisions in turn, and exchange messages when
+        each has had one. A single agent unless given.
+    sigma : float
+        σ of the rewards, as agents are told it.
+    seed : int
+        Of the choices' words, and of what is thinned out.
+
+    Returns
+    -------
+    Value
+        Its `effective` is the number of decisions that were shared.
+    """
+    parts_of_agents(policy)
+    network = network or Network(nx.empty_graph(1))
+    agents = _agents(log, policy, network, sigma, seed)
+    mail = Mail(network)
+    fates = [0] * len(mail.links)
+    keep = log.propensities.min() / log.propensities
+    counters = np.arange(len(log), dtype=np.uint64)
+    thinned = uniforms(words(stream_key(seed, REPLAY, 0), counters)) >= keep
+    decisions = words(stream_key(seed, REPLAY, 1), counters).tolist()
+    paid, turn = [], 0
+    for row in np.flatnonzero(~thinned).tolist():
+        if _shares(agents[turn], log, row, decisions[row], policy.takes_context):
+            paid.append(log.rewards[row])
+        turn = (turn + 1) % len(agents)
+        if turn == 0:
+            mail.exchange(agents, fates)
+    if not paid:
+        raise InputError(
+            f"policy {policy.spelling} chose none of the {len(log)} logged arms; a longer log, or "
+            "one with more exploration, may tell"
+        )
+    error = float(np.std(paid, ddof=1) / np.sqrt(len(paid))) if len(paid) > 1 else float("nan")
+    return Value(float(np.mean(paid)), error, float(len(paid)))
+
+
+def _shares(agent: CooperativeAgent, log: DecisionLog, row: int, word: int, told: bool) -> bool:
+    """Let an agent choose; return whether it chose what was played, of which it then learns."""
+    arm, allowed = int(log.arms[row]), np.flatnonzero(log.allowed[row]).tolist()
+    features = log.features[row]
+    each = len(features) > 1
+    context = (features if each else features[0]) if told else None
+    if agent.would_choose(word, allowed, context) != arm:
+        return False
+    agent.observe(arm, float(log.rewards[row]), features[arm if each else 0] if told else None)
+    return True
+
+
+def _agents(
+    log: DecisionLog, policy: Policy, network: Network, sigma: float, seed: int
+) -> list[CooperativeAgent]:
+    known = global_knowledge(network, policy.needs)
+    tags = words(stream_key(seed, REPLAY, 2), np.arange(network.num_agents, dtype=np.uint64))
+    made = [
+        policy.make_agent(
+            replace(
+                network.local_view(
+                    i, num_arms=log.num_arms, sigma=sigma, needs=policy.needs,
+                    global_knowledge=known[i],
+                ),
+                random_word=tag,
+                num_features=log.num_features if policy.takes_context else 0,
+            )
+        )
+        for i, tag in enumerate(tags.tolist())
+    ]  # fmt: skip
+    return cast("list[CooperativeAgent]", made)

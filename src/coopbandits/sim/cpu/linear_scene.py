@@ -1,0 +1,197 @@
+"""Features, rewards and accounts of linear bandits, for the kernels that play them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.draws import Words
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Parts
+from coopbandits.problems.linear import LinearBandit
+from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
+from coopbandits.sim.cpu.booking import keep_worst
+from coopbandits.sim.cpu.choice_forms import MEMORY, TROUBLE
+from coopbandits.sim.cpu.choices import compiled_linear_choice
+from coopbandits.sim.cpu.leaves import inner, normal, uniform, word_at
+from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
+from coopbandits.sim.cpu.world import make_tally, make_world, write_record
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.tapes import CONTEXTS, agent_keys
+
+Floats = NDArray[np.float64]
+
+SPHERE, GAUSSIAN, TABLE = range(3)
+KINDS = {"sphere": SPHERE, "gaussian": GAUSSIAN, "table": TABLE}
+
+
+class Scene(NamedTuple):
+    """What features are drawn of, as in `Features`, and what they are worth.
+
+    `order` (run, place) is the arm at every place, `room` where features begin in the scratch of a
+    choice, and `regrets` (run, agent, round) keeps every agent's, where that is asked for.
+    """
+
+    kind: int
+    rows: int
+    words: int
+    table: Floats
+    theta: Floats
+    sigma: float
+    order: NDArray[np.int64]
+    keys: Words
+    size: int
+    models: int
+    room: int
+    regrets: Floats
+    pulls: NDArray[np.int64]
+
+
+class LinearRuns:
+    """Some runs of one task in progress; see `Runs`, which is for sums per arm."""
+
+    def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
+        self.parts, self.task, self.tick, self.done = parts, task, tick, 0
+        registers = parts.registers(task.problem.num_arms, task.num_features)
+        self.shape = (len(runs), task.network.num_agents, registers.size)
+        self.choice = compiled_linear_choice(parts.index, registers.one_context)
+        self.world, self.record = make_world(task, runs), Record.empty(task, len(runs))
+        self.tally = make_tally(task, self.world)
+        self.memory = np.zeros((*self.shape[:2], MEMORY))
+        self.numbers = index_numbers(parts, task)
+        self.scene = self._scene(runs, task.problem.num_arms if registers.one_context else 1)
+
+    def _scene(self, runs: range, models: int) -> Scene:
+        task, size = self.task, self.task.num_features
+        problem = cast("LinearBandit", task.problem)
+        features, agents = problem.features, task.network.num_agents
+        return Scene(
+            kind=KINDS[features.kind],
+            rows=features.rows,
+            words=features.words,
+            table=features.table,
+            theta=np.atleast_2d(problem.theta),
+            sigma=task.sigma,
+            order=np.stack([task.arm_order(run) for run in runs]),
+            keys=np.stack([agent_keys(task.seed, CONTEXTS, run, agents) for run in runs]),
+            size=size,
+            models=models,
+            room=models * (size + 1) ** 2 + problem.num_arms,
+            regrets=self.record.agent_regret,
+            pulls=self.record.agent_pulls,
+        )
+
+    def played(self, rounds: int) -> None:
+        """Advance by some rounds; raise if a choice failed in them."""
+        trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
+        if trouble > 0.0:
+            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[trouble]}")
+        self.done += rounds
+        self.tick(rounds * self.shape[0] * self.shape[1])
+
+    def finish(self, messages: NDArray[np.int64] | None) -> Record:
+        """Return the record, with the messages (run, recorded round, 4) as `Runs.finish` does."""
+        if messages is not None:
+            totals = messages.cumsum(axis=1)
+            self.record.values[:] = totals[:, :, 0]
+            for at, name in enumerate(("messages", "delivered", "lost"), start=1):
+                getattr(self.record, name)[:] = totals[:, -1, at]
+        write_record(self.tally, self.record)
+        return self.record
+
+
+@inner
+def look_around(scene: Any, run: int, done: int, cubics: Any, scratch: Any, means: Any) -> None:
+    """Draw the features of all agents into the scratch of the choice, and what arms then pay."""
+    num_arms, size = means.shape[1], scene.size
+    for agent in range(means.shape[0]):
+        for k in range(num_arms):
+            arm = scene.order[run, k]
+            at = scene.room + (agent * num_arms + k) * size
+            if scene.rows == 1 and k > 0:
+                for j in range(size):
+                    scratch[at + j] = scratch[at - size + j]
+            else:
+                draw(scene, scene.keys[run, agent], done, arm, cubics, scratch, at)
+            model, mean = arm if scene.theta.shape[0] > 1 else 0, 0.0
+            for j in range(size):
+                mean += scratch[at + j] * scene.theta[model, j]
+            means[agent, k] = mean
+
+
+@inner
+def draw(scene: Any, key: Any, done: int, arm: int, cubics: Any, scratch: Any, at: int) -> None:
+    """Draw the features of one arm, or of all where they share them."""
+    row, size = arm if scene.rows > 1 else 0, scene.size
+    if scene.kind == TABLE:
+        place = row if scene.words > 1 else 0
+        u = uniform(word_at(key, done * scene.words + place))
+        entry = min(int(u * scene.table.shape[0]), scene.table.shape[0] - 1)
+        for j in range(size):
+            scratch[at + j] = scene.table[entry, row if scene.table.shape[1] > 1 else 0, j]
+        return
+    first, length = done * scene.words + row * size, 0.0
+    for j in range(size):
+        x = normal(word_at(key, first + j), cubics)
+        scratch[at + j] = x
+        length += x * x
+    if scene.kind == SPHERE:
+        shrunk = 1.0 / np.sqrt(length)
+        for j in range(size):
+            scratch[at + j] *= shrunk
+
+
+@inner
+def write_pull(pulls: Any, agent: int, xs: Any, at: int, size: int, reward: float) -> None:
+    """Write what a pull adds to the registers of its model; its features begin at `at`."""
+    place = size
+    for i in range(size):
+        x = xs[at + i]
+        pulls[agent, i] = reward * x
+        for j in range(i, size):
+            pulls[agent, place] = x * xs[at + j]
+            place += 1
+    pulls[agent, place] = 1.0
+
+
+@inner
+def add_pull(rows: Any, agent: int, arm: int, models: int, pulls: Any, other: int) -> None:
+    """Add somebody's pull of an arm to an agent's registers."""
+    width = np.uintp(pulls.shape[1])  # unsigned: nothing counts from the end
+    row, source = np.uintp(agent), np.uintp(other)
+    first = np.uintp(arm) * width if models > 1 else np.uintp(0)
+    for i in range(width):
+        rows[row, first + i] += pulls[source, i]
+
+
+@inner
+def book_pull(
+    scene: Any, tally: Any, run: int, block: int, slot: int, done: int, agent: int, arm: int,
+    reward: float, means: Any,
+) -> None:  # fmt: skip
+    """Enter what a pull paid and cost."""
+    best = means[agent, 0]
+    for k in range(1, means.shape[1]):
+        best = max(best, means[agent, k])
+    gap, at = best - means[agent, arm], agent // block
+    tally.counts[run, at, slot, arm] += 1
+    tally.rewards[run, at, slot] += reward
+    tally.costs[run, at, slot, OWN_GAP] += gap
+    tally.costs[run, at, slot, NETWORK_GAP] += gap
+    tally.costs[run, at, slot, BEST] += best
+    tally.regrets[run, agent] += gap
+    if tally.arms.shape[2] > 0:
+        tally.arms[run, agent, done] = arm
+    if scene.pulls.shape[1] > 0:
+        scene.pulls[run, agent, arm] += 1
+
+
+@inner
+def note_regrets(scene: Any, tally: Any, run: int, block: int, slot: int) -> None:
+    """Keep regrets at the end of a recorded round."""
+    for agent in range(tally.regrets.shape[1]):
+        keep_worst(tally.worst[run, agent // block], slot, tally.regrets[run, agent])
+        if scene.regrets.shape[1] > 0:
+            scene.regrets[run, agent, slot] = tally.regrets[run, agent]

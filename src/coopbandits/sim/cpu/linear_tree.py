@@ -1,0 +1,151 @@
+"""Linear models on tree sums: the tree of `sim/cpu/tree.py`, with other registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coopbandits.core.aggregate.extrema import GENERATION
+from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu import tree as plain
+from coopbandits.sim.cpu.choice_forms import CONTEXT
+from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.gossip import collect_anew
+from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.linear_scene import (
+    LinearRuns,
+    add_pull,
+    book_pull,
+    look_around,
+    note_regrets,
+    write_pull,
+)
+from coopbandits.sim.cpu.parallel import in_threads
+from coopbandits.sim.cpu.tree import (
+    UNKNOWN,
+    _add_up,
+    _estimate,
+    _look,
+    _renew,
+    _send,
+    _store,
+    _tend,
+)
+from coopbandits.sim.cpu.world import span
+from coopbandits.sim.record import Record, Task, Tick
+
+SPAN_PULLS = 100_000
+"""Pulls of one run played between two reports of progress."""
+
+
+def play_linear_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of an index on linear models that trees add up."""
+    state, links = LinearRuns(parts, task, runs, tick), link_table(task.network)
+    reader = FaultReader(task, runs)
+    tree = plain.make_tree(task, runs, links.senders.size, state.shape[2] + 2)
+    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
+    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
+    while state.done < task.horizon:
+        rounds = min(most, task.horizon - state.done)
+        play_runs(
+            state.world, span(task, state.done, rounds), state.tally, state.scene, tree, counts,
+            reader.read(rounds), links, state.choice.address, state.numbers, state.memory,
+        )  # fmt: skip
+        state.played(rounds)
+    return state.finish(counts)
+
+
+@kernel
+def play_runs(
+    world: Any, span: Any, tally: Any, scene: Any, tree: Any, counts: Any, faults: Any, links: Any,
+    address: int, numbers: Any, memory: Any,
+) -> None:  # fmt: skip
+    """Play a span of rounds, every thread a run."""
+    given = (
+        world, span, tally, scene, tree, counts, faults, links, address, numbers, memory,
+    )  # fmt: skip
+    in_threads(_play_run, tree.own.shape[0], given)
+
+
+@inner
+def _play_run(
+    run: int, world: Any, span: Any, tally: Any, scene: Any, tree: Any, all_counts: Any,
+    faults: Any, links: Any, address: int, numbers: Any, memory: Any,
+) -> None:  # fmt: skip
+    """Play as `tree._play_run` does."""
+    own, totals = tree.own[run], tree.totals[run]
+    payloads, controls = tree.payloads[run], tree.controls[run]
+    ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
+    born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
+    last, counts = tree.last[run], all_counts[run]
+    agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
+    parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
+    still, beat_gap = tree.still[run], tree.beat_gap[run]
+    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
+    agents, num_arms = own.shape[0], world.num_arms
+    scratch = np.empty(scene.room + agents * num_arms * scene.size)
+    means, lasts = np.empty((agents, num_arms)), np.zeros(agents, np.int64)
+    contexts = np.ones((agents, CONTEXT))
+    for r in range(span.rounds):
+        done = span.first + r
+        slot = span.slot + count_up_to(span.stops, r)
+        if done % GENERATION == 0:
+            _estimate(minima, spare, size)  # what arrived in the last round counts for the old
+            size[:] = UNKNOWN
+        collect_anew(born, minima, spare, last, done)
+        if renewed.shape[0] > 0:
+            _renew(
+                renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
+                born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
+                still, beat_gap, done,
+            )  # fmt: skip
+        _estimate(minima, spare, size)
+        _look(totals, size, last, steady, contexts, 0, done)  # no linear index asks for the time
+        look_around(scene, run, done, world.cubics, scratch, means)
+        choose(
+            address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
+            numbers, 0, memory[run], scratch, lasts, 0, agents, num_arms, scene.size,
+        )  # fmt: skip
+        _pull(
+            world, scene, tally, run, slot, done, scratch, means, lasts, own, totals,
+            acts[r : r + 1],
+        )  # fmt: skip
+        if span.stops[slot - span.slot] == r + 1:
+            note_regrets(scene, tally, run, world.block, slot)
+        _send(
+            links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
+            ages, gaps, heard, minima, spare, size, steady, parent, root, beat, dist, counts[slot],
+            done,
+        )  # fmt: skip
+        _store(links.indptr, links.senders, links.reverse, totals, payloads, heard, counted)
+        _tend(
+            links.indptr, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
+            still, beat_gap, done + 1,
+        )  # fmt: skip
+        _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
+
+
+@inner
+def _pull(
+    world: Any, scene: Any, tally: Any, run: int, slot: int, done: int, scratch: Any, means: Any,
+    lasts: Any, own: Any, totals: Any, acts: Any,
+) -> None:  # fmt: skip
+    """Let all agents that act pull."""
+    size, num_arms, behind = scene.size, means.shape[1], own.shape[1] - 1
+    pulls = np.empty((own.shape[0], (own.shape[1] - 2) // scene.models))
+    for agent in range(own.shape[0]):
+        if acts.shape[0] > 0 and acts[0, agent] == 0:
+            continue
+        arm = lasts[agent]
+        z = variate(True, word_at(world.reward_keys[run, agent], done), world.cubics)
+        reward = means[agent, arm] + scene.sigma * z
+        at = scene.room + (agent * num_arms + arm) * size
+        write_pull(pulls, agent, scratch, at, size, reward)
+        add_pull(own, agent, arm, scene.models, pulls, agent)
+        add_pull(totals, agent, arm, scene.models, pulls, agent)
+        elapsed = done + 1.0 - own[agent, behind]
+        own[agent, behind] += elapsed
+        totals[agent, behind] += elapsed
+        book_pull(scene, tally, run, world.block, slot, done, agent, arm, reward, means)

@@ -1,0 +1,222 @@
+"""lin-ts and lin-ucb, against their formulas written out with numpy, and against one another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbandits.core import (
+    AGGREGATIONS,
+    CentralTotals,
+    InputError,
+    LinearSums,
+    LinTS,
+    LinUCB,
+    LocalSums,
+    NormalDraw,
+    StagedMixing,
+    combine,
+    parse_policy,
+)
+from coopbandits.core.contract import Estimate
+from coopbandits.core.draws import normal_of, word_at
+from coopbandits.core.index.linear import cholesky, posterior
+from coopbandits.core.statistic.linear import in_context
+
+from ..fleet import one_view
+
+REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+
+SIGMA = 0.5
+ARMS, SIZE = 4, 3
+WORD = 0x1234_5678_9ABC_DEF0
+
+INDICES = (LinTS(), LinTS(2.0), LinUCB(), LinUCB(0.3, 0.5, 0.1, 2.0, 3.0))
+EVERY = pytest.mark.parametrize(
+    "index",
+    [*INDICES, LinTS(disjoint=True), LinUCB(disjoint=True, scale=0.2)],
+    ids=lambda index: index.spelling,
+)
+
+
+def seen(index: Any, seed: int = 0, pulls: int = 20, anticipation: float = 1.0) -> Estimate:
+    """Return what some pulls tell, with arms in a context."""
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
+    registers = index.statistic.with_features(SIZE).registers(ARMS)
+    values = registers.zeros()
+    for _ in range(pulls):
+        x = source.normal(size=SIZE)
+        registers.record(values, int(source.integers(ARMS)), float(source.normal()), x)
+    estimate = registers.read(values, time=20.0, num_agents=1.0, anticipation=anticipation)
+    return in_context(estimate, source.normal(size=(ARMS, SIZE)))
+
+
+def numbers(index: Any) -> Any:
+    return index.numbers(one_view(sigma=SIGMA))
+
+
+def plain(index: Any, estimate: Estimate, word: int = WORD) -> list[float]:
+    """Return what `prepare` and `value` say."""
+    scratch = np.full((len(estimate.counts), SIZE + 1, SIZE + 1), math.nan)
+    index.prepare(estimate, word, numbers(index), scratch)
+    return [index.value(k, estimate, word, numbers(index), scratch) for k in range(ARMS)]
+
+
+def square(triangle: Any) -> Any:
+    matrix = np.zeros((SIZE, SIZE))
+    matrix[np.triu_indices(SIZE)] = triangle
+    return np.triu(matrix, 1).T + matrix
+
+
+def by_formula(index: Any, estimate: Estimate) -> list[float]:
+    """Return the index as the literature writes it."""
+    found, c = [], estimate.anticipation
+    for k, x in enumerate(estimate.extra.features):
+        at = k if len(estimate.counts) > 1 else 0
+        ridge = (SIGMA / index.prior) ** 2 if index.random else index.ridge
+        matrix = ridge * np.eye(SIZE) + c * square(estimate.extra.outer[at])
+        mean = np.linalg.solve(matrix, c * estimate.sums[at])
+        if index.random:
+            z = [normal_of(word_at(WORD, at * SIZE + i)) for i in range(SIZE)]
+            drawn = mean + SIGMA * np.linalg.solve(np.linalg.cholesky(matrix).T, z)
+            found.append(float(x @ drawn))
+            continue
+        inside = SIZE * math.log(1 + estimate.counts[at] * index.length**2 / (ridge * SIZE))
+        beta = SIGMA * math.sqrt(inside + 2 * math.log(1 / index.delta))
+        beta += math.sqrt(ridge) * index.norm
+        found.append(float(x @ mean + index.scale * beta * np.sqrt(x @ np.linalg.solve(matrix, x))))
+    return found
+
+
+@EVERY
+@pytest.mark.parametrize("pulls", [0, 1, 20])
+@pytest.mark.parametrize("anticipation", [1.0, 1.7])
+def test_both_forms_are_the_formula(index: Any, pulls: int, anticipation: float) -> None:
+    estimate = seen(index, pulls=pulls, anticipation=anticipation)
+    expected = by_formula(index, estimate)
+    assert np.allclose(index.values(estimate, WORD, numbers(index)), expected, atol=1e-12)
+    assert np.allclose(plain(index, estimate), expected, atol=1e-12)
+
+
+@REPEATABLE
+@given(st.integers(0, 2**64 - 1), st.integers(0, 99), st.integers(0, 12))
+def test_one_hot_features_are_gaussian_thompson(word: int, seed: int, pulls: int) -> None:
+    """The arms of `normal-draw`, with the same draws."""
+    source = np.random.default_rng(seed)  # noqa: TID251  not a tape
+    registers = LinearSums().with_features(ARMS).registers(ARMS)
+    values, sums, counts = registers.zeros(), np.zeros(ARMS), np.zeros(ARMS)
+    for _ in range(pulls):
+        arm, reward = int(source.integers(ARMS)), float(source.normal())
+        registers.record(values, arm, reward, np.eye(ARMS)[arm])
+        sums[arm] += reward
+        counts[arm] += 1.0
+    estimate = registers.read(values, time=2.0, num_agents=1.0)
+    drawn = LinTS().values(in_context(estimate, np.eye(ARMS)), word, numbers(LinTS()))
+    plain = Estimate(sums.tolist(), counts.tolist(), 2.0, 1.0)
+    scratch = [0.0] * NormalDraw().scratch_size(ARMS)
+    told = NormalDraw().numbers(one_view(sigma=SIGMA))
+    NormalDraw.prepare(plain, word, told, scratch)
+    expected = [NormalDraw.value(k, plain, word, told, scratch) for k in range(ARMS)]
+    assert np.allclose(drawn, expected, rtol=1e-13, atol=1e-14)
+    assert np.argmax(drawn) == np.argmax(expected)
+
+
+def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
+    index = LinUCB()
+    source = np.random.default_rng(5)  # noqa: TID251  not a tape
+    turn, _ = np.linalg.qr(source.normal(size=(SIZE, SIZE)))
+    order = [2, 0, 1]
+    rows = [(source.normal(size=SIZE), float(source.normal())) for _ in range(12)]
+    context = source.normal(size=(ARMS, SIZE))
+    registers = LinearSums().with_features(SIZE).registers(ARMS)
+    found, models = [], []
+    for change in (np.eye(SIZE), turn, np.eye(SIZE)[:, order]):
+        values = registers.zeros()
+        for x, reward in rows:
+            registers.record(values, 0, reward, x @ change)
+        estimate = in_context(registers.read(values, time=2.0, num_agents=1.0), context @ change)
+        found.append(index.values(estimate, 0, numbers(index)))
+        models.append(posterior(estimate, 1.0)[0][0])
+    assert np.allclose(found, found[0])
+    assert np.allclose(models[2], models[0][order])
+
+
+@EVERY
+def test_open_pulls_leave_the_mean_and_make_surer(index: Any) -> None:
+    estimate = seen(index)
+    outer = np.tile([1.0, 0.5, 0.0, 2.0, 0.0, 1.0], (len(estimate.counts), 1))
+    opened = estimate._replace(extra=estimate.extra._replace(open_outer=outer))
+    for before, after in zip(posterior(estimate, 0.5), posterior(opened, 0.5), strict=True):
+        assert before.shape == after.shape
+    (mean, root), (same, surer) = posterior(estimate, 0.5), posterior(opened, 0.5)
+    assert np.array_equal(mean, same)
+    for wide, narrow, more in zip(root, surer, outer, strict=True):
+        inverse, sharper = wide.T @ wide, narrow.T @ narrow
+        assert np.allclose(np.linalg.inv(sharper), np.linalg.inv(inverse) + square(more))
+
+
+def test_a_matrix_that_no_pulls_made_still_gives_an_index() -> None:
+    """Mixing under faults may leave one; the pivot that fails becomes λ."""
+    index = LinTS()
+    estimate = seen(index)
+    broken = np.array([[-3.0, 0.0, 0.0, 1.0, 0.0, 1.0]])
+    estimate = estimate._replace(extra=estimate.extra._replace(outer=broken))
+    found = index.values(estimate, WORD, numbers(index))
+    assert np.isfinite(found).all()
+    assert np.allclose(found, plain(index, estimate))
+    rows = np.array([[-1.0, 0.0], [0.5, 2.0]])
+    cholesky(rows, 2, 0.25)
+    assert rows.tolist() == [[0.5, 0.0], [1.0, 1.0]]
+
+
+def test_many_coefficients_are_drawn_alike() -> None:
+    """From 14 on the normals of a draw are one array."""
+    registers = LinearSums().with_features(20).registers(2)
+    estimate = registers.read(registers.zeros(), time=2.0, num_agents=1.0)
+    found = LinTS().values(in_context(estimate, np.eye(2, 20)), WORD, numbers(LinTS()))
+    assert np.allclose(found, [normal_of(word_at(WORD, i)) for i in range(2)])
+
+
+def test_spellings() -> None:
+    policy = parse_policy("tree-sums*lin-ts:prior=2,disjoint=true")
+    assert policy.takes_context
+    assert policy.spelling == "tree-sums*lin-ts:prior=2,disjoint=true"
+    assert policy.parts is not None
+    assert policy.parts.statistic == LinearSums(disjoint=True)
+    assert not parse_policy("tree-ts").takes_context
+
+
+def test_aggregations_that_send_single_pulls_are_refused() -> None:
+    taken = {spec.name for spec in (*(kind() for kind in AGGREGATIONS), CentralTotals())
+             if spec.takes_context}  # fmt: skip
+    assert taken == {
+        "local-sums", "tree-sums", "flooded-totals", "running-consensus", "staged-mixing",
+        "central-totals",
+    }  # fmt: skip
+    for text in ("pull-mixing", "flooded-pulls", "staged-mixing:neighbor_pulls=true"):
+        with pytest.raises(InputError, match=f"looks at features, which {text} does not add up"):
+            parse_policy(f"{text}*lin-ts")
+    assert combine(StagedMixing(), LinUCB()).takes_context
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: LinTS(0.0), "prior is 0.0; it must be a positive finite number"),
+        (lambda: LinTS(disjoint="yes"), "disjoint is 'yes'; it must be true or false"),
+        (lambda: LinUCB(ridge=-1.0), "ridge is -1.0; it must be a positive finite number"),
+        (lambda: LinUCB(delta=1.0), "delta is 1.0; it must be strictly between 0 and 1"),
+        (
+            lambda: combine(LocalSums(), LinTS()).make_agent(one_view()),
+            "how many there are was not told",
+        ),
+    ],
+)
+def test_bad_settings_are_refused(make: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make()

@@ -1,0 +1,113 @@
+"""Logs of decisions: stored, read again, and read from tables of other people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import GaussianBandit, InputError, LinearBandit, Network, parse_policy, subsets
+from coopbandits.evaluate import DecisionLog, log_decisions
+
+from .worlds import drawn
+
+FIELDS = ("features", "arms", "rewards", "propensities", "allowed", "times", "agents")
+CYCLE = Network.from_spec("cycle:3")
+
+LOGS = {
+    "one context": lambda: drawn(7, [0.5, 0.3, 0.2]),
+    "features per arm": lambda: log_decisions(
+        LinearBandit([0.6, 0.8], 4), CYCLE, parse_policy("local-sums*lin-ts"), 3, floor=0.2
+    ),
+    "subsets": lambda: log_decisions(
+        subsets(GaussianBandit([1, 0, 2]), [[0, 1], [1, 2]]), CYCLE, parse_policy("flood-ts"), 4
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_what_is_saved_is_read_again(name: str, ending: str, tmp_path: Path) -> None:
+    log = LOGS[name]()
+    log.save(tmp_path / f"log.{ending}")
+    again = DecisionLog.load(tmp_path / f"log.{ending}")
+    for field in FIELDS:
+        assert np.array_equal(getattr(again, field), getattr(log, field)), field
+
+
+def test_a_line_is_a_decision(tmp_path: Path) -> None:
+    LOGS["one context"]().save(tmp_path / "log.jsonl")
+    line = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])
+    assert list(line) == ["time", "agent", "context", "allowed", "arm", "propensity", "reward"]
+    assert line["allowed"] == [0, 1, 2]
+
+
+def test_tables_of_other_people() -> None:
+    table = {
+        "hour": [1, 13, 22], "country": ["PT", "DE", "PT"], "shown": [0, 2, 1],
+        "clicked": [0, 1, 1], "chance": [0.5, 0.25, 0.25],
+    }  # fmt: skip
+    names: Any = {"arm": "shown", "reward": "clicked"}
+    log = DecisionLog.from_table(table, ["hour", "country"], propensity="chance", **names)
+    assert log.features[:, 0].tolist() == [[1, 0, 1], [13, 1, 0], [22, 0, 1]]
+    assert (log.num_arms, log.num_features, len(log)) == (3, 3, 3)
+    assert log.propensities.tolist() == [0.5, 0.25, 0.25]
+    even = DecisionLog.from_table(table, propensity=1 / 3, **names)
+    assert even.features.shape == (3, 1, 0)
+    assert set(even.propensities) == {1 / 3}
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"arm": [0], "reward": [1.0]}, "unknown column of the log 'propensity'"),
+        ({"arm": ["a"], "reward": [1], "propensity": [1]}, "column 'arm' of the log holds text"),
+        ({"arm": [0.5], "reward": [1], "propensity": [1]}, "must number arms 0, 1, …"),
+        ({"arm": [-1], "reward": [1], "propensity": [1]}, "decision 0 has arm -1; it must be"),
+        ({"arm": [0], "reward": [np.inf], "propensity": [1]}, "decision 0 has reward inf"),
+        ({"arm": [0], "reward": [1], "propensity": [0]}, "propensity 0.0; it must be above 0"),
+        ({"arm": [0], "reward": [1], "propensity": [1.5]}, "propensity 1.5"),
+        ({"arm": [0, 1], "reward": [1], "propensity": [1]}, "different lengths"),
+        ([[0, 1.0]], "the table is a list; give a DataFrame, dict or path"),
+        ("missing.csv", "does not exist"),
+    ],
+)
+def test_bad_tables_are_refused(table: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        DecisionLog.from_table(table)
+
+
+def test_bad_contexts_are_refused() -> None:
+    table: Any = {"arm": [0, 1], "reward": [1, 0], "propensity": [1, 1]}
+    with pytest.raises(InputError, match=r"decision 1 has context .*made of finite features"):
+        DecisionLog.from_table(table | {"hour": [3, np.nan]}, ["hour"])
+    with pytest.raises(InputError, match=r"column 'where' of the log has empty cells"):
+        DecisionLog.from_table(table | {"where": ["PT", None]}, ["where"])
+    log = drawn(3, [0.5, 0.3, 0.2])
+    with pytest.raises(InputError, match=r"it must be one that was allowed"):
+        replace(log, allowed=np.zeros((3, 3), dtype=bool))
+    with pytest.raises(InputError, match=r"columns of lengths"):
+        replace(log, rewards=np.zeros(2))
+    with pytest.raises(InputError, match=r"give one row for all of 3 arms, or one each"):
+        replace(log, features=np.zeros((3, 2, 2)))
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    log = drawn(3, [0.5, 0.3, 0.2])
+    with pytest.raises(InputError, match=r"ends in '.csv'; accepted are .jsonl and .parquet"):
+        log.save(tmp_path / "log.csv")
+    with pytest.raises(InputError, match=r"ends in '.txt'"):
+        DecisionLog.load(tmp_path / "log.txt")
+    for name, text in (("no.jsonl", "{"), ("no.parquet", "x")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=r"holds no JSON lines|cannot be read"):
+            DecisionLog.load(tmp_path / name)
+    with pytest.raises(InputError, match=r"cannot be read"):
+        DecisionLog.load(tmp_path / "missing.jsonl")
+    (tmp_path / "other.jsonl").write_text('{"arm": 1}\n')
+    with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
+        DecisionLog.load(tmp_path / "other.jsonl")

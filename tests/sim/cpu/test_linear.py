@@ -1,0 +1,88 @@
+"""Kernels of linear models play the reference engine's arms, and count what it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import LinearBandit, Network, parse_policy, simulate
+from coopbandits.core.draws import normals, words
+
+pytestmark = pytest.mark.plays
+
+CYCLE = Network.from_spec("cycle:7")
+DRAWN = normals(words(5, np.arange(54, dtype=np.uint64)))
+
+PROBLEMS = {
+    "sphere": LinearBandit([0.6, 0.8, 0.0], num_arms=4, sigma=0.5),
+    "gaussian": LinearBandit([[1, 0], [0, 1], [0.5, 0.5]], features="gaussian"),
+    "rows": LinearBandit([0.6, 0.8], num_arms=3, features=DRAWN.reshape(27, 2)),
+    "contexts": LinearBandit([0.6, 0.8], num_arms=3, features=DRAWN.reshape(9, 3, 2)),
+}
+CURVES = ("regret", "global_regret", "worst_regret", "realized_regret", "agent_regret")
+COUNTS = ("values_sent", "messages_sent", "agent_pulls", "pulls", "arms")
+
+
+def assert_equal(problem: LinearBandit, text: str, horizon: int = 60, **more: Any) -> None:
+    """Compare both engines in all that they record."""
+    policy = parse_policy(text)
+    slow, fast = (
+        simulate(problem, CYCLE, policy, horizon, 2, 4, engine, keep="arms", rounds=7, **more)
+        for engine in ("reference", "cpu")
+    )
+    assert fast.meta["engines"] == ["cpu"]
+    for name in COUNTS:
+        assert np.array_equal(slow.dataset[name], fast.dataset[name]), name
+    for name in CURVES:
+        assert np.allclose(slow.dataset[name], fast.dataset[name], rtol=1e-9, atol=1e-9), name
+    assert len(np.unique(fast.arms)) > 1
+
+
+@pytest.mark.parametrize("aggregation", ["local-sums", "flooded-totals", "tree-sums"])
+@pytest.mark.parametrize(
+    ("problem", "index", "shuffle"),
+    [
+        ("sphere", "lin-ts", False),
+        ("sphere", "lin-ucb:scale=0.3", True),
+        ("gaussian", "lin-ts:disjoint=true", True),
+        ("rows", "lin-ucb:disjoint=true,scale=0.2", False),
+        ("contexts", "lin-ts", True),
+    ],
+)
+def test_same_arms(aggregation: str, problem: str, index: str, shuffle: bool) -> None:
+    assert_equal(PROBLEMS[problem], f"{aggregation}*{index}", shuffle_arms=shuffle)
+
+
+def test_trees_under_faults() -> None:
+    faults = "loss=0.3,sleep=0.2,crash=0.4@20..30"
+    assert_equal(PROBLEMS["sphere"], "tree-sums*lin-ts", 80, faults=faults)
+
+
+def test_spans_and_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, problem = parse_policy("flooded-totals*lin-ts"), PROBLEMS["sphere"]
+    whole = simulate(problem, CYCLE, policy, 40, 3, threads=1)
+    for module in ("linear", "linear_tree"):
+        monkeypatch.setattr(f"coopbandits.sim.cpu.{module}.SPAN_PULLS", 50)
+    assert np.array_equal(whole.regret, simulate(problem, CYCLE, policy, 40, 3).regret)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "why"),
+    [
+        ("running-consensus*lin-ts", {}, "for linear models on aggregation running-consensus"),
+        (
+            "flooded-totals*lin-ts",
+            {"faults": "loss=0.1"},
+            "for linear models under faults loss=0.1",
+        ),
+        ("tree-ts", {}, "of index centred-draw for rewards that depend on features"),
+    ],
+)
+def test_what_has_no_kernel_is_said(
+    text: str, more: Any, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = simulate(PROBLEMS["sphere"], CYCLE, parse_policy(text), 4, **more)
+    assert result.meta["engines"] == ["reference"]
+    assert f"has no compiled kernel {why}" in capsys.readouterr().err

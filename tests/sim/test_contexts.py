@@ -1,0 +1,184 @@
+"""Linear policies in simulations: equalities that hold to the arm, and what is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits import GaussianBandit, InputError, LinearBandit, Network, parse_policy, simulate
+from coopbandits.core.draws import normal_of, word_at
+from coopbandits.sim.tapes import (
+    CONTEXTS,
+    DECISIONS,
+    REWARDS,
+    agent_keys,
+    tape_words,
+    variates,
+)
+
+pytestmark = pytest.mark.plays
+
+SEED = 4
+SIGMA = 0.5
+MEANS = [0.5, 1.0, 0.9, 0.8]
+LINEAR = LinearBandit([0.6, 0.0, 0.8], num_arms=4, sigma=SIGMA)
+EACH = LinearBandit([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]], features="gaussian", sigma=SIGMA)
+CYCLE = Network.from_spec("cycle:5")
+COMPLETE = Network.from_spec("complete:5")
+SINGLE = Network(nx.empty_graph(1))
+
+
+def play(problem: Any, network: Network, texts: list[str], horizon: int, **more: Any) -> Any:
+    policies = [parse_policy(text) for text in texts]
+    more = {"runs": 2, "seed": SEED, "keep": "arms", "engine": "reference"} | more
+    return simulate(problem, network, policies, horizon, **more)
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "network"),
+    [
+        ("local-sums", CYCLE),
+        ("central-totals", CYCLE),
+        ("running-consensus", CYCLE),
+        ("staged-mixing", CYCLE),
+        ("flooded-totals", COMPLETE),
+        ("tree-sums", SINGLE),
+    ],
+)
+def test_one_hot_features_play_gaussian_thompson(aggregation: str, network: Network) -> None:
+    """The same arms on the same tapes, pull by pull, and the same regret."""
+    one_hot = LinearBandit(MEANS, 4, features=[np.eye(4)], sigma=SIGMA)
+    linear = play(one_hot, network, [f"{aggregation}*lin-ts"], 60)
+    plain = play(GaussianBandit(MEANS, SIGMA), network, [f"{aggregation}*normal-draw"], 60)
+    assert np.array_equal(linear.arms, plain.arms)
+    assert np.allclose(linear.regret, plain.regret, rtol=1e-12)
+    assert np.allclose(linear.realized_regret, plain.realized_regret, rtol=1e-9)
+    assert np.allclose(linear.worst_regret, plain.worst_regret, rtol=1e-12)
+    assert len(np.unique(linear.arms)) > 1
+
+
+@pytest.mark.parametrize("index", ["lin-ts", "lin-ucb:scale=0.3", "lin-ts:disjoint=true"])
+def test_a_flood_on_a_complete_graph_is_central(index: str) -> None:
+    problem = EACH if "disjoint" in index else LINEAR
+    result = play(problem, COMPLETE, [f"flooded-totals*{index}", f"central-totals*{index}"], 50)
+    flood, central = result.arms.values
+    assert np.array_equal(flood, central)
+    elsewhere = play(problem, CYCLE, [f"flooded-totals*{index}"], 50).arms.values
+    assert not np.array_equal(flood, elsewhere[0])
+
+
+@pytest.mark.parametrize("rule", ["growth=1e-12", "threshold=1e-12"])
+def test_a_server_that_is_told_everything_is_central(rule: str) -> None:
+    texts = [f"server-totals:{rule}*lin-ts", "central-totals*lin-ts"]
+    result = play(LINEAR, CYCLE, texts, 40)
+    server, central = result.arms.values
+    assert np.array_equal(server, central)
+    up_and_down = 2 * 5 * 40
+    assert result.dataset["messages_sent"].values[:, 0].tolist() == [up_and_down, 0]
+    assert result.values_sent.values[:, 0].tolist() == [10 * up_and_down, 0]
+
+
+def test_a_server_that_is_told_seldom_is_told_less() -> None:
+    texts = [
+        "server-totals:growth=0.5*lin-ucb:scale=0.3",
+        "server-totals:growth=2*lin-ucb:scale=0.3",
+    ]
+    sent = play(LINEAR, CYCLE, texts, 60).dataset["messages_sent"]
+    often, seldom = sent.values.mean(axis=1)
+    assert 0 < seldom < often < 2 * 5 * 60
+
+
+def alone(problem: LinearBandit, run: int, horizon: int) -> list[int]:
+    """Linear Thompson sampling of one agent, written out."""
+    keys = [agent_keys(SEED, stream, run, 1) for stream in (REWARDS, DECISIONS, CONTEXTS)]
+    noise = variates("normal", tape_words(keys[0], 0, horizon))[0]
+    decisions = tape_words(keys[1], 0, horizon)[0].tolist()
+    size = problem.num_features
+    matrix, b = SIGMA**2 * np.eye(size), np.zeros(size)
+    arms = []
+    for t in range(horizon):
+        x = problem.features.draw(keys[2], t, 1)[0, 0]
+        z = [normal_of(word_at(decisions[t], j)) for j in range(size)]
+        drawn = np.linalg.solve(matrix, b)
+        drawn += SIGMA * np.linalg.solve(np.linalg.cholesky(matrix).T, z)
+        arms.append(int(np.argmax(x @ drawn)))
+        played = x[arms[-1]]
+        matrix += np.outer(played, played)
+        b += played * (played @ problem.theta + SIGMA * noise[t])
+    return arms
+
+
+@pytest.mark.parametrize(
+    "aggregation",
+    ["local-sums", "tree-sums", "flooded-totals", "running-consensus", "central-totals"],
+)
+def test_one_agent_is_the_single_agent_algorithm(aggregation: str) -> None:
+    result = play(LINEAR, SINGLE, [f"{aggregation}*lin-ts"], 80)
+    for run in range(2):
+        assert result.arms.values[0, run, 0].tolist() == alone(LINEAR, run, 80)
+
+
+def test_regret_is_against_the_best_arm_in_the_context() -> None:
+    result = play(LINEAR, CYCLE, ["flooded-totals*lin-ts", "independent-ts"], 40)
+    for policy in range(2):
+        for run in range(2):
+            keys = agent_keys(SEED, CONTEXTS, run, 5)
+            means = LINEAR.expected(LINEAR.features.draw(keys, 0, 40))
+            arms = result.arms.values[policy, run]
+            lost = means.max(axis=2) - np.take_along_axis(means, arms[..., None], 2)[..., 0]
+            assert np.allclose(result.regret.values[policy, run, -1], lost.sum())
+            assert np.allclose(result.worst_regret.values[policy, run, -1], lost.sum(1).max())
+            assert np.allclose(result.agent_regret.values[policy, run, :, -1], lost.sum(axis=1))
+    assert np.array_equal(result.regret, result.global_regret)
+    told, blind = result.regret.values[..., -1].mean(axis=1)
+    assert told < 0.5 * blind  # a policy that looks at no features plays in the dark
+
+
+def test_shuffled_arms_change_the_order_alone() -> None:
+    """Arms with models of their own keep them; the regret of a run is counted as before."""
+    result = play(EACH, CYCLE, ["flooded-totals*lin-ts:disjoint=true"], 60, shuffle_arms=True)
+    for run in range(2):
+        means = EACH.expected(EACH.features.draw(agent_keys(SEED, CONTEXTS, run, 5), 0, 60))
+        arms = result.arms.values[0, run]
+        lost = means.max(axis=2) - np.take_along_axis(means, arms[..., None], 2)[..., 0]
+        assert np.allclose(result.regret.values[0, run, -1], lost.sum())
+
+
+def test_messages_are_counted() -> None:
+    """d(d + 3)/2 + 1 registers, and 6 values more on a tree once agents are counted."""
+    result = play(LINEAR, CYCLE, ["running-consensus*lin-ts", "tree-sums*lin-ts"], 30)
+    consensus, tree = result.values_sent.values[:, 0]
+    assert consensus == 30 * 10 * 10
+    assert tree >= 30 * 10 * 16
+
+
+def test_faults_go_with_features() -> None:
+    text = "loss=0.4,sleep=0.2,crash=0.4@20..30"
+    result = play(LINEAR, CYCLE, ["tree-sums*lin-ts", "flooded-totals*lin-ucb"], 60, faults=text)
+    assert np.isfinite(result.regret).all()
+    assert (result.arms.values == -1).any()
+
+
+@pytest.mark.parametrize(
+    ("problem", "text", "more", "sentence"),
+    [
+        (GaussianBandit([1, 0]), "tree-sums*lin-ts", {}, "looks at features, and GaussianBandit"),
+        (EACH, "tree-sums*lin-ts", {}, "one model for all arms, which here have the same featur"),
+        (LINEAR, "tree-sums*lin-ts", {"clocks": "poisson"}, "cannot be played with own clocks"),
+        (LINEAR, "tree-sums*lin-ts", {"keep": "watch"}, "cannot be played with frames"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    problem: Any, text: str, more: Any, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        play(problem, CYCLE, [text], 5, **more)
+
+
+def test_engines_that_cannot_play_it_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    result = play(LINEAR, CYCLE, ["running-consensus*lin-ts"], 5, engine="auto")
+    assert result.meta["engines"] == ["reference"]
+    assert "no compiled kernel for linear models on aggregation" in capsys.readouterr().err
