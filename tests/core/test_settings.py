@@ -23,7 +23,7 @@ cb: Any = typed  # a type checker would refuse these calls, too
         (lambda: cb.MPUCB(), "MPUCB has no hop_limit; write MPUCB(hop_limit=…)"),
         (
             lambda: cb.CoopUCB2(gama=2.0),
-            "unknown setting of CoopUCB2 'gama'; known are gamma, discount; did you mean 'gamma'?",
+            "unknown setting of CoopUCB2 'gama'; known are discount, gamma; did you mean 'gamma'?",
         ),
         (
             lambda: cb.UCB(c=2),

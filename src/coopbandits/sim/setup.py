@@ -104,8 +104,8 @@ class Setup:
         _ = self.tables  # refuses groups and subsets that do not fit the agents
         if self.stop is not None and (not self.tables.is_one or self.problem.num_features):
             raise InputError(
-                "stop is given, but rewards drift, differ between agents or depend on features: there "
-                "is no one best arm to be sure of; leave stop out, or play the plain problem"
+                "stop is given, but rewards drift, differ between agents or depend on features: "
+                "there is no one best arm to be sure of; leave stop out, or play the plain problem"
             )
         if self.stop is not None and self.clocks is not None:
             raise InputError(
