@@ -23,20 +23,23 @@ cb: Any = typed  # a type checker would refuse these calls, too
         (lambda: cb.MPUCB(), "MPUCB has no hop_limit; write MPUCB(hop_limit=…)"),
         (
             lambda: cb.CoopUCB2(gama=2.0),
-            "unknown setting of CoopUCB2 'gama'; known are gamma; did you mean 'gamma'?",
+            "unknown setting of CoopUCB2 'gama'; known are discount, gamma; did you mean 'gamma'?",
         ),
         (
             lambda: cb.UCB(c=2),
             "unknown setting of UCB 'c'; known are constant; choose one of these.",
         ),
-        (lambda: cb.CoopUCB2(2.0, 3.0), "CoopUCB2 got 2 settings; give each of gamma at most once"),
         (
-            lambda: cb.CoopUCB2(2.0, gamma=2.0),
-            "CoopUCB2 got 2 settings; give each of gamma at most",
+            lambda: cb.CoopUCB2(2.0, 1.0, 3.0),
+            "CoopUCB2 got 3 settings; give each of gamma, discount at most once",
         ),
         (
-            lambda: cb.IndependentUCB(1, 2, 3),
-            "IndependentUCB got 3 settings; give each of constant",
+            lambda: cb.CoopUCB2(2.0, gamma=2.0),
+            "CoopUCB2 got 2 settings; give each of gamma, discount at most",
+        ),
+        (
+            lambda: cb.IndependentUCB(1, 1, None, 4),
+            "IndependentUCB got 4 settings; give each of constant",
         ),
     ],
 )
@@ -76,6 +79,6 @@ def test_policies_are_copied_and_sent_to_other_processes() -> None:
 
 
 def test_notebooks_show_the_settings() -> None:
-    assert str(signature(CoopUCB2)) == "(gamma: 'float')"
+    assert str(signature(CoopUCB2)) == "(gamma: 'float', discount: 'float' = 1.0)"
     assert "eta: 'float' = 2.0" in str(signature(DDUCB))
     assert str(signature(Policy)) == "()"
