@@ -30,16 +30,16 @@ cb: Any = typed  # a type checker would refuse these calls, too
             "unknown setting of UCB 'c'; known are constant; choose one of these.",
         ),
         (
-            lambda: cb.CoopUCB2(2.0, 0.9, 3.0),
-            "CoopUCB2 got 3 settings; give each of gamma, discount at",
+            lambda: cb.CoopUCB2(2.0, 1.0, 3.0),
+            "CoopUCB2 got 3 settings; give each of gamma, discount at most once",
         ),
         (
             lambda: cb.CoopUCB2(2.0, gamma=2.0),
             "CoopUCB2 got 2 settings; give each of gamma, discount at most",
         ),
         (
-            lambda: cb.IndependentUCB(1, 1, 3, 4),
-            "IndependentUCB got 4 settings; give each of constant, discount, window",
+            lambda: cb.IndependentUCB(1, 1, None, 4),
+            "IndependentUCB got 4 settings; give each of constant",
         ),
     ],
 )

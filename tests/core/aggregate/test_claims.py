@@ -21,6 +21,7 @@ from coopbandits.core.aggregate import (
     Aggregation,
     Claims,
     FloodedPulls,
+    FloodedTotals,
     PullMixing,
     RunningConsensus,
     TreeSums,
@@ -291,3 +292,14 @@ def test_a_false_clock_would_make_everybody_forget_and_is_refused(
     message[place] = 1e9
     with pytest.raises(InputError, match=r"a claim of a clock of 1e\+09; by now it is between 0"):
         machine.check_claims(message, claims(), NOW)
+
+
+def test_what_counts_less_is_still_held_to_the_pulls_ever_made() -> None:
+    machine = FloodedTotals(discount=0.5).make(one_view(), ArmSums().registers(2))
+    here = claims()
+    entry = [1.0, 3.0, 0.5, 0.0, 0.75, 0.5]  # agent 1, rounds, rewards, pulls as they count now
+    machine.check_claims(np.array([1.0, 0.0, *entry, 4.0]), here, NOW)  # of 4 ever made
+    with pytest.raises(PartlyImpossibleError, match=r"pulls that count .* of .* ever made"):
+        machine.check_claims(np.array([1.0, 0.0, *entry, 1.0]), claims(), NOW)
+    with pytest.raises(PartlyImpossibleError, match="it makes at most 2 a second"):
+        machine.check_claims(np.array([1.0, 0.0, *entry, 1e6]), claims(), NOW)
