@@ -286,7 +286,7 @@ def test_what_is_no_event_of_ours_does_no_harm(browser: Browser, fleet: MadeUpFl
 
 
 @pytest.mark.parametrize("size", [1e299, -1e299, 1e-299, 2.0**53, 0.0])
-def test_numbers_of_any_size_are_drawn(browser: Browser, fleet: MadeUpFleet, size: float) -> None:
+def test_numbers_of_any_size_are_drawn(browser: Browser, size: float) -> None:
     """An axis steps through its ticks: where steps are too small to count, it would never end."""
 
     class Odd(MadeUpFleet):
@@ -297,8 +297,11 @@ def test_numbers_of_any_size_are_drawn(browser: Browser, fleet: MadeUpFleet, siz
             }
             return usual | odd | {"pulls_per_second": abs(size), "tickets": 2**60}
 
-    with serving(PageServer(Odd().events)) as server:
+    odd = Odd()
+    odd.extra_events = [{"seq": 9, "t": size, "kind": "up", "agent": 0, "text": "at an odd time"}]
+    with serving(PageServer(odd.events)) as server:
         tab = opened(browser, server)
+        wait_for(tab, "#events", "at an odd time")
         tab.click("#agent-table tbody tr:nth-child(2) button")
         wait_for(tab, "#selected", " prefers ")
         tab.wait_for_timeout(500)

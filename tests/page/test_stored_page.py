@@ -57,7 +57,11 @@ def test_the_end_is_shown_first(browser: Browser, address: str) -> None:
     assert text(tab, "#connection") == "recording"
     names = tab.locator(".panel figcaption button").all_text_contents()
     assert names == ["dducb", "independent-ucb"]
-    assert "regret" in text(tab, ".panel .say")
+    told = tab.locator(".panel .say").all_text_contents()
+    steps = cb.Network.from_spec("grid:3x4").mixing_rounds()
+    assert told[0].endswith(f"disagree · stage {-((3 - 150) // steps)}")  # after 3 initial rounds
+    assert told[1].endswith("disagree")
+    assert f"the first stage of mixing, of {steps} rounds, ends" in text(tab, "#events")
     assert "<b>milk</b>" in text(tab, "#options")
     assert "crash=0.25@50..100 begins" in text(tab, "#events")
     assert tab.locator("canvas").count() == 2 + 4

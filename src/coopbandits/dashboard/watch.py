@@ -44,7 +44,7 @@ LONGEST_NAME = 63
 LARGEST, HUGE = 2**53, 1e300
 """No count is larger, and no other number."""
 
-MOST_EVENTS, MOST_TEXT = 1000, 2**18
+MOST_EVENTS, MOST_TEXT = 200, 2**18
 """Events of one answer, and characters of all names and texts in it."""
 
 STEP_SECONDS = 1.0
