@@ -76,7 +76,12 @@ class Tables:
     @property
     def is_one(self) -> bool:
         """Whether there is a single table, and every arm may be played."""
-        return self.means.shape[:2] == (1, 1) and self.allowed is None
+        return self.is_single and self.allowed is None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is a single table, so that the arms tell what they cost."""
+        return self.means.shape[:2] == (1, 1)
 
     @property
     def places(self) -> Integers:
