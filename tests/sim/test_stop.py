@@ -72,8 +72,7 @@ def test_stopping_changes_no_arm() -> None:
 
 
 def test_results_tell_when_to_stop(tmp_path: object) -> None:
-    policy = cb.parse_policy("flooded-totals*top-two")
-    result = play(policy, "auto", stop=cb.Stop(0.9, within=0.5))
+    result = play(cb.FloodUCB(40), "auto", stop=cb.Stop(0.9, within=0.5))
     assert result.meta["settings"]["stop"] == "0.9,within=0.5"
     table = str(result.summary())
     assert "rounds until agents could have stopped" in table
@@ -106,9 +105,9 @@ def test_recommendations_are_wrong_in_at_most_delta_of_400_runs(
     carrier: str, means: list[float]
 ) -> None:
     """δ = 0.2, and all agents of a run have to be right, about arms that hardly differ too."""
-    policy = parse_policy(f"{carrier}*top-two:family=bernoulli")
+    policy = parse_policy(f"{carrier}*ucb:constant=60")
     network, problem = cb.Network.from_spec("cycle:10"), cb.BernoulliBandit(means)
-    result = cb.simulate(problem, network, policy, 200, 400, 1, shuffle_arms=True, stop=0.8)
+    result = cb.simulate(problem, network, policy, 300, 400, 1, shuffle_arms=True, stop=0.8)
     (line,) = result.summary().stops
     assert line.wrong <= 0.2 * 400
     assert line.stopped > 0.9 * 400 or len(means) == 2

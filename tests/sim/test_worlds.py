@@ -132,8 +132,8 @@ SUBSETS = [[0, 1], [2], [1, 2], [0, 2]]
     "policy",
     [
         "dec-ts", "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "independent-ucb",
-        "coop-ucb", "flood-ts", "tree-ts", "gossip-ts", "running-sums*ucb", "mp-ucb:hop_limit=2",
-        "ucb-network", "central-ucb", "central-ts", "central-batched-ucb",
+        "coop-ucb:gamma=1.01", "flood-ts", "tree-ts", "gossip-ts", "running-sums*ucb",
+        "mp-ucb:hop_limit=2", "ucb-network", "central-ucb", "central-ts", "central-batched-ucb",
         "delayed-central-ucb:delay=3", "local-sums*top-two", "flooded-totals*kl-ucb",
     ],
 )  # fmt: skip

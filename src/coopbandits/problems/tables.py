@@ -79,8 +79,12 @@ class Tables:
     @property
     def is_one(self) -> bool:
         """Whether there is a single table, and every arm may be played."""
-        plain = self.allowed is None and not self.in_context
-        return plain and self.means.shape[:2] == (1, 1)
+        return self.is_single and self.allowed is None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is a single table, so that the arms tell what they cost."""
+        return self.means.shape[:2] == (1, 1) and not self.in_context
 
     @property
     def places(self) -> Integers:

@@ -215,7 +215,7 @@ def _quantity(name: str, task: Task, record: Record) -> Any:
 
 def _regret(name: str, task: Task, record: Record) -> Any:
     """Return regret against every agent's own best arm, or against that of the network's mean."""
-    if task.tables.is_one:  # both are the same, and the arms tell
+    if task.tables.is_single:  # both are the same, and the arms tell
         return record.arm_counts @ np.ascontiguousarray(task.tables.costs[0, 0, :, OWN_GAP])
     return record.costs[..., OWN_GAP if name == "regret" else NETWORK_GAP]
 
@@ -229,7 +229,7 @@ def _wrong_stops(task: Task, record: Record) -> Any:
 
 def _best(task: Task, record: Record) -> Any:
     """Return what the best arms would have paid on average."""
-    if not task.tables.is_one:
+    if not task.tables.is_single:
         return record.costs[..., BEST]
-    best = task.tables.means.max() * task.network.num_agents
+    best = task.tables.costs[0, 0, 0, BEST] * task.network.num_agents
     return best * (record.arm_counts.sum(axis=2) / task.network.num_agents)
