@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
-from coopbandits import GaussianBandit, Network, combine, parse_policy, simulate
+from coopbandits import GaussianBandit, LinearBandit, Network, combine, parse_policy, simulate
 from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
 from coopbandits.core.index import INDICES, KLUCB
+from coopbandits.sim.cpu import LINEAR_KERNELS
 from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
@@ -23,6 +24,15 @@ def play(text: str) -> None:
         simulate(problem, network, parse_policy(text), 40, runs, progress=False)
 
 
+def play_linear(aggregation: str) -> None:
+    """Play linear models for some rounds."""
+    network = Network.from_spec("cycle:8")
+    for theta, setting in (([1, 0], "false"), ([[1, 0], [0, 1]], "true")):
+        for index in ("lin-ts", "lin-ucb"):
+            policy = parse_policy(f"{aggregation}*{index}:disjoint={setting}")
+            simulate(LinearBandit(theta), network, policy, 40, progress=False)
+
+
 def choices() -> None:
     """Compile the choice of every index."""
     for index in (*(kind() for kind in INDICES), KLUCB("bernoulli")):
@@ -33,5 +43,6 @@ if __name__ == "__main__":
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)]
         done = [pool.submit(choices), *(pool.submit(play, text) for text in (*pairs, *VARIANTS))]
+        done += [pool.submit(play_linear, kind().spelling) for kind in LINEAR_KERNELS]
         for future in done:
             future.result()

@@ -182,8 +182,8 @@ class CooperativeAgent(ContextAgent):
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        features = [] if self.scene is None else ["open_features"]
-        if set(state) != {*self._identity(), "open_pulls", "aggregation", *features}:
+        expected = {*self._identity(), "open_pulls", "aggregation"}
+        if set(state) != expected | ({"open_features"} if self.scene else set()):
             raise InputError(
                 f"state has fields {sorted(state)}; restore what export_state returned"
             )
@@ -198,13 +198,13 @@ class CooperativeAgent(ContextAgent):
         )
         if (open_pulls < 0).any():
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
-        opened = [
-            read_field(self.scene.opened, state[name], name) for name in features if self.scene
-        ]
+        features = None
+        if self.scene is not None:
+            features = read_field(self.scene.opened, state["open_features"], "open_features")
         self.machine.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
         if self.scene is not None:
-            self.scene.opened = opened[0]
+            self.scene.opened = features
 
     def reweighted(self, state: State) -> State:
         """Return a state from before the first round as this agent, with its weights, begins."""

@@ -141,4 +141,6 @@ def test_bad_input_is_refused() -> None:
     values = registers.zeros()
     with pytest.raises(InputError, match="the pull of arm 1 has no features; tell its context"):
         registers.record(values, 1, 2.0)
+    with pytest.raises(InputError, match="the pull of arm 1 has no features"):
+        registers.add(values, 1, 2.0)
     assert not values.any()

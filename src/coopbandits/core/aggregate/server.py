@@ -99,8 +99,7 @@ class ServerController(Controller):
             known = known + self.untold[self.agent]
         time = max(2.0, float(self.linear.version(known)))
         estimate = self.linear.read(known, time=time, num_agents=1.0)
-        if context is not None:
-            estimate = in_context(estimate, context)
+        estimate = in_context(estimate, cast("Context", context))
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
