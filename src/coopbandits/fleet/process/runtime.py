@@ -91,8 +91,8 @@ class Runtime:
         replica = open_replica(config, disk, self.clock(), words() | 1, words())
         tell_opening(replica.journal)
         self.outbox = Outbox(transport)
-        shared = disk.durability == "power"  # only where events share a sync, messages wait for it
-        self.node = make_node(config, replica, self.outbox if shared else transport, self.clock)
+        waits = disk.durability == "power"  # then events share a sync, and messages wait for it
+        self.node = make_node(config, replica, self.outbox if waits else transport, self.clock)
         self.service = ApplicationService(config, self.node, words)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None

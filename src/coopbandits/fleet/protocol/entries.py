@@ -410,7 +410,7 @@ class EntryExchange:
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.book is None:
             return (values if self._is_sure and not missing else self._plain(values)), None
-        told = []
+        told: list[Proven] = []
         if values.size > HEADER:
             told = self.book.of(self.machine.rows(values), self.machine.number)
         if missing and self.published is not None:

@@ -170,7 +170,7 @@ class RobustGossip(Gossip):
         if values is None:
             return
         if self.entries is not None and values.size == HEADER:
-            peer.acked = int(max(0.0, values.item(1)))  # no entries, of which most would be said
+            peer.acked = int(max(0.0, values.item(1)))  # without entries there is nothing to doubt
         else:
             taken = self._believed(peer, values, fields, now)
             if taken is None:

@@ -326,9 +326,9 @@ class Node:
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            if self._is_of_link(peer, frame.stamp):
-                round_, told = frame.stamp.round, (frame.values, frame.fields)
-                self.gossip.heard(peer, round_, *told, peer.last_heard)
+            stamp = frame.stamp
+            if self._is_of_link(peer, stamp):
+                self.gossip.heard(peer, stamp.round, frame.values, frame.fields, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame):
