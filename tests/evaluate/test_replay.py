@@ -55,7 +55,7 @@ def test_agents_that_talk_learn_sooner() -> None:
 def test_bad_input_is_refused() -> None:
     log = drawn(9, [1 / 3] * 3)
     with pytest.raises(InputError, match="give one that is made of parts and has agents"):
-        replay(log, CentralTS())  # type: ignore[arg-type]  # it is refused
+        replay(log, CentralTS())  # it is refused
     never = drawn(9, [1.0, 0.0, 0.0])
     with pytest.raises(InputError, match=r"chose none of the 9 logged arms"):
         replay(never, combine(LocalSums(), Second()))

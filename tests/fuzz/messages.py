@@ -121,7 +121,7 @@ def said(world: World, how: Spelling) -> list[bytes]:
 
 
 def honest(world: World) -> Vector | None:
-    found = world.node(LIAR).replica.outgoing().get(VICTIM)
+    found = world.node(LIAR).replica.agent.outgoing(VICTIM)
     return None if found is None else found.copy()
 
 

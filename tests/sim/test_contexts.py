@@ -33,8 +33,8 @@ SINGLE = Network(nx.empty_graph(1))
 
 def play(problem: Any, network: Network, texts: list[str], horizon: int, **more: Any) -> Any:
     policies = [parse_policy(text) for text in texts]
-    more = {"runs": 2, "seed": SEED, "keep": "arms", "engine": "reference"} | more
-    return simulate(problem, network, policies, horizon, **more)
+    settings: dict[str, Any] = {"runs": 2, "seed": SEED, "keep": "arms", "engine": "reference"}
+    return simulate(problem, network, policies, horizon, **settings | more)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,16 +82,18 @@ def test_agents_are_told_their_own_global_knowledge() -> None:
 class Watched(CentralUCB):
     """Keeps what its controller was asked and told."""
 
-    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         calls: list[tuple[object, ...]] = CALLS
 
         class Watch(Controller):
-            def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+            def choose(
+                self, word: int, allowed: Sequence[int] | None = None, context: Any = None
+            ) -> int:
                 assert allowed is None
                 calls.append(("choose", word))
                 return super().choose(word)
 
-            def observe(self, arm: int, reward: float) -> None:
+            def observe(self, arm: int, reward: float, context: Any = None) -> None:
                 calls.append(("observe", arm, reward))
                 super().observe(arm, reward)
 

@@ -175,7 +175,7 @@ def test_a_pick_that_may_not_be_played_is_refused(engine: str) -> None:
 class Sees(cb.CentralUCB):
     """Its controller has never heard of subsets."""
 
-    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         class Old(Controller):
             def choose(self, word: int) -> int:  # type: ignore[override]  # the point
                 return super().choose(word)

@@ -33,17 +33,17 @@ class CuriousPolicy(Using):
 
 
 class IgnoresAllowed(Honest):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         return super().choose(word)
 
 
 class ChoosesNumpyIntegers(Honest):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> Any:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> Any:
         return np.int64(super().choose(word, allowed))
 
 
 class ChoosesOneTooFar(Honest):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         return super().choose(word, allowed) + 1
 
 
@@ -90,11 +90,11 @@ class LeakyPooled(Pooled):
 class TakesLastArmOnly(Honest):
     last: int | None = None
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         self.last = super().choose(word, allowed)
         return self.last
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         if arm != self.last:
             raise InputError(f"arm {arm} was not chosen")
         super().observe(arm, reward)
@@ -127,7 +127,7 @@ class ExportsItself(Honest):
         super().__init__(view)
         self.log: list[int] = []
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward)
         self.log.append(arm)
 
@@ -136,23 +136,23 @@ class ExportsItself(Honest):
 
 
 class TakesNaN(Honest):
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward if np.isfinite(reward) else 0.0)
 
 
 class CountsFromTheEnd(Honest):
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(self.view.num_arms - 1 if arm == -1 else arm, reward)
 
 
 class ChangesBeforeRefusing(Honest):
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         self.machine.own[-1] += 1.0
         super().observe(arm, reward)
 
 
 class CountsChoices(Honest):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         arm = super().choose(word, allowed)
         self.machine.own[-1] += 1.0
         return arm
@@ -199,7 +199,7 @@ class CountsGlobally(Honest):
 
     pulls: ClassVar[int] = 0
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         type(self).pulls += 1
         super().observe(arm, reward * (self.pulls % 7))
 
@@ -207,7 +207,7 @@ class CountsGlobally(Honest):
 class HasHiddenState(Honest):
     best = 0.0
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward)
         self.best = max(self.best, reward)
         self.machine.own[0] += self.best
@@ -216,7 +216,7 @@ class HasHiddenState(Honest):
 class HasHiddenStateWithinTheRound(Honest):
     last = 0.0
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward)
         self.last = reward
 
@@ -251,7 +251,7 @@ class WritesOnABlackboard(Honest):
 
     blackboard: ClassVar[dict[int, int]] = {}
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward)
         self.blackboard[self.view.agent_id] = arm
 
@@ -279,7 +279,7 @@ class KnowsTheNetwork(Honest):
         super().__init__(view)
         self.views = views
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         neighbors = self.view.neighbor_weights
         degrees = sum(len(self.views[j].neighbor_weights) for j in neighbors)
         super().observe(arm, reward * (1 + degrees))

@@ -28,7 +28,7 @@ class UsingController(CentralPolicy):
     def __init__(self, make: Any) -> None:
         self.make = make
 
-    def make_controller(self, num_arms: int, sigma: float) -> Controller:
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         controller: Controller = self.make(num_arms)
         return controller
 
@@ -38,12 +38,12 @@ class NumberedCentralPolicy(UsingController):
 
 
 class OneTooFar(Plain):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         return self.totals.size // 2
 
 
 class NumpyIntegers(Plain):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> Any:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> Any:
         return np.int64(super().choose(word))
 
 
@@ -52,7 +52,7 @@ class GlobalChance(Plain):
 
     pulls: ClassVar[int] = 0
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         type(self).pulls += 1
         return self.pulls % (self.totals.size // 2)
 
@@ -60,7 +60,7 @@ class GlobalChance(Plain):
 class CountsQuestions(Plain):
     asked = 0
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         self.asked += 1
         return self.asked % (self.totals.size // 2)
 
@@ -68,7 +68,7 @@ class CountsQuestions(Plain):
 class PaysForQuestions(Plain):
     """Plays as it should, but every question counts as a pull."""
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         self.totals[-1] += 1.0
         return self.rounds % (self.totals.size // 2)
 
@@ -76,7 +76,7 @@ class PaysForQuestions(Plain):
 class Forgets(Plain):
     """Loses rewards of the last arm."""
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         if arm + 1 < self.totals.size // 2:
             super().observe(arm, reward)
 
@@ -90,7 +90,7 @@ class Discounts(Plain):
 class Peeks(Plain):
     """Batched by its history, but looks at what the others of this round have got."""
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         self.history[0] = self.totals.copy()
         return super().choose(word)
 
@@ -100,7 +100,7 @@ class PeeksByOneRound(Plain):
 
     delay = 2
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         kept, self.history = self.history, self.history[1:]
         arm = super().choose(word)
         self.history = kept
@@ -108,7 +108,7 @@ class PeeksByOneRound(Plain):
 
 
 class NeverLearns(Plain):
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         return word % (self.totals.size // 2)
 
 
@@ -118,7 +118,7 @@ class LateWithinTheRound(Plain):
     delay = -1
     seen: Any = None
 
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+    def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
         present, self.totals = self.totals, self.totals * 0 if self.seen is None else self.seen
         arm = super().choose(word)
         self.totals = present

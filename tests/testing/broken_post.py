@@ -6,7 +6,7 @@ Trouble is messages that are lost, late or delivered again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -55,14 +55,14 @@ class TellsOfTheMissing(Honest):
 class GuessesTheNetwork(Honest):
     """Takes N where it is told, and else goes without: the need was forgotten."""
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward * (self.view.num_agents or 1))
 
 
 class DrawsOnItsWord(Honest):
     """Goes by a word of its own, which is 0 for everybody as nobody draws one."""
 
-    def choose(self, word: int, allowed: object = None) -> int:
+    def choose(self, word: int, allowed: object = None, context: Any = None) -> int:
         return super().choose(word, allowed) if allowed else (self.view.random_word >> 7) % 2  # type: ignore[arg-type]  # none told
 
 
@@ -77,7 +77,7 @@ class NeedsTheNetwork(Honest):
 class NeedsMuch(Honest):
     """Fails in the middle of a round, for want of two things."""
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         scale = self.view.lambda_bound * self.view.global_knowledge["epsilon_c:closed"]  # type: ignore[operator]  # none told
         super().observe(arm, reward * scale)
 
@@ -122,7 +122,7 @@ class NewsPool(Pool):
         super().__init__(view)
         self.news = np.zeros_like(self.own)
 
-    def observe(self, arm: int, reward: float) -> None:
+    def observe(self, arm: int, reward: float, context: Any = None) -> None:
         super().observe(arm, reward)
         self.news.reshape(2, -1)[:, arm] += reward, 1.0
 

@@ -198,12 +198,12 @@ class CooperativeAgent(ContextAgent):
         )
         if (open_pulls < 0).any():
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
-        features = None
+        features: Vector | None = None
         if self.scene is not None:
             features = read_field(self.scene.opened, state["open_features"], "open_features")
         self.machine.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
-        if self.scene is not None:
+        if self.scene is not None and features is not None:
             self.scene.opened = features
 
     def reweighted(self, state: State) -> State:

@@ -63,7 +63,7 @@ class DecisionLog:
         chance = ~((self.propensities > 0.0) & (self.propensities <= 1.0))
         self._refuse("propensity", self.propensities, chance, "above 0 and at most 1")
         self._refuse("reward", self.rewards, ~np.isfinite(self.rewards), "finite")
-        strange = ~np.isfinite(self.features).all(axis=(1, 2))
+        strange = np.asarray(~np.isfinite(self.features).all(axis=(1, 2)))
         self._refuse("context", self.features[:, 0], strange, "made of finite features")
         if self.features.shape[1] not in (1, self.num_arms):
             raise InputError(

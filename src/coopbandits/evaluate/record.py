@@ -9,6 +9,7 @@ unbiased. A floor gives every allowed arm a chance of at least floor/K.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from coopbandits.core.contract import Context
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.policy import AnyPolicy, Parts, Policy
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.network import Network
 from coopbandits.problems import Problem
@@ -31,7 +32,7 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, va
 def log_decisions(
     problem: Problem,
     network: Network,
-    policy: Policy,
+    policy: AnyPolicy,
     horizon: int,
     *,
     seed: int = 0,
@@ -54,7 +55,7 @@ def log_decisions(
     parts = parts_of_agents(policy)
     setup = Setup(problem, network, horizon, recorded_rounds(horizon, 1), seed=seed)
     task = Task(setup, policy)
-    players, (account, features) = Agents(task, policy, 0), make_account(task, 0)
+    players, (account, features) = Agents(task, cast("Policy", policy), 0), make_account(task, 0)
     number, num_arms = network.num_agents, problem.num_arms
     tries = draws if parts.index.random else 1
     keys = [agent_keys(seed, stream, 0, number) for stream in (REWARDS, DECISIONS)]
@@ -93,7 +94,7 @@ def log_decisions(
     )
 
 
-def parts_of_agents(policy: Policy) -> Parts:
+def parts_of_agents(policy: AnyPolicy) -> Parts:
     """Return what the agents of a policy are made of, or refuse one that has no such agents."""
     parts: Parts | None = getattr(policy, "parts", None)
     if parts is None or policy.central:

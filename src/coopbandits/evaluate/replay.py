@@ -18,7 +18,7 @@ import numpy as np
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import stream_key, uniforms, words
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
+from coopbandits.core.policy import AnyPolicy, Policy
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.evaluate.record import parts_of_agents
 from coopbandits.evaluate.values import Value
@@ -32,7 +32,7 @@ REPLAY = 8
 
 def replay(
     log: DecisionLog,
-    policy: Policy,
+    policy: AnyPolicy,
     network: Network | None = None,
     *,
     sigma: float = 1.0,
@@ -61,7 +61,7 @@ def replay(
     """
     parts_of_agents(policy)
     network = network or Network(nx.empty_graph(1))
-    agents = _agents(log, policy, network, sigma, seed)
+    agents = _agents(log, cast("Policy", policy), network, sigma, seed)
     mail = Mail(network)
     fates = [0] * len(mail.links)
     keep = log.propensities.min() / log.propensities

@@ -129,8 +129,7 @@ def _design(features: Floats) -> Floats:
 
 def _ridge(design: Floats, rewards: Floats, ridge: float) -> Floats:
     matrix = design.T @ design + ridge * np.eye(design.shape[1])
-    theta: Floats = np.linalg.solve(matrix, design.T @ rewards)
-    return theta
+    return np.asarray(np.linalg.solve(matrix, design.T @ rewards), dtype=np.float64)
 
 
 def read_chances(log: DecisionLog, chances: Chances) -> Floats:

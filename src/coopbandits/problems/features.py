@@ -46,7 +46,7 @@ class Features:
         """How many words of a tape one context takes."""
         if self.kind != "table":
             return self.rows * self.size
-        return self.rows // self.table.shape[1]
+        return int(self.rows // self.table.shape[1])
 
     def draw(self, keys: Words, first: int, rounds: int) -> Floats:
         """Return contexts (agents, rounds, rows, d) of some rounds, of agents with these keys."""

@@ -60,7 +60,8 @@ class ContextAccount:
 
     def features(self, agent: int) -> Context:
         """Return the features of every arm as one agent sees them now."""
-        return self.contexts.drawn[agent, self.at]
+        drawn: Context = self.contexts.drawn[agent, self.at]
+        return drawn
 
     def pay(self, agent: int, arm: int, variate: float) -> float:
         """Return the reward of a pull."""

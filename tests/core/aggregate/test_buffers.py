@@ -41,7 +41,7 @@ def test_averaging_loses_nothing() -> None:
 def test_what_is_acted_on_is_nearly_everybodys() -> None:
     """Entries of ℓ rounds ago weigh 1/N in every agent: N times them are the direct sums."""
     controller, direct, _ = played(200)
-    behind = sum(controller.active.values())
+    behind = np.sum(list(controller.active.values()), axis=0)
     for active in controller.active.values():
         assert np.allclose(AGENTS * active, behind, rtol=1e-3, atol=1e-3 * abs(behind).max())
     assert abs(direct).max() > abs(behind).max() > 0.5 * abs(direct).max()

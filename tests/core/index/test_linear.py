@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -208,7 +208,10 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
     ("make", "sentence"),
     [
         (lambda: LinTS(0.0), "prior is 0.0; it must be a positive finite number"),
-        (lambda: LinTS(disjoint="yes"), "disjoint is 'yes'; it must be true or false"),
+        (
+            lambda: LinTS(disjoint=cast("bool", "yes")),
+            "disjoint is 'yes'; it must be true or false",
+        ),
         (lambda: LinUCB(ridge=-1.0), "ridge is -1.0; it must be a positive finite number"),
         (lambda: LinUCB(delta=1.0), "delta is 1.0; it must be strictly between 0 and 1"),
         (

@@ -17,7 +17,7 @@ DRAWN = normals(words(5, np.arange(54, dtype=np.uint64)))
 
 PROBLEMS = {
     "sphere": LinearBandit([0.6, 0.8, 0.0], num_arms=4, sigma=0.5),
-    "gaussian": LinearBandit([[1, 0], [0, 1], [0.5, 0.5]], features="gaussian"),
+    "gaussian": LinearBandit([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], features="gaussian"),
     "rows": LinearBandit([0.6, 0.8], num_arms=3, features=DRAWN.reshape(27, 2)),
     "contexts": LinearBandit([0.6, 0.8], num_arms=3, features=DRAWN.reshape(9, 3, 2)),
 }

@@ -131,15 +131,15 @@ class Controller:
     def turn(self, agent: int) -> None:
         """Hear who chooses next, which makes no difference where all is known."""
 
-    def end_round(self) -> Sequence[Vector]:
-        """Let time pass for what is only seen later; return messages, of which there are none."""
+    def end_round(self) -> Sequence[Vector] | None:
+        """Let time pass for what is only seen later; return messages, if there are any."""
         self.rounds += 1
         if self.history:
             self.history = [*self.history[1:], self.totals.copy()]
         self.registers.age(self.totals, *self.history)
         if self.window is not None:
             self.past = follow(self.past, self._arrived(), self.window)
-        return ()
+        return None
 
     def visible(self) -> Vector:
         """Return the totals that the next choice reads."""

@@ -189,7 +189,7 @@ class LinUCB(Index):
                 total -= rows[i, j] * rows[size, j]
             rows[size, i] = total / rows[i, i]
             width += rows[size, i] * rows[size, i]
-        return mean + rows[size, size] * math.sqrt(width)
+        return float(mean + rows[size, size] * math.sqrt(width))
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
