@@ -81,7 +81,10 @@ def test_few_shared_decisions_are_told() -> None:
         (lambda log: ips(log, np.tile([2.0, -1.0, 0.0], (9, 1))), "must be at least 0"),
         (lambda log: ips(log, np.full((9, 3), np.nan)), "chances of decision 0"),
         (lambda log: ips(log, "best"), "chances are 'best'; give numbers"),
-        (lambda log: ips(log, best_arm, normalise=2), "normalise is 2; it must be true or false"),
+        (
+            lambda log: ips(log, best_arm, normalise=2),  # type: ignore[arg-type]  # it is refused
+            "normalise is 2; it must be true or false",
+        ),
         (lambda log: doubly_robust(log, best_arm, folds=1), "folds is 1; it must be a whole"),
         (lambda log: doubly_robust(log, best_arm, folds=10), "folds is 10 for 9 decisions"),
         (lambda log: direct(log, best_arm, ridge=0.0), "ridge is 0.0; it must be a positive"),

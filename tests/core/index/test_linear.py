@@ -208,7 +208,10 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
     ("make", "sentence"),
     [
         (lambda: LinTS(0.0), "prior is 0.0; it must be a positive finite number"),
-        (lambda: LinTS(disjoint="yes"), "disjoint is 'yes'; it must be true or false"),
+        (
+            lambda: LinTS(disjoint="yes"),  # type: ignore[arg-type]  # it is refused
+            "disjoint is 'yes'; it must be true or false",
+        ),
         (lambda: LinUCB(ridge=-1.0), "ridge is -1.0; it must be a positive finite number"),
         (lambda: LinUCB(delta=1.0), "delta is 1.0; it must be strictly between 0 and 1"),
         (
