@@ -12,9 +12,10 @@ import math
 from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_number
-from coopbandits.core.contract import Context
+from coopbandits.core.contract import Context, Vector
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
@@ -62,13 +63,13 @@ def log_decisions(
     tape = variates(problem.variate, tape_words(keys[0], 0, horizon))
     decisions = tape_words(keys[1], 0, horizon).tolist()
     fates = [0] * len(players.mail.links)
+    agents = cast("list[CooperativeAgent]", players.agents)  # policies of parts make no others
     rows = _Rows()
     for t in range(horizon):
         account.begin(t)
-        for i, agent in enumerate(players.agents):
+        for i, agent in enumerate(agents):
             context = features(i) if features else None
             may = players.allowed[i] or list(range(num_arms))
-            assert isinstance(agent, CooperativeAgent)  # noqa: S101  policies of parts make them
             shares = _shares(agent, decisions[i][t], tries, players.allowed[i], context)
             chances = (1.0 - floor) * shares
             chances[may] += floor / len(may)
@@ -78,10 +79,10 @@ def log_decisions(
             rows.rewards.append(account.pay(i, arm, float(tape[i, t])))
             rows.allowed.append(np.isin(np.arange(num_arms), may))
             rows.contexts.append(_seen(account, i, problem))
-        for i, agent in enumerate(players.agents):
+        for i, agent in enumerate(agents):
             at = len(rows.arms) - number + i
             pulled = features(i)[rows.arms[at]] if features else None
-            agent.observe(rows.arms[at], rows.rewards[at], *([pulled] if features else []))
+            agent.observe(rows.arms[at], rows.rewards[at], pulled)
         players.end_round(fates)
     return DecisionLog(
         features=np.array(rows.contexts),
@@ -112,7 +113,7 @@ class _Rows:
         self.arms: list[int] = []
         self.chances: list[float] = []
         self.rewards: list[float] = []
-        self.allowed: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+        self.allowed: list[NDArray[np.bool_]] = []
         self.contexts: list[Context] = []
 
 
@@ -122,7 +123,7 @@ def _shares(
     tries: int,
     allowed: list[int] | None,
     context: Context | None,
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+) -> Vector:
     """Return how often each arm would be played, over some words."""
     shares = np.zeros(agent.view.num_arms)
     for at in range(tries):
@@ -130,7 +131,7 @@ def _shares(
     return shares / tries
 
 
-def _pick(chances: np.ndarray[tuple[int], np.dtype[np.float64]], uniform: float) -> int:
+def _pick(chances: Vector, uniform: float) -> int:
     """Return an arm, drawn with these chances."""
     possible = np.flatnonzero(chances)
     edges = np.cumsum(chances[possible])
