@@ -72,8 +72,7 @@ def memory(
     sigma : float
         σ of the rewards; R/2 for rewards in [0, R].
     sampling : bool
-        Whether the memory is that of Thompson sampling, which explores more on little data and
-        wants a longer one.
+        Whether the memory is that of Thompson sampling, which does best with a longer one.
 
     Notes
     -----
