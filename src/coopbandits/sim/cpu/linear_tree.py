@@ -102,7 +102,7 @@ def _play_run(
                 still, beat_gap, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, size, last, steady, contexts, 0, done)  # no linear index asks for the time
+        _look(totals, size, last, steady, contexts, 0, 1.0, float(done))  # no time is asked for
         look_around(scene, run, done, world.cubics, scratch, means)
         choose(
             address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
