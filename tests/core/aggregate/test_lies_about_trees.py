@@ -123,6 +123,7 @@ def in_turns(who: int, world: Den[TreeSumsMachine]) -> Vector | None:
 LIES = (at_the_bound, frozen_beat, far_away, more_and_more_rarely, in_turns)
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_trees_are_exact_again_once_a_liar_has_gone(graph: str, lie: Any) -> None:
@@ -143,6 +144,7 @@ def test_trees_are_exact_again_once_a_liar_has_gone(graph: str, lie: Any) -> Non
     assert world.refused == []
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:
     pair = {"ring": (0, 1), "random": (0, 4)}[graph]
@@ -158,6 +160,7 @@ def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:
     assert_exact(world)
 
 
+@pytest.mark.plays
 def test_clocks_that_differ_delay_the_end_of_a_lie_by_no_more_than_that() -> None:
     """A root at the bound of a fast clock is refused by a slow one, until that is there too."""
     slow = 10.0
