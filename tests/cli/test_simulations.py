@@ -380,15 +380,27 @@ def test_worlds_are_spelled(call: Call, tmp_path: Path) -> None:
     assert "global" in outcome.out
 
 
+def test_when_to_stop_is_told(call: Call, tmp_path: Path) -> None:
+    outcome = call(
+        "simulate", *SMALL, "--policy", "flood-ts", "--stop", "0.9,within=5", "--out",
+        str(tmp_path / "out"), "--no-figures", "--engine", "reference",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    assert "rounds until agents could have stopped" in outcome.out
+    assert Result.load(tmp_path / "out").meta["settings"]["stop"] == "0.9,within=5"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (("--drift", "swich=5"), "unknown setting of drift 'swich'"),
         (("--sites", "groups=1,0/0,1/1,1/0,0/1,2"), "group 4 has none of the 4 agents"),
         (("--subsets", "0,5"), "subset 0 may play arm 5; arms are 0 to 1"),
+        (("--stop", "soon"), "stop is 'soon'; give a confidence such as 0.95"),
+        (("--stop", "0.95"), "counts pulls in parts; take one that adds up whole pulls"),
     ],
 )
-def test_a_world_that_is_none(
+def test_a_world_or_a_rule_that_is_none(
     call: Call, tmp_path: Path, words: tuple[str, str], sentence: str
 ) -> None:
     outcome = call("simulate", *SMALL, "--policy", "dducb", *words, "--out", str(tmp_path / "out"))
