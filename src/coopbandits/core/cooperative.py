@@ -64,7 +64,8 @@ class CooperativeAgent(ContextAgent):
         self.index = index
         self.numbers = index.numbers(view)
         self.policy = policy
-        self.scene = Scene(machine.registers, policy) if machine.registers.num_features else None
+        registers = getattr(machine, "registers", None)  # a machine of one's own may have none
+        self.scene = Scene(registers, policy) if registers and registers.num_features else None
 
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None

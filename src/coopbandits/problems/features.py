@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from coopbandits.core.draws import Words, normals, uniforms, words_of
 from coopbandits.core.errors import InputError, unknown_name
@@ -56,6 +55,8 @@ class Features:
         if self.kind == "table":
             drawn = (uniforms(tape) * len(self.table)).astype(np.int64)
             return self.table[np.minimum(drawn, len(self.table) - 1)].reshape(shape)
+        from scipy.special import ndtri  # imported late: it takes a noticeable time
+
         points = normals(tape, ndtri).reshape(shape)  # many at once: a call for each takes longer
         if self.kind == "sphere":
             points /= np.sqrt((points * points).sum(axis=-1, keepdims=True))

@@ -85,7 +85,7 @@ def check_policy(
     """
     rounds = 15 + 3 * num_arms if rounds is None else rounds
     require_sizes("check_policy", num_arms, rounds, seed)
-    if getattr(policy, "takes_context", False):
+    if getattr(policy, "takes_context", False) is True:  # a class has a property there
         raise InputError(
             f"policy {policy.spelling} looks at features, and check_policy tells none; simulate it "
             "on a cb.LinearBandit"
