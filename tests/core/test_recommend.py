@@ -13,6 +13,7 @@ from coopbandits.core.recommend import leader, obstacle, recommend
 from coopbandits.core.registry import EXAMPLES, parse_policy
 
 from .fleet import make_agent, one_view
+from .statistic.own import SkewUCB
 
 
 def estimate(sums: list[float], counts: list[float], time: float = 0.0) -> cb.Estimate:
@@ -77,6 +78,8 @@ def test_what_mixes_or_forgets_states_no_confidence() -> None:
     for spec in (cb.FloodedTotals(discount=0.99), cb.FloodedTotals(window=50)):
         assert "forgets" in obstacle(cb.Parts(spec, cb.UCB()))
     assert "not made of parts" in obstacle(None)
+    assert "depends on the context" in obstacle(parse_policy("tree-sums*lin-ts").parts)
+    assert "no means of arms" in obstacle(cb.Parts(cb.FloodedTotals(), SkewUCB()))
 
 
 def test_who_states_a_confidence() -> None:

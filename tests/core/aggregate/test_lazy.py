@@ -10,11 +10,12 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import CooperativeAgent
 from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
-from coopbandits.core.aggregate.lazy import is_news
+from coopbandits.core.aggregate.lazy import is_news, require_growth
 from coopbandits.testing import check_policy
 
 from ..fleet import GRAPHS, exchange, gossip_matrix, make_agents, rewards_tape, through_json
 from ..lossy import lossy_exchange, outages
+from ..statistic.own import FadingUCB
 
 ROUNDS, ARMS = 200, 3
 POLICIES = {
@@ -125,3 +126,6 @@ def test_what_shrinks_is_told_in_every_round() -> None:
                 spec(lazy=0.1, **forgetting)
             with pytest.raises(cb.InputError, match="does not tell how sites differ"):
                 spec(spread=0.1, **forgetting)
+    fading = FadingUCB().statistic.registers(ARMS)
+    with pytest.raises(cb.InputError, match="never be told again"):
+        require_growth(0.1, fading)

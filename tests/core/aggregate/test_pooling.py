@@ -209,3 +209,37 @@ def test_who_pools_partly_states_no_confidence() -> None:
     agent = make_agents(cb.FloodTS(spread=0.1), gossip_matrix(GRAPHS["path-4"]), 2)[0]
     with pytest.raises(cb.InputError, match="counts pulls in parts"):
         agent.recommend()
+
+
+def pair(policy: cb.Policy) -> list[cb.Agent]:
+    """Return two neighbours that have pulled, and told each other of it."""
+    views = [
+        cb.LocalView(i, 0.5, {1 - i: 0.5}, num_arms=2, sigma=0.5, random_word=9 + i)
+        for i in range(2)
+    ]
+    agents = [policy.make_agent(view) for view in views]
+    for _ in range(40):
+        for at, agent in enumerate(agents):
+            agent.observe(at, 1.0)
+            agent.observe(1 - at, 0.0)
+        told = [{i: agents[i].outgoing(1 - i)} for i in range(2)]
+        for agent, heard in zip(agents, reversed(told), strict=True):
+            agent.receive({j: message for j, message in heard.items() if message is not None})
+    return agents
+
+
+def test_sites_that_differ_are_seen_and_hardly_pooled() -> None:
+    for agent in pair(cb.FloodTS(spread="estimate")):
+        seen = agent.machine.estimate()  # type: ignore[attr-defined]  # made of parts
+        assert 40.0 <= seen.counts.max() < 50.0  # of 79 pulls per arm, 40 are its own
+        assert agent.scatter().differs  # type: ignore[attr-defined]  # made of parts
+    assert pair(cb.TreeTS())[0].scatter() is None  # type: ignore[attr-defined]  # knows sums alone
+    forgetful = pair(cb.FloodTS(discount=0.9))[0]
+    assert forgetful.scatter() is None  # type: ignore[attr-defined]  # made of parts
+
+
+def test_pulls_of_sites_are_counted_at_once() -> None:
+    registers = SiteSums().registers(2)
+    own = registers.zeros()
+    registers.add(own, 1, 0.5)
+    assert registers.plain_pulls(own.tolist()) == 1.0

@@ -225,11 +225,12 @@ class FloodedTotalsMachine(ContextMachine):
         return pooled(found, self.share(), self.spread, self.sigma)
 
     def scatter(self, bounded: bool) -> Scatter | None:
-        """Return how much sites differ, as sums and counts at hand tell."""
-        if self.registers.layout is None:
+        """Return how much sites differ, as all entries tell that hold means of arms for ever."""
+        if self.decays or self.registers.num_features:
             return None
-        rows = self.registers.by_arm(self.entries[:, HEADER:])
-        return scatter_of(rows[:, 0], rows[:, 1], self.sigma, bounded)
+        told = [self.registers.share(values) for values in self.entries[:, HEADER:]]
+        sums, counts = (np.array(each) for each in zip(*told, strict=True))
+        return scatter_of(sums, counts, self.sigma, bounded)
 
     def _totals(self) -> Vector:
         """Return the sum of all entries, as they count now; in place of rounds those behind it."""

@@ -68,12 +68,6 @@ class SiteRegisters(ArmRegisters):
         """Return the pulls if there is nothing to object to sums and counts."""
         return super().plain_pulls(values[: 2 * self.num_arms])
 
-    def scale(self, values: NDArray[np.float64], factor: float) -> None:
-        """Let everything count `factor` times; squared counts twice so, pairs as before."""
-        values[..., : 2 * self.num_arms] *= factor
-        values[..., 2 * self.num_arms : 3 * self.num_arms] *= factor * factor
-        values[..., -3:-1] *= factor
-
     @property
     def nonnegative(self) -> NDArray[np.bool_]:
         """All but the reward sums."""
