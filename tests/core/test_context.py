@@ -121,6 +121,9 @@ def test_one_context_for_all_arms_where_each_has_a_model() -> None:
 
 def test_only_allowed_arms_are_played() -> None:
     agent = agent_of(combine(LocalSums(), LinTS()))
+    tried = [agent.would_choose(word, [0, 2], CONTEXT) for word in range(30)]
+    assert set(tried) == {0, 2}
+    assert agent.choose(0, [0, 2], CONTEXT) == tried[0]
     assert {agent.choose(word, [0, 2], CONTEXT) for word in range(30)} == {0, 2}
 
 

@@ -87,6 +87,15 @@ def test_possible_tree_sums() -> None:
     tree.check_claims(np.ones(3), claims(), NOW)  # its form is the agent's business
 
 
+def test_short_messages_of_lazy_trees_are_checked_too() -> None:
+    tree = agent_of(TreeTS(lazy=0.1))
+    tree.check_claims(np.array([0.5, 3.0, 1.0, 1.0]), claims(), NOW)
+    with pytest.raises(InputError, match="a beat"):
+        tree.check_claims(np.array([0.5, 1e300, 1.0, 1.0]), claims(), NOW)
+    with pytest.raises(InputError, match=r"distance 0\.5 and bond 1"):
+        tree.check_claims(np.array([0.5, 3.0, 0.5, 1.0]), claims(), NOW)
+
+
 def test_averages_of_pull_mixing_are_bounded_too() -> None:
     mixed = agent_of(GossipTS())
     mixed.check_claims(np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), claims(), NOW)

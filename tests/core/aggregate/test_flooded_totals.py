@@ -166,6 +166,15 @@ def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
     assert mine.number == 7, "a number that is taken is not taken again"
 
 
+def test_a_renumbered_lazy_agent_tells_its_next_pull() -> None:
+    mine = machine(FloodedTotals(lazy=9.0), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    for _ in range(3):
+        mine.observe(0, 0.5)
+    mine.receive({2: told([7, RENUMBER, 1.5, 0, 3, 0])})
+    mine.observe(0, 0.5)
+    assert mine.changed[1] == mine.rounds + 2, "nothing was told under the new number yet"
+
+
 def test_agents_are_counted_and_not_their_numbers() -> None:
     own, other = entry_number(author=1, generation=7), entry_number(author=2, generation=0)
     mine = machine(FloodedTotals(), one_view(agent_id=own, neighbor_weights={2: 0.5}))

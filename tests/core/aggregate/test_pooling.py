@@ -243,3 +243,4 @@ def test_pulls_of_sites_are_counted_at_once() -> None:
     own = registers.zeros()
     registers.add(own, 1, 0.5)
     assert registers.plain_pulls(own.tolist()) == 1.0
+    assert registers.nonnegative.tolist() == [False] * 2 + [True] * 7
