@@ -96,6 +96,13 @@ def test_more_arms_than_a_byte_holds() -> None:
     assert codes(track) == [299 % 256, 299 // 256]
 
 
+def test_a_recording_of_a_version_before_is_refused() -> None:
+    kept = tiny(PULLS, REWARDS).result
+    older = Result(kept.dataset.drop_vars("watch_stages"), kept.meta)
+    with pytest.raises(InputError, match="or by a version before; simulate again"):
+        StoredRun(older)
+
+
 def test_agreement_is_marked_once_it_lasts() -> None:
     frames = [[[1, 0]] * 2, [[0, 1]] * 2, *[[[1, 0]] * 2] * 6, *[[[0, 1]] * 2] * 5]
     run = tiny(frames, [[[0.0, 0.0]] * 2] * len(frames))

@@ -43,10 +43,11 @@ class StoredRun:
     """
 
     def __init__(self, result: Result) -> None:
-        if "watch_pulls" not in result.dataset:
+        if not {"watch_pulls", "watch_stages"} <= set(result.dataset):
             raise InputError(
-                'this result was not kept for watching; simulate again with keep="watch", or on '
-                "the command line: coopbandits simulate … --keep watch --out FOLDER"
+                "this result was not kept for watching, or by a version before; simulate again "
+                'with keep="watch", or on the command line: '
+                "coopbandits simulate … --keep watch --out FOLDER"
             )
         self.result, data = result, result.dataset
         self.rounds = data["frame"].values
