@@ -104,7 +104,8 @@ $(VENV)/.base: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml
-	$(PIP) --editable '.[fleet]' ./packages/complete
+	$(PIP) --editable '.[simulation,fleet]'
+	$(PIP) --no-deps ./packages/complete
 	touch $(VENV)/.base $@
 
 $(VENV)/.docs: $(BIN)/python pyproject.toml
