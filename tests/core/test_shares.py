@@ -20,7 +20,8 @@ from coopbandits.core import (
     TreeTS,
     UCBNetwork,
 )
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine
+from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 
 from .fleet import (
     GRAPHS,

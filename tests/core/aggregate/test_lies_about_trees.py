@@ -11,15 +11,15 @@ import pytest
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
-from coopbandits.core.aggregate.tree_sums import (
+from coopbandits.core.aggregate.spanning_tree import (
     CHILD,
     FAR,
     HEARS,
     NOBODY,
     PATIENCE,
     UNDERCUT,
-    TreeSumsMachine,
 )
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine, tag_of
+from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY, tag_of
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
