@@ -5,13 +5,13 @@ longer connects. Here the pulls themselves move. They are *mass*: registers, the
 are of and the rounds B behind them.
 
 **Handing on.** An agent holds mass H: its own pulls, and what was handed to it. Once a round all of
-it goes to one neighbour j that is nearer to the root: S_j ← S_j + H, H ← 0. A message tells S_j, all
-that was ever handed over that link, and the receiver adds what is new, S_j − Q_j, Q_j being what it
-has taken before. So a lost message is only a delay. Who takes it must tell of the same root, not be
-a child or cut off, have a newer beat, or the same and be nearer, and the link must have worked both
-ways lately: within 1 + 2 (g − 1) + v rounds, g the mean gap between messages from j and v its mean
-deviation. Of several the newest beat counts, less g, then the distance. If there is none, the agent
-keeps H.
+it goes to one neighbour j that is nearer to the root: S_j ← S_j + H, H ← 0. A message tells S_j,
+all that was ever handed over that link, and the receiver adds what is new, S_j − Q_j, Q_j being
+what it has taken before. So a lost message is only a delay. Who takes it must tell of the same
+root, not be a child or cut off, have a newer beat, or the same and be nearer, and the link must
+have worked both ways lately: within 1 + 2 (g − 1) + v rounds, g the mean gap between messages from
+j and v its mean deviation. Of several the newest beat counts, less g, then the distance. If there
+is none, the agent keeps H.
 
 **The ledger** D is what roots have collected: D = b + c, b the ledger that the root found when it
 began, c all mass that reached it since. D travels to everybody, newest first: of two the one with
@@ -20,11 +20,11 @@ take themselves for roots while a tree is being grown hardly any begins; until t
 hands on if it steps down. Who steps down after it has collected forgets b and c: D has both.
 
 **No pull is entered twice.** Call the rounds in which one root collects a tenure. What is collected
-is never handed on again, so a pull is collected in at most one tenure. A ledger is a sum of tenures,
-of each all that it had collected by some round. With D travels its *lineage*: which tenures are in
-it, 3 of 48 bits each. A root that hears of a larger ledger takes it as b. If its own tenure is not in
-that lineage, b + c counts nothing twice; if it is, c is dropped and a new tenure begins. Bits that
-happen to be set by others only make it drop c.
+is never handed on again, so a pull is collected in at most one tenure. A ledger is a sum of
+tenures, of each all that it had collected by some round. With D travels its *lineage*: which
+tenures are in it, 3 of 48 bits each. A root that hears of a larger ledger takes it as b. If its own
+tenure is not in that lineage, b + c counts nothing twice; if it is, c is dropped and a new tenure
+begins. Bits that happen to be set by others only make it drop c.
 
 **Lost memories.** Messages are numbered by rounds, and a number's fraction, the mark, tells one
 memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
@@ -38,8 +38,9 @@ than D, or than twice as many as extrema propagation says, ext. N̂ is the large
 agents where that is within 0.6 and 1.6 of ext, else ext. If V has more agents than N̂, its tree is
 being regrown and counts some twice: its B then counts N̂/a(V) times.
 
-A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times all
-registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are counted.
+A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times
+all registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are
+counted.
 
 *Differs from the paper*: none has it. Cumulative sums per link are those of running-sum ratio
 consensus (Hadjicostis, Vaidya, Domínguez-García 2016).
@@ -94,9 +95,9 @@ class LedgerSums(Aggregation):
     Notes
     -----
     Knows who its neighbours are, a random word of its own, and whether rounds are common (otherwise
-    nothing is anticipated). Sends three times all registers and 13 values to each neighbour in every
-    round, and 32 or 33 more until the number of agents is steady. Forgets nothing: registers that
-    decay are refused.
+    nothing is anticipated). Sends three times all registers and 13 values to each neighbour in
+    every round, and 32 or 33 more until the number of agents is steady. Forgets nothing: registers
+    that decay are refused.
     """
 
     name: ClassVar[str] = "ledger-sums"
@@ -177,7 +178,8 @@ class LedgerSumsMachine(TreeSumsMachine):
             recounted = float(tree[-1]) * min(1.0, agents / float(tree[-2]))
             if recounted >= behind:
                 totals, behind = tree, recounted
-        ahead = anticipation(agents, self.rounds, behind) if self.common_round else 1.0
+        rounds = self.rounds - self.first
+        ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[:-2])))
         return self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
 

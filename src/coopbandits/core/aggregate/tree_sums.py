@@ -14,6 +14,8 @@ child that fell silent leaves V.
 
 **Rounds behind totals.** B counts from the round of an agent's first pull to that of its last. An
 agent that lost its memory begins anew, so B tells that the pulls of before are not in its totals.
+Anticipated is what is missing of the rounds since the own first pull: after all have lost their
+memory nothing is on its way.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
@@ -205,9 +207,10 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
         """Return V, with as many pulls anticipated as are on their way."""
         totals = self._totals()
         num_agents = self._num_agents(float(totals[-2]))
-        rounds: float = self.rounds
+        rounds: float = self.rounds - self.first
         if self.stamps:
-            rounds = self.registers.decay * decayed_rounds(self.registers.decay, self.clock)
+            rounds = self.clock - self.first
+            rounds = self.registers.decay * decayed_rounds(self.registers.decay, rounds)
         elif self.window is not None:
             totals, rounds = totals - self.past[0], len(self.past) - 1
         ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0

@@ -99,10 +99,11 @@ def _play_run(
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
                 born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
-                still, beat_gap, reign, done,
+                still, beat_gap, reign, unborn, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, size, last, steady, contexts, 0, 1.0, float(done))  # no time is asked for
+        # No time is asked for.
+        _look(totals, unborn, size, last, steady, contexts, 0, 1.0, float(done))
         look_around(scene, run, done, world.cubics, scratch, means)
         choose(
             address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run], done,

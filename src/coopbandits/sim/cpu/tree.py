@@ -191,11 +191,11 @@ def _play_run(
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
                 born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
-                still, beat_gap, reign, done,
+                still, beat_gap, reign, unborn, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
         _look(
-            totals, size, last, steady, contexts, rule.num_arms, ageing.factors[r],
+            totals, unborn, size, last, steady, contexts, rule.num_arms, ageing.factors[r],
             ageing.passed[r],
         )  # fmt: skip
         choose(
@@ -231,7 +231,7 @@ def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
     gaps: Any, counted: Any, born: Any, spare: Any, last: Any, size: Any, agents_seen: Any,
     steady: Any, tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any,
-    reign: Any, done: int,
+    reign: Any, unborn: Any, done: int,
 ) -> None:  # fmt: skip
     """Reset some agents, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
@@ -244,7 +244,7 @@ def _renew(
         size[agent], last[agent] = UNKNOWN, 0.0
         agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
         root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
-        still[agent], beat_gap[agent], reign[agent] = 0, 1.0, 0
+        still[agent], beat_gap[agent], reign[agent], unborn[agent] = 0, 1.0, 0, 0.0
         for link in range(indptr[agent], indptr[agent + 1]):
             set_row(payloads, link, 0.0)
             controls[link, ROOT], controls[link, BEAT] = NO_ROOT, 0.0
@@ -266,8 +266,8 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 @inner
 def _look(
-    totals: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int, factor: float,
-    passed: float,
+    totals: Any, unborn: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int,
+    factor: float, passed: float,
 ) -> None:  # fmt: skip
     """Write the time, the number of agents and the anticipation for the choice."""
     rounds = totals.shape[1] - 1
@@ -281,7 +281,8 @@ def _look(
         recorded = factor * totals[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
         contexts[agent, TIME] = max(2.0, factor * pulls)
-        contexts[agent, AHEAD] = max(1.0, num_agents * passed / recorded) if recorded > 0.0 else 1.0
+        since = passed - factor * unborn[agent]
+        contexts[agent, AHEAD] = max(1.0, num_agents * since / recorded) if recorded > 0.0 else 1.0
 
 
 @inner
