@@ -16,6 +16,7 @@ from coopbandits.core import (
     GossipTS,
     IndependentUCB,
     InputError,
+    LedgerTS,
     Policy,
     TreeTS,
     UCBNetwork,
@@ -34,7 +35,12 @@ from .fleet import (
     rewards_tape,
 )
 
-ROBUST: tuple[Policy, ...] = (GossipTS(sigma="estimate"), TreeTS(sigma="estimate"), FloodTS())
+ROBUST: tuple[Policy, ...] = (
+    GossipTS(sigma="estimate"),
+    TreeTS(sigma="estimate"),
+    FloodTS(),
+    LedgerTS(sigma="estimate"),
+)
 SHARING: tuple[Policy, ...] = (
     *ROBUST,
     DDUCB(),
