@@ -152,13 +152,10 @@ def handed(mine: LedgerSumsMachine, neighbor: int) -> float:
 
 def root_says(mine: LedgerSumsMachine, beat: int, heard: float = 0.0, **more: float) -> Vector:
     """A message of neighbour 2, which is the root and has the mark 1/4."""
-    mass, nothing = (
-        [0.0, more.get("handed", 0.0), 1.0, more.get("handed", 0.0)],
-        [0.0, 0.0, 1.0, 0.0],
-    )
+    alone, mass = [0.0, 0.0, 1.0, 0.0], [0.0, more.get("handed", 0.0), 1.0, more.get("handed", 0.0)]
     ledger = [0.0, more.get("pulls", 0.0), 1.0, more.get("pulls", 0.0)]
     header = [more.get("lineage", 0.0), beat + more.get("mark", 0.25), heard]
-    return np.array([*mass, *ledger, *header, *nothing, mine.tag / 2, float(beat), 0.0, 1.0])
+    return np.array([*mass, *ledger, *header, *alone, mine.tag / 2, float(beat), 0.0, 1.0])
 
 
 def test_nothing_is_handed_on_before_it_is_acknowledged() -> None:

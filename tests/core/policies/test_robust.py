@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ from ..fleet import (
 from ..rough import CALM, Rough, Schedule
 
 SAMPLERS: tuple[Any, ...] = (GossipTS, TreeTS, FloodTS, LedgerTS)
+NAME = attrgetter("name")
 TROUBLE = Schedule(key=6, loss=0.3, late=2, sleep=0.2, spell=9, both_ways=False)
 
 AGGREGATIONS: dict[str, Aggregation] = {
@@ -124,9 +126,7 @@ def test_a_bonus_that_is_no_bonus(kind: Any, constant: float) -> None:
         kind(constant)
 
 
-@pytest.mark.parametrize(
-    "policy", [GossipTS(), TreeTS(), TreeUCB(), LedgerUCB()], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("policy", [GossipTS(), TreeTS(), TreeUCB(), LedgerUCB()], ids=NAME)
 def test_a_random_word_must_be_told(policy: Policy) -> None:
     assert policy.needs == {"random_word"}
     with pytest.raises(InputError, match="random_word of agent 0 is 0; this policy needs 64"):
@@ -210,9 +210,7 @@ def test_two_agents_on_a_tree_know_everything_in_the_end() -> None:
         assert estimate.counts.sum() == 120.0
 
 
-@pytest.mark.parametrize(
-    "policy", [TreeUCB(), FloodUCB(), LedgerUCB()], ids=lambda policy: policy.name
-)
+@pytest.mark.parametrize("policy", [TreeUCB(), FloodUCB(), LedgerUCB()], ids=NAME)
 def test_time_is_the_pulls_known_of(policy: Policy) -> None:
     agents = make_agents(policy, gossip_matrix(GRAPHS["complete-6"]), 3)
     drive(agents, rewards_tape(6, 40, 3), 0, 40)
