@@ -146,7 +146,6 @@ def test_the_ledger_outlives_the_tree() -> None:
 
 def handed(mine: LedgerSumsMachine, neighbor: int) -> float:
     told = mine.outgoing(neighbor)
-    assert told is not None
     return float(told[mine.own.size - 1])
 
 
@@ -162,7 +161,6 @@ def test_nothing_is_handed_on_before_it_is_acknowledged() -> None:
     mine = machine(LedgerSums(), one_view(num_arms=1))
     mine.observe(0, 1.0)
     first = mine.outgoing(2)
-    assert first is not None
     assert first[mine.start - 2] == 1.0  # no mark: nobody has been heard
     mine.receive({2: root_says(mine, 1)})
     assert mine.parent == 2
@@ -170,7 +168,6 @@ def test_nothing_is_handed_on_before_it_is_acknowledged() -> None:
     mine.receive({2: root_says(mine, 2, heard=1.0)})  # what it heard was before the mark
     assert handed(mine, 2) == 0.0
     marked = mine.outgoing(2)
-    assert marked is not None
     number = float(marked[mine.start - 2])
     assert number == 3.0 + mark_of(1, 1)
     mine.receive({2: root_says(mine, 3, heard=number)})
@@ -306,6 +303,18 @@ def test_impossible_claims_are_refused(more: dict[str, float], sentence: str) ->
     mine.check_claims(root_says(mine, 9)[:4], claims, 0.0)  # of no form: refused at the round's end
     with pytest.raises(InputError, match=sentence):
         mine.check_claims(root_says(mine, 9, **more), claims, 0.0)
+
+
+def test_what_is_handed_on_grows_and_not_beyond_what_there_can_be() -> None:
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=4)
+    mine.receive({2: root_says(mine, 2, handed=50.0)})
+    for beat, pulls in ((2, 50.0), (3, 290.0), (1, 10.0)):  # the last is late: it is not taken
+        mine.check_claims(root_says(mine, beat, handed=pulls), claims, 0.0)
+    mine.check_claims(root_says(mine, 3, handed=1e6, mark=0.5), claims, 0.0)  # nor is this
+    for pulls in (49.0, 291.0):
+        with pytest.raises(InputError, match="a claim of pulls handed on of"):
+            mine.check_claims(root_says(mine, 3, handed=pulls), claims, 0.0)
 
 
 def test_ill_formed_messages_change_nothing() -> None:

@@ -191,12 +191,12 @@ class LedgerSumsMachine(TreeSumsMachine):
             self.registers.record(mass[:-2], arm, reward, context)
             mass[-1] += self.own[-1] - behind
 
-    def outgoing(self, neighbor: int) -> Vector | None:
+    def outgoing(self, neighbor: int) -> Vector:
         """Return [S_j | D | lineage, number, number last heard | a message of tree sums]."""
-        at, tree = self.places[neighbor], super().outgoing(neighbor)
+        at = self.places[neighbor]
         handed = self.sent[at] + self.held if neighbor == self._carrier() else self.sent[at]
         header = [float(self.lineage), self.rounds + 1.0 + self.marks[at], self.numbers[at]]
-        return np.concatenate([handed, self.ledger, header, tree if tree is not None else []])
+        return np.concatenate([handed, self.ledger, header, super().outgoing(neighbor)])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand on, take what is new, look after the tree and the ledger."""
@@ -267,8 +267,7 @@ class LedgerSumsMachine(TreeSumsMachine):
         """Keep the largest ledger; a root enters what has reached it."""
         if self.dist != 0 and self.tenure:
             self._step_down()
-        grown = False
-        width = self.own.size
+        width, grown = self.own.size, False
         for message in told.values():
             ledger = message[width : 2 * width]
             if self._pulls(ledger) > self._pulls(self.ledger):
@@ -310,8 +309,18 @@ class LedgerSumsMachine(TreeSumsMachine):
             raise InputError(f"a claim of {excess}")
         claims.check_within("a sum", float(abs(handed).max()), 0.0, LARGEST)
         _check_lineage(float(message[2 * width]), "a claim")
-        claims.check_within("a message's number", float(message[2 * width + 1]), 0.0, most + 2.0)
+        number = float(message[2 * width + 1])
+        claims.check_within("a message's number", number, 0.0, most + 2.0)
+        for at in np.flatnonzero((self.numbers % 1.0 == number % 1.0) & (self.numbers <= number)):
+            self._check_handed(handed, self.taken[at], claims, now)
         super().check_claims(message[self.start :], claims, now)
+
+    def _check_handed(self, handed: Vector, taken: Vector, claims: Claims, now: float) -> None:
+        """Refuse fewer pulls than before over a link, and more at once than there can be."""
+        told, known = (self.registers.share(mass[:-2]).counts for mass in (handed, taken))
+        most = claims.max_agents * claims.most_pulls(now - claims.epoch)
+        claims.check_within("pulls handed on", float((told - known).min()), 0.0, most)
+        claims.check_within("pulls handed on", float((told - known).sum()), 0.0, most)
 
     def check_state(self, values: State) -> None:
         """Refuse bits that no lineage has, and marks that are no fractions."""

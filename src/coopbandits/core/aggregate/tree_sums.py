@@ -230,7 +230,7 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
             self.first = ended
         self.own[-1] = decayed_rounds(self.registers.decay, ended + 1 - self.first)
 
-    def outgoing(self, neighbor: int) -> Vector | None:
+    def outgoing(self, neighbor: int) -> Vector:
         """Return [payload | root, beat, dist, bond | stamp where pulls decay | m]."""
         control = self._place(neighbor) + [float(self.clock)] * self.stamps
         payload = self._totals(besides=neighbor)
