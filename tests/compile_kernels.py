@@ -6,8 +6,9 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 from coopbandits import GaussianBandit, LinearBandit, Network, combine, parse_policy, simulate
+from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
 from coopbandits.core.index import INDICES, KLUCB
-from coopbandits.sim.cpu import KERNELS, LINEAR_KERNELS
+from coopbandits.sim.cpu import LINEAR_KERNELS
 from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
@@ -40,7 +41,7 @@ def choices() -> None:
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        pairs = [combine(kind(), KLUCB()).spelling for kind in KERNELS]
+        pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)]
         done = [pool.submit(choices), *(pool.submit(play, text) for text in (*pairs, *VARIANTS))]
         done += [pool.submit(play_linear, kind().spelling) for kind in LINEAR_KERNELS]
         for future in done:

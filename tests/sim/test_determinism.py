@@ -11,25 +11,23 @@ import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, IndependentUCB, Network, simulate
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import parse_policy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.cpu import central, consensus, flooding, staged
-
-from .test_engines import COMPILED
 
 pytestmark = pytest.mark.plays
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [
-    *map(parse_policy, COMPILED),
+    *map(parse_policy, EXAMPLES),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True),
     DDUCB(remix=True, own_pulls=False),
     DDUCB(values_per_message=3),
 ]
-FIELD = [parse_policy(text) for text in COMPILED if text not in ("dducb", "independent-ucb")]
+FIELD = [parse_policy(text) for text in EXAMPLES if text not in ("dducb", "independent-ucb")]
 PROBLEM = GaussianBandit([0.2, 1.0, 0.9, 0.6])
 NETWORK = Network.from_spec("regular:3,70,seed=2")  # three blocks of agents
 

@@ -20,19 +20,18 @@ from coopbandits import (
     simulate,
 )
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import parse_policy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
 from coopbandits.sim.tapes import arm_order
 
 from .policies import Fixed
-from .test_engines import COMPILED
 
 pytestmark = pytest.mark.plays
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [
-    *(parse_policy(text) for text in COMPILED),
+    *(parse_policy(text) for text in EXAMPLES),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True, own_pulls=False),
