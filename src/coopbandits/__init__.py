@@ -55,6 +55,9 @@ if TYPE_CHECKING:
         Index,
         InflatedUCB,
         InputError,
+        LedgerSums,
+        LedgerTS,
+        LedgerUCB,
         LinearSums,
         LinTS,
         LinUCB,
@@ -159,7 +162,7 @@ _HOMES = {
         "DecTS DelayedCentralUCB EpsilonGreedy Estimate FleetAgent FloodTS FloodUCB "
         "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
         "Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS LinUCB LinearSums LocalSums "
-        "LocalView "
+        "LedgerSums LedgerTS LedgerUCB LocalView "
         "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
         "PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates RunningConsensus "
         "RunningSums ServerTotals Share StagedMixing Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
@@ -248,6 +251,9 @@ __all__ = [
     "InflatedUCB",
     "InputError",
     "Join",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "LinTS",
     "LinUCB",
     "LinearBandit",

@@ -21,7 +21,7 @@ from coopbandits import (
     parse_faults,
     simulate,
 )
-from coopbandits.core.policies import robust
+from coopbandits.core.policies import ledger, robust
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, POLICIES, parse_policy
 from coopbandits.sim import cpu
@@ -34,7 +34,11 @@ pytestmark = pytest.mark.plays
 MEANS = [0.5, 1.0, 0.8, 0.9]
 
 # Those for networks that fail are in `test_faulty_engines`.
-ROBUST = [text for text in EXAMPLES if hasattr(robust, type(parse_policy(text)).__name__)]
+ROBUST = [
+    text
+    for text in EXAMPLES
+    if type(parse_policy(text)).__module__ in (robust.__name__, ledger.__name__)
+]
 PLAIN = [text for text in EXAMPLES if text not in ROBUST]
 
 

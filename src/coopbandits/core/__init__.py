@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Controller,
         FloodedPulls,
         FloodedTotals,
+        LedgerSums,
         LocalSums,
         Machine,
         MessageSize,
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
         GossipTS,
         IndependentTS,
         IndependentUCB,
+        LedgerTS,
+        LedgerUCB,
         TreeTS,
         TreeUCB,
         UCBNetwork,
@@ -100,8 +103,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
-        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
-        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TreeSums"
+        "FloodedTotals LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers "
+        "PullMixing RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TreeSums"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -115,7 +118,7 @@ _HOMES = {
     "policies": (
         "DDUCB MPUCB CentralBatchedUCB CentralTS CentralUCB CoopUCB CoopUCB2 CoopUCL "
         "DecBayesUCB DecTS DelayedCentralUCB FloodTS FloodUCB GossipTS IndependentTS "
-        "IndependentUCB TreeTS TreeUCB UCBNetwork"
+        "IndependentUCB LedgerTS LedgerUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
@@ -174,6 +177,9 @@ __all__ = [
     "Index",
     "InflatedUCB",
     "InputError",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "LinTS",
     "LinUCB",
     "LinearSums",

@@ -21,6 +21,7 @@ from coopbandits.core import (
     FloodedTotals,
     Index,
     InputError,
+    LedgerSums,
     LocalSums,
     NeighborhoodSums,
     Policy,
@@ -33,6 +34,7 @@ from coopbandits.core import (
     combine,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
 from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
@@ -43,6 +45,7 @@ from ..fleet import (
     GRAPHS,
     decision_words,
     drive,
+    exchange,
     gossip_matrix,
     make_agent,
     rewards_tape,
@@ -152,7 +155,20 @@ def registers_read(played: Played, me: int) -> Any:
 
 
 def test_every_aggregation_is_here() -> None:
-    assert {type(spec) for spec in (*EXACT, *MIXING)} == set(AGGREGATIONS)
+    assert {type(spec) for spec in (*EXACT, *MIXING, LedgerSums())} == set(AGGREGATIONS)
+
+
+def test_a_ledger_enters_everything_that_lasts() -> None:
+    """All registers of all pulls, once nobody pulls any more; what fades is refused."""
+    played = play(LedgerSums(), SkewUCB(), "grid-2x4", rounds=70)
+    for _ in range(20):
+        exchange(played.agents)
+    for agent in played.agents:
+        assert isinstance(agent.machine, LedgerSumsMachine)
+        expected = naive(SkewUCB(), played.pulls)
+        np.testing.assert_allclose(agent.machine.ledger[:-2], expected, rtol=1e-9, atol=1e-12)
+    with pytest.raises(InputError, match="ledger-sums cannot forget"):
+        made(combine(LedgerSums(), FadingUCB()), GRAPHS["single"])
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -319,6 +335,8 @@ def test_their_indices_by_hand() -> None:
 def test_simulations_play_them_on_the_reference_engine(
     spec: Any, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if spec is LedgerSums:
+        name = "powers"  # it refuses what fades
     policy = combine(spec(), INDICES[name])
     problem, network = cb.GaussianBandit([1.0, 0.5, 0.0]), cb.Network.from_spec("cycle:5")
     result = cb.simulate(problem, network, [policy], 40, engine="cpu", progress=False)

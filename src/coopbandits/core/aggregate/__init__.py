@@ -7,6 +7,7 @@ from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
+from coopbandits.core.aggregate.ledger_sums import LedgerSums
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
@@ -18,7 +19,7 @@ from coopbandits.core.aggregate.tree_sums import TreeSums
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls,
+    NeighborhoodSums, FloodedPulls, LedgerSums,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -35,6 +36,7 @@ __all__ = [
     "Controller",
     "FloodedPulls",
     "FloodedTotals",
+    "LedgerSums",
     "LocalSums",
     "Machine",
     "MessageSize",

@@ -9,14 +9,15 @@ from coopbandits.core.policies.central import (
 )
 from coopbandits.core.policies.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.policies.dducb import DDUCB
+from coopbandits.core.policies.ledger import LedgerTS, LedgerUCB
 from coopbandits.core.policies.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.policies.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.policies.thompson import DecBayesUCB, DecTS, IndependentTS
 
 NAMED = (
     DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, GossipTS, TreeTS,
-    FloodTS, TreeUCB, FloodUCB, IndependentUCB, IndependentTS, CentralUCB, CentralBatchedUCB,
-    DelayedCentralUCB, CentralTS,
+    FloodTS, TreeUCB, FloodUCB, LedgerTS, LedgerUCB, IndependentUCB, IndependentTS, CentralUCB,
+    CentralBatchedUCB, DelayedCentralUCB, CentralTS,
 )  # fmt: skip
 """Every policy that ships under a name of its own."""
 
@@ -38,6 +39,8 @@ __all__ = [
     "GossipTS",
     "IndependentTS",
     "IndependentUCB",
+    "LedgerTS",
+    "LedgerUCB",
     "TreeTS",
     "TreeUCB",
     "UCBNetwork",

@@ -13,6 +13,7 @@ from coopbandits.core.aggregate import (
     CentralTotals,
     FloodedPulls,
     FloodedTotals,
+    LedgerSums,
     LocalSums,
     NeighborhoodSums,
     PullMixing,
@@ -35,6 +36,7 @@ from coopbandits.sim.cpu.choices import (
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
@@ -56,6 +58,7 @@ KERNELS: dict[type, Kernel] = {
     PullMixing: play_gossip,
     RunningSums: play_running_sums,
     TreeSums: play_tree,
+    LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
     NeighborhoodSums: play_neighborhood,
     FloodedPulls: play_flooded_pulls,

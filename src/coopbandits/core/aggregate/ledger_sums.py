@@ -1,0 +1,353 @@
+r"""Ledger sums: pulls are handed on to a root that enters each of them in a ledger, exactly once.
+
+Tree sums (`tree_sums`) recount the network in every round, so they lose what a broken tree no
+longer connects. Here the pulls themselves move. They are *mass*: registers, the agents a that they
+are of and the rounds B behind them.
+
+**Handing on.** An agent holds mass H: its own pulls, and what was handed to it. Once a round all of
+it goes to one neighbour j that is nearer to the root: S_j ← S_j + H, H ← 0. A message tells S_j,
+all that was ever handed over that link, and the receiver adds what is new, S_j − Q_j, Q_j being
+what it has taken before. So a lost message is only a delay. Who takes it must tell of the same
+root, not be a child or cut off, have a newer beat, or the same and be nearer, and the link must
+have worked both ways lately: within 1 + 2 (g − 1) + v rounds, g the mean gap between messages from
+j and v its mean deviation. Of several the newest beat counts, less g, then the distance. If there
+is none, the agent keeps H.
+
+**The ledger** D is what roots have collected: D = b + c, b the ledger that the root found when it
+began, c all mass that reached it since. D travels to everybody, newest first: of two the one with
+more pulls is kept. It outlives its root. A root collects only after 64 rounds, so that of those who
+take themselves for roots while a tree is being grown hardly any begins; until then it holds, and
+hands on if it steps down. Who steps down after it has collected forgets b and c: D has both.
+
+**No pull is entered twice.** Call the rounds in which one root collects a tenure. What is collected
+is never handed on again, so a pull is collected in at most one tenure. A ledger is a sum of
+tenures, of each all that it had collected by some round. With D travels its *lineage*: which
+tenures are in it, 3 of 48 bits each. A root that hears of a larger ledger takes it as b. If its own
+tenure is not in that lineage, b + c counts nothing twice; if it is, c is dropped and a new tenure
+begins. Bits that happen to be set by others only make it drop c.
+
+**Lost memories.** Messages are numbered by rounds, and a number's fraction, the mark, tells one
+memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
+anything before it has acknowledged a number with that mark, and who sees a new mark takes S_j for
+Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
+nothing is taken twice.
+
+**Estimates.** Two stand side by side: V of the tree, fresher while the tree stands, and D with the
+own pulls since it came. The one with more rounds behind it is read; V only if it has no more agents
+than D, or than twice as many as extrema propagation says, ext. N̂ is the larger of both numbers of
+agents where that is within 0.6 and 1.6 of ext, else ext. If V has more agents than N̂, its tree is
+being regrown and counts some twice: its B then counts N̂/a(V) times.
+
+A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times
+all registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are
+counted.
+
+*Differs from the paper*: none has it. Cumulative sums per link are those of running-sum ratio
+consensus (Hadjicostis, Vaidya, Domínguez-García 2016).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
+from coopbandits.core.aggregate.claims import LARGEST, MAX_NUMBERS
+from coopbandits.core.aggregate.exchange import anticipation, check_vectors
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
+from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.draws import words
+from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.statistic import Registers
+
+YOUNG = 64
+"""Rounds for which a root holds what reaches it instead of collecting it."""
+
+SLACK = 1.0
+"""Rounds that a link may be silent beyond its usual gaps before nothing is handed over it."""
+
+AROUND = (0.6, 1.6)
+"""A count of agents is believed if it is within these of what minima say."""
+
+HEADER = 3
+"""Values between the ledger and the part of tree sums: lineage, number, number last heard."""
+
+LINEAGE_BITS = 48
+
+MARKS, TENURES = 1 << 40, 1 << 41
+"""Where the words of marks and of tenures begin, by round; those before are others' (`extrema`)."""
+
+
+@dataclass(frozen=True)
+class LedgerSums(Aggregation):
+    """Network totals in messages that do not grow with the network, and that outlive any tree.
+
+    Notes
+    -----
+    Knows who its neighbours are, a random word of its own, and whether rounds are common (otherwise
+    nothing is anticipated). Sends three times all registers and 13 values to each neighbour in
+    every round, and 32 or 33 more until the number of agents is steady. Forgets nothing: registers
+    that decay are refused.
+    """
+
+    name: ClassVar[str] = "ledger-sums"
+    mode: ClassVar[str] = ROBUST
+    shares: ClassVar[str] = OWN
+    exact: ClassVar[bool] = True
+    overtakes: ClassVar[bool] = True
+    checks_claims: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """A random word."""
+        return frozenset({"random_word"})
+
+    @property
+    def whole_pulls(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def takes_context(self) -> bool:
+        """Yes."""
+        return True
+
+    def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
+        """Return the machine of one agent."""
+        if registers.decay != 1.0:
+            raise InputError(
+                f"ledger-sums cannot forget, but registers decay by {registers.decay:g} a round; "
+                "take tree-sums or flooded-totals, or a statistic that lasts"
+            )
+        return LedgerSumsMachine(view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without and with the minima by which agents are counted."""
+        del max_agents
+        usual = 3 * (registers.size + 2) + HEADER + CONTROL
+        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
+
+
+class LedgerSumsMachine(TreeSumsMachine):
+    """Mass held and handed on, the ledger, and the agent's place on the tree."""
+
+    fields: tuple[str, ...] = (
+        *TreeSumsMachine.fields, "held", "sent", "taken", "numbers", "marks", "acknowledged",
+        "wobbles", "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
+    )  # fmt: skip
+    links: tuple[str, ...] = (
+        *TreeSumsMachine.links, "sent", "taken", "numbers", "marks", "acknowledged", "wobbles",
+    )  # fmt: skip
+
+    def __init__(self, view: LocalView, registers: Registers) -> None:
+        super().__init__(view, registers)
+        self.word, width, degree = view.random_word, self.own.size, len(self.places)
+        self.start = 2 * width + HEADER  # where the part of tree sums begins
+        self.held = self.own.copy()  # H: this agent counts as one with its first pulls
+        self.sent = np.zeros((degree, width))  # S_j
+        self.taken = np.zeros((degree, width))  # Q_j
+        self.numbers = np.zeros(degree)  # the number of the last message from j, 0 for none
+        self.marks = np.zeros(degree)  # the fraction of numbers told to j, 0 until j is heard
+        self.acknowledged = np.zeros(degree)  # the last own number that j told to have heard
+        self.wobbles = np.zeros(degree)  # v: mean deviation of gaps
+        self.ledger, self.lineage = np.zeros(width), 0  # D
+        self.meanwhile = np.zeros(width)  # own pulls since D came
+        self.tenure = 0  # the bits of a root that collects, else 0
+        self.base, self.collected = np.zeros(width), np.zeros(width)  # b and c
+
+    def estimate(self) -> Estimate:
+        """Return V or D, whichever has more rounds behind it."""
+        tree, ledger = self._totals(), self.ledger + self.meanwhile
+        counted = self._counted()
+        credible = float(tree[-2]) <= max(float(ledger[-2]), 2.0 * counted)
+        agents = max(float(ledger[-2]), float(tree[-2]) if credible else 0.0)
+        if not AROUND[0] * counted <= agents <= AROUND[1] * counted:
+            agents = counted
+        totals, behind = ledger, float(ledger[-1])
+        if credible:
+            recounted = float(tree[-1]) * min(1.0, agents / float(tree[-2]))
+            if recounted >= behind:
+                totals, behind = tree, recounted
+        rounds = self.rounds - self.first
+        ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
+        time = max(2.0, float(self.registers.version(totals[:-2])))
+        return self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
+
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Add one own pull, and hold it."""
+        behind = self.own[-1]
+        super().observe(arm, reward, context)
+        for mass in (self.held, self.meanwhile):
+            self.registers.record(mass[:-2], arm, reward, context)
+            mass[-1] += self.own[-1] - behind
+
+    def outgoing(self, neighbor: int) -> Vector:
+        """Return [S_j | D | lineage, number, number last heard | a message of tree sums]."""
+        at = self.places[neighbor]
+        handed = self.sent[at] + self.held if neighbor == self._carrier() else self.sent[at]
+        header = [float(self.lineage), self.rounds + 1.0 + self.marks[at], self.numbers[at]]
+        return np.concatenate([handed, self.ledger, header, super().outgoing(neighbor)])
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Hand on, take what is new, look after the tree and the ledger."""
+        self._check(messages)
+        told = {j: message for j, message in messages.items() if not self._is_late(j, message)}
+        carrier = self._carrier()
+        if carrier != NOBODY:
+            self.sent[self.places[carrier]] += self.held
+            self.held = np.zeros(self.held.size)
+        for j in told:
+            at = self.places[j]
+            deviation = abs(self.ages[at] + 1.0 - self.gaps[at])
+            self.wobbles[at] += 0.2 * (deviation - self.wobbles[at])
+        super().receive({j: message[self.start :] for j, message in told.items()})
+        for j, message in told.items():
+            self._take(self.places[j], message)
+        self._keep_ledger(told)
+
+    def _check(self, messages: Mapping[int, Vector]) -> None:
+        size = self.start + self.own.size + CONTROL
+        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
+        check_minima(messages, size)
+        for j, message in messages.items():
+            _check_lineage(float(message[self.start - HEADER]), f"message from {j}")
+
+    def _is_late(self, neighbor: int, message: Vector) -> bool:
+        """Return whether a later message of the same memory was heard before."""
+        number, last = float(message[self.start - 2]), float(self.numbers[self.places[neighbor]])
+        return number < last and number % 1.0 == last % 1.0
+
+    def _carrier(self) -> int:
+        """Return the neighbour to whom mass is handed in this round; `NOBODY` to keep it."""
+        found = []
+        if self.dist != 0:
+            controls: list[list[float]] = self.controls.tolist()
+            for (j, at), (root, beat, dist, bond) in zip(
+                self.places.items(), controls, strict=True
+            ):
+                nearer = beat > self.beat or (beat == self.beat and dist < self.dist)
+                fit = root == self.root and dist < FAR and bond != CHILD and nearer
+                if fit and self._works_both_ways(at):
+                    found.append((float(self.gaps[at]) - beat, dist, j))
+        return min(found)[-1] if found else NOBODY
+
+    def _works_both_ways(self, at: int) -> bool:
+        """Return whether a neighbour was heard lately, and told that it heard this agent lately."""
+        silence = SLACK + 2.0 * (self.gaps[at] - 1.0) + self.wobbles[at]
+        # A message tells of the round before it, and is heard in the round before this one.
+        answered = self.rounds + 1 - self.acknowledged[at] - 2
+        return bool(self.acknowledged[at] and self.ages[at] <= silence and answered <= silence)
+
+    def _take(self, at: int, message: Vector) -> None:
+        """Take over what a neighbour has handed on since its last message."""
+        handed = message[: self.own.size]
+        number, heard = message[self.start - 2 : self.start].tolist()
+        mark = number % 1.0
+        if mark and mark == self.numbers[at] % 1.0:
+            self.held = self.held + (handed - self.taken[at])
+        else:  # the first that is heard of this memory: what it tells was handed to another
+            self.acknowledged[at] = 0.0
+        self.taken[at], self.numbers[at] = handed, number
+        if not self.marks[at]:
+            self.marks[at] = mark_of(self.word, self.rounds)
+        elif heard % 1.0 == self.marks[at]:
+            self.acknowledged[at] = heard // 1.0
+
+    def _keep_ledger(self, told: Mapping[int, Vector]) -> None:
+        """Keep the largest ledger; a root enters what has reached it."""
+        if self.dist != 0 and self.tenure:
+            self._step_down()
+        width, grown = self.own.size, False
+        for message in told.values():
+            ledger = message[width : 2 * width]
+            if self._pulls(ledger) > self._pulls(self.ledger):
+                self.ledger, self.lineage = ledger.copy(), int(message[2 * width])
+                self.meanwhile, grown = np.zeros(width), True
+        if self.dist == 0 and self.reign >= YOUNG:
+            self._collect(grown)
+
+    def _step_down(self) -> None:
+        """Forget what was collected: the ledger has it."""
+        self.tenure = 0
+        self.base, self.collected = np.zeros(self.own.size), np.zeros(self.own.size)
+
+    def _collect(self, grown: bool) -> None:
+        """Enter all mass at hand, on top of a ledger that has `grown` beyond the own one if any."""
+        if not self.tenure or (grown and self.lineage & self.tenure == self.tenure):
+            self.tenure = tenure_of(self.word, self.rounds)
+            self.base, self.collected = self.ledger, np.zeros(self.own.size)
+        elif grown:
+            self.base = self.ledger
+        self.collected = self.collected + self.held
+        self.ledger, self.lineage = self.base + self.collected, self.lineage | self.tenure
+        self.held, self.meanwhile = np.zeros(self.own.size), np.zeros(self.own.size)
+
+    def _pulls(self, mass: Vector) -> float:
+        return float(self.registers.version(mass[:-2]))
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse a ledger of more than all agents can have pulled, and a tree that cannot be."""
+        if message.size < self.start:
+            return  # its form is checked when the round ends
+        width, size, most = self.own.size, self.registers.size, claims.most_rounds(now)
+        handed, ledger = message[:width], message[width : 2 * width]
+        claims.check_totals(self.registers, ledger[:size], claims.max_agents, now)
+        lives = float(claims.max_agents * MAX_NUMBERS)
+        claims.check_within("agents in a ledger", float(ledger[-2]), 0.0, lives)
+        claims.check_within("rounds in a ledger", float(ledger[-1]), 0.0, claims.max_agents * most)
+        if excess := self.registers.excess(handed[:size], claims.bounded):
+            raise InputError(f"a claim of {excess}")
+        claims.check_within("a sum", float(abs(handed).max()), 0.0, LARGEST)
+        _check_lineage(float(message[2 * width]), "a claim")
+        number = float(message[2 * width + 1])
+        claims.check_within("a message's number", number, 0.0, most + 2.0)
+        for at in np.flatnonzero((self.numbers % 1.0 == number % 1.0) & (self.numbers <= number)):
+            self._check_handed(handed, self.taken[at], claims, now)
+        super().check_claims(message[self.start :], claims, now)
+
+    def _check_handed(self, handed: Vector, taken: Vector, claims: Claims, now: float) -> None:
+        """Refuse fewer pulls than before over a link, and more at once than there can be."""
+        told, known = (self.registers.share(mass[:-2]).counts for mass in (handed, taken))
+        most = claims.max_agents * claims.most_pulls(now - claims.epoch)
+        claims.check_within("pulls handed on", float((told - known).min()), 0.0, most)
+        claims.check_within("pulls handed on", float((told - known).sum()), 0.0, most)
+
+    def check_state(self, values: State) -> None:
+        """Refuse bits that no lineage has, and marks that are no fractions."""
+        super().check_state(values)
+        for name in ("lineage", "tenure"):
+            require_count(f"state field {name}", values[name], least=0)
+            _check_lineage(values[name], f"state field {name}")
+        if not ((values["marks"] >= 0.0) & (values["marks"] < 1.0)).all():
+            raise InputError(
+                f"state field marks is {values['marks'].tolist()}; marks are fractions, from 0 to 1"
+            )
+
+
+def mark_of(word: int, rounds: int) -> float:
+    """Return a fraction of 20 random bits, never 0; whole numbers may be added exactly."""
+    bits = int(words(word, np.array([MARKS + rounds], dtype=np.uint64))[0]) >> 44
+    return (bits + 0.5) * 2.0**-20
+
+
+def tenure_of(word: int, rounds: int) -> int:
+    """Return up to 3 of 48 bits for the tenure that begins with some round of an agent."""
+    drawn = int(words(word, np.array([TENURES + rounds], dtype=np.uint64))[0])
+    return sum({1 << (drawn >> 16 * k) % LINEAGE_BITS for k in range(3)})
+
+
+def _check_lineage(lineage: float, what: str) -> None:
+    if not 0 <= lineage < 1 << LINEAGE_BITS or lineage % 1:
+        raise InputError(
+            f"{what} has lineage {lineage:g}; it is a whole number of {LINEAGE_BITS} bits"
+        )
