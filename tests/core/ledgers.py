@@ -14,7 +14,7 @@ import numpy as np
 
 from coopbandits.core.aggregate import LedgerSums, ledger_sums, spanning_tree
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
-from coopbandits.core.contract import Vector
+from coopbandits.core.contract import State, Vector
 
 from .fleet import machine
 from .rough import CALM, Rough, Schedule
@@ -59,6 +59,11 @@ class Followed(Rough[LedgerSumsMachine]):
         self.agents[agent], self.kept[agent] = self.make(self.views[agent]), 0.0
         for _ in range(self.now):
             self.agents[agent].receive({})
+
+    def put_back(self, agent: int, state: State) -> None:
+        """Let an agent go on from an older state."""
+        self.agents[agent], self.kept[agent] = self.make(self.views[agent]), 0.0
+        self.agents[agent].restore_state(state)
 
     def counts(self, mass: Vector) -> Vector:
         """Return how often every pull is in some mass."""

@@ -27,7 +27,7 @@ from coopbandits.core.state import STATE_VERSION, read_field
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
-    from coopbandits.core.aggregate.aggregation import ContextMachine
+    from coopbandits.core.aggregate.aggregation import ContextMachine, Moving
     from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
     from coopbandits.core.policy import Parts
@@ -144,6 +144,10 @@ class CooperativeAgent(ContextAgent):
     def scatter(self, bounded: bool = False) -> Scatter | None:
         """Return how much sites differ, where the agent knows others one by one."""
         return self.machine.scatter(bounded)
+
+    def moving(self) -> Moving | None:
+        """Return where pulls are, where agents hand them on."""
+        return self.machine.moving()
 
     def share(self) -> Share:
         """Return this agent's share of all rewards and pulls."""

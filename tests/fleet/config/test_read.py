@@ -102,6 +102,14 @@ def test_what_is_left_out_has_a_default() -> None:
     assert made(("cluster.sigma", 0.1)).cluster.policy == "flood-ts"
 
 
+def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None:
+    few, many = ("cluster.max_agents", 200), ("cluster.max_agents", 201)
+    assert made(few).cluster.policy == "flood-ts:family=bernoulli"
+    assert made(many).cluster.policy == "ledger-ts:family=bernoulli"
+    assert made(many, ("cluster.sigma", 0.1)).cluster.policy == "ledger-ts"
+    assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
+
+
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import recommend
+from coopbandits.core.aggregate.ledger_sums import YOUNG
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
@@ -229,6 +230,17 @@ def test_health_is_plain_data() -> None:
     assert health["agents_known"] == 3
     assert health["journal_bytes"] == len(world.disks[1].data)
     assert sum(health["shares"]["5"][3:]) == 1.0
+
+
+def test_health_tells_where_pulls_are_that_agents_hand_on() -> None:
+    assert service_in(path_world()).health()["moving"] is None
+    world = path_world(replace(CLUSTER, policy="ledger-ts:family=bernoulli"))
+    service = service_in(world, 1)
+    service.observe(service.choose().ticket, 0.0)
+    assert service.health()["moving"] == {"held": 1.0, "underway": 0.0, "collected": 0.0}
+    for _ in range(YOUNG + 10):
+        world.step()
+    assert service.health()["moving"] == {"held": 0.0, "underway": 0.0, "collected": 1.0}
 
 
 def test_metrics_are_those_of_the_catalogue() -> None:

@@ -39,6 +39,24 @@ class MessageSize(NamedTuple):
     when: str = "always"
 
 
+class Moving(NamedTuple):
+    """Where the pulls are that agents hand on.
+
+    Attributes
+    ----------
+    held : float
+        Pulls that this agent has and will hand on.
+    underway : float
+        Pulls on their way to neighbours, which have not confirmed them.
+    collected : float
+        Pulls in what everybody is told, as this agent knows it.
+    """
+
+    held: float
+    underway: float
+    collected: float
+
+
 class Aggregation(Named, ABC):
     """How statistics travel between agents, as a value; fields of the dataclass are its settings.
 
@@ -56,6 +74,8 @@ class Aggregation(Named, ABC):
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
         Whether messages grow with the number of agents.
+    outlives : bool
+        Whether pulls stay counted although the agent that made them has lost its memory of them.
     overtakes : bool
         Whether a message makes all earlier ones over its link worthless, so that drivers drop an
         earlier one that comes later.
@@ -67,6 +87,7 @@ class Aggregation(Named, ABC):
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    outlives: ClassVar[bool] = False
     overtakes: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -175,6 +196,10 @@ class Machine(Stateful, ABC):
         `bounded` tells that every reward lies in 0 to 1.
         """
         del bounded
+        return None
+
+    def moving(self) -> Moving | None:
+        """Return where pulls are that agents hand on; None where they hand on none."""
         return None
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:

@@ -30,13 +30,17 @@ begins. Bits that happen to be set by others only make it drop c.
 memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
 anything before it has acknowledged a number with that mark, and who sees a new mark takes S_j for
 Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
-nothing is taken twice.
+nothing is taken twice. An agent whose memory was put back to an older one is told so by its
+neighbours, who have heard later numbers than it has sent: it drops what it holds, which it may have
+handed on since, and begins all links anew. A neighbour that tells of less than before, as one put
+back by a moment does, is taken at its word, and nothing is added.
 
 **Estimates.** Two stand side by side: V of the tree, fresher while the tree stands, and D with the
-own pulls since it came. The one with more rounds behind it is read; V only if it has no more agents
-than D, or than twice as many as extrema propagation says, ext. N̂ is the larger of both numbers of
-agents where that is within 0.6 and 1.6 of ext, else ext. If V has more agents than N̂, its tree is
-being regrown and counts some twice: its B then counts N̂/a(V) times.
+own pulls since it came. The one with more pulls is read; V only if it has no more agents than D, or
+than twice as many as extrema propagation says, ext. N̂ is a(V) once that is steady, as in tree
+sums; before, the larger of both numbers of agents where that is within 0.6 and 1.6 of ext, else
+ext. If V has more agents than N̂, its tree is being regrown and counts some twice: its pulls then
+count N̂/a(V) times.
 
 A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times
 all registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are
@@ -53,12 +57,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
-from coopbandits.core.aggregate.claims import LARGEST, MAX_NUMBERS
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize, Moving
+from coopbandits.core.aggregate.claims import MAX_NUMBERS, Doubt, PartlyImpossibleError
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
+from coopbandits.core.aggregate.forgetting import has_fallen
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY
-from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY, TreeSumsMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import words
@@ -106,6 +111,7 @@ class LedgerSums(Aggregation):
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    outlives: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:
@@ -143,10 +149,11 @@ class LedgerSumsMachine(TreeSumsMachine):
 
     fields: tuple[str, ...] = (
         *TreeSumsMachine.fields, "held", "sent", "taken", "numbers", "marks", "acknowledged",
-        "wobbles", "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
+        "wobbles", "receipts", "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
     )  # fmt: skip
     links: tuple[str, ...] = (
         *TreeSumsMachine.links, "sent", "taken", "numbers", "marks", "acknowledged", "wobbles",
+        "receipts",
     )  # fmt: skip
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
@@ -160,28 +167,33 @@ class LedgerSumsMachine(TreeSumsMachine):
         self.marks = np.zeros(degree)  # the fraction of numbers told to j, 0 until j is heard
         self.acknowledged = np.zeros(degree)  # the last own number that j told to have heard
         self.wobbles = np.zeros(degree)  # v: mean deviation of gaps
+        # An own number, the pulls handed on by then, and those that surely have arrived.
+        self.receipts = np.zeros((degree, 3))
         self.ledger, self.lineage = np.zeros(width), 0  # D
         self.meanwhile = np.zeros(width)  # own pulls since D came
         self.tenure = 0  # the bits of a root that collects, else 0
         self.base, self.collected = np.zeros(width), np.zeros(width)  # b and c
 
     def estimate(self) -> Estimate:
-        """Return V or D, whichever has more rounds behind it."""
-        tree, ledger = self._totals(), self.ledger + self.meanwhile
-        counted = self._counted()
-        credible = float(tree[-2]) <= max(float(ledger[-2]), 2.0 * counted)
-        agents = max(float(ledger[-2]), float(tree[-2]) if credible else 0.0)
-        if not AROUND[0] * counted <= agents <= AROUND[1] * counted:
-            agents = counted
-        totals, behind = ledger, float(ledger[-1])
-        if credible:
-            recounted = float(tree[-1]) * min(1.0, agents / float(tree[-2]))
-            if recounted >= behind:
-                totals, behind = tree, recounted
-        rounds = self.rounds - self.first
+        """Return V or D, whichever has more pulls."""
+        totals, ledger = self._totals(), self.ledger + self.meanwhile
+        entered, counted = float(ledger[-2]), self._counted()
+        credible = float(totals[-2]) <= max(entered, 2.0 * counted)
+        agents = self._num_agents(max(entered, float(totals[-2]) if credible else 0.0))
+        part = min(1.0, agents / float(totals[-2]))  # of V: more agents than there are count twice
+        if not credible or part * self._pulls(totals) < self._pulls(ledger):
+            totals, part = ledger, 1.0
+        rounds, behind = self.rounds - self.first, part * float(totals[-1])
         ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
-        time = max(2.0, float(self.registers.version(totals[:-2])))
+        time = max(2.0, self._pulls(totals))
         return self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
+
+    def _num_agents(self, agents: float) -> float:
+        """Return how many agents there are, `agents` being the most that is credible."""
+        counted = self._counted()
+        if self.steady >= STEADY and self.agents_seen >= FEWEST * counted:
+            return self.agents_seen
+        return agents if AROUND[0] * counted <= agents <= AROUND[1] * counted else counted
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull, and hold it."""
@@ -211,6 +223,8 @@ class LedgerSumsMachine(TreeSumsMachine):
             deviation = abs(self.ages[at] + 1.0 - self.gaps[at])
             self.wobbles[at] += 0.2 * (deviation - self.wobbles[at])
         super().receive({j: message[self.start :] for j, message in told.items()})
+        if any(self._was_put_back(self.places[j], message) for j, message in told.items()):
+            self._begin_anew()
         for j, message in told.items():
             self._take(self.places[j], message)
         self._keep_ledger(told)
@@ -248,20 +262,41 @@ class LedgerSumsMachine(TreeSumsMachine):
         answered = self.rounds + 1 - self.acknowledged[at] - 2
         return bool(self.acknowledged[at] and self.ages[at] <= silence and answered <= silence)
 
+    def _was_put_back(self, at: int, message: Vector) -> bool:
+        """Return whether a neighbour has heard a later number than this memory has sent."""
+        heard = float(message[self.start - 1])
+        return heard // 1.0 > self.rounds and heard % 1.0 == self.marks[at]
+
+    def _begin_anew(self) -> None:
+        """Drop what may have been handed on in rounds that this agent no longer knows of."""
+        self.held = np.zeros(self.own.size)
+        self.numbers[:] = self.acknowledged[:] = self.marks[:] = 0.0
+        self._step_down()
+
     def _take(self, at: int, message: Vector) -> None:
         """Take over what a neighbour has handed on since its last message."""
         handed = message[: self.own.size]
         number, heard = message[self.start - 2 : self.start].tolist()
         mark = number % 1.0
-        if mark and mark == self.numbers[at] % 1.0:
-            self.held = self.held + (handed - self.taken[at])
-        else:  # the first that is heard of this memory: what it tells was handed to another
+        if not mark or mark != self.numbers[at] % 1.0:
+            # The first that is heard of this memory: what it tells was handed to another.
             self.acknowledged[at] = 0.0
+        elif not has_fallen(self.registers, self.taken[at, :-2], handed[:-2]):
+            self.held = self.held + (handed - self.taken[at])
         self.taken[at], self.numbers[at] = handed, number
         if not self.marks[at]:
             self.marks[at] = mark_of(self.word, self.rounds)
+            self.receipts[at] = 0.0, *[self._pulls(self.sent[at])] * 2
         elif heard % 1.0 == self.marks[at]:
             self.acknowledged[at] = heard // 1.0
+            self._note_receipt(at)
+
+    def _note_receipt(self, at: int) -> None:
+        """Note what has arrived at a neighbour, once it has heard a number noted before."""
+        number, arrived, _ = self.receipts[at].tolist()
+        if self.acknowledged[at] >= number:
+            # This round's message may have been told before the last pulls: the next has them.
+            self.receipts[at] = self.rounds + 1.0, self._pulls(self.sent[at]), arrived
 
     def _keep_ledger(self, told: Mapping[int, Vector]) -> None:
         """Keep the largest ledger; a root enters what has reached it."""
@@ -295,32 +330,39 @@ class LedgerSumsMachine(TreeSumsMachine):
     def _pulls(self, mass: Vector) -> float:
         return float(self.registers.version(mass[:-2]))
 
+    def moving(self) -> Moving:
+        """Return where pulls are: here, on links, and in the ledger."""
+        handed = sum(map(self._pulls, self.sent))
+        underway = handed - float(self.receipts[:, 2].sum())
+        return Moving(self._pulls(self.held), underway, self._pulls(self.ledger))
+
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse a ledger of more than all agents can have pulled, and a tree that cannot be."""
+        """Refuse what cannot have been handed on, and a tree that cannot be.
+
+        A ledger that cannot be is left out, and the rest of its message believed: otherwise one lie
+        in the ledger of an honest root would keep everybody from listening to anybody.
+        """
         if message.size < self.start:
             return  # its form is checked when the round ends
-        width, size, most = self.own.size, self.registers.size, claims.most_rounds(now)
-        handed, ledger = message[:width], message[width : 2 * width]
-        claims.check_totals(self.registers, ledger[:size], claims.max_agents, now)
-        lives = float(claims.max_agents * MAX_NUMBERS)
-        claims.check_within("agents in a ledger", float(ledger[-2]), 0.0, lives)
-        claims.check_within("rounds in a ledger", float(ledger[-1]), 0.0, claims.max_agents * most)
-        if excess := self.registers.excess(handed[:size], claims.bounded):
-            raise InputError(f"a claim of {excess}")
-        claims.check_within("a sum", float(abs(handed).max()), 0.0, LARGEST)
-        _check_lineage(float(message[2 * width]), "a claim")
-        number = float(message[2 * width + 1])
-        claims.check_within("a message's number", number, 0.0, most + 2.0)
-        for at in np.flatnonzero((self.numbers % 1.0 == number % 1.0) & (self.numbers <= number)):
-            self._check_handed(handed, self.taken[at], claims, now)
+        width, most = self.own.size, claims.most_rounds(now)
+        self._check_mass(message[:width], claims, now)
+        claims.check_within("a message's number", float(message[2 * width + 1]), 0.0, most + 2.0)
         super().check_claims(message[self.start :], claims, now)
+        try:
+            self._check_mass(message[width : 2 * width], claims, now)
+            _check_lineage(float(message[2 * width]), "a claim")
+        except InputError as error:
+            rest = message.copy()
+            rest[width : 2 * width + 1] = 0.0
+            raise PartlyImpossibleError(rest, [Doubt(str(error))]) from error
 
-    def _check_handed(self, handed: Vector, taken: Vector, claims: Claims, now: float) -> None:
-        """Refuse fewer pulls than before over a link, and more at once than there can be."""
-        told, known = (self.registers.share(mass[:-2]).counts for mass in (handed, taken))
-        most = claims.max_agents * claims.most_pulls(now - claims.epoch)
-        claims.check_within("pulls handed on", float((told - known).min()), 0.0, most)
-        claims.check_within("pulls handed on", float((told - known).sum()), 0.0, most)
+    def _check_mass(self, mass: Vector, claims: Claims, now: float) -> None:
+        """Refuse mass of more than all agents can have pulled; each may have had many lives."""
+        agents, behind = mass[-2:].tolist()
+        claims.check_totals(self.registers, mass[:-2], claims.max_agents, now)
+        claims.check_within("agents in mass", agents, 0.0, claims.max_agents * MAX_NUMBERS)
+        most = claims.max_agents * claims.most_rounds(now)
+        claims.check_within("rounds in mass", behind, 0.0, most)
 
     def check_state(self, values: State) -> None:
         """Refuse bits that no lineage has, and marks that are no fractions."""

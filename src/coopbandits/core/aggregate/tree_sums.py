@@ -78,6 +78,9 @@ if TYPE_CHECKING:
 STEADY = 20
 """Rounds for which a(V) must be the same."""
 
+FEWEST = 0.45
+"""A count of agents that is a smaller share of what minima say is not believed, however steady."""
+
 SPREAD = 100
 """Rounds for which the minima of a new generation travel although a(V) is steady."""
 
@@ -313,7 +316,7 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
 
     def _num_agents(self, agents: float) -> float:
         estimated = self._counted()
-        if self.steady >= STEADY and agents >= 0.45 * estimated:
+        if self.steady >= STEADY and agents >= FEWEST * estimated:
             return agents
         return max(agents, estimated)
 

@@ -92,7 +92,7 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
     if cluster.traits.grows and cluster.max_agents > 1000:
         yield (
             f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
-            "agents; a tree-… or gossip-ts policy has messages that do not grow"
+            "agents; a ledger-…, tree-… or gossip-ts policy has messages that do not grow"
         )
     if cluster.rounds_per_second > 200:
         yield (

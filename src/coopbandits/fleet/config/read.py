@@ -86,6 +86,9 @@ TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
+MOST_FLOODED = 200
+"""Agents up to which a cluster floods, unless it names a policy."""
+
 TABLES = ("cluster", "node", "tls", "api_tls", "api_limits", "neighbors")
 
 OPTIONAL = {
@@ -160,9 +163,7 @@ def parse_config(
     limits = found.table("api_limits", API_LIMITS)
     if found.problems:
         raise ConfigError(str(path), found.problems)
-    if "reward_range" in cluster and not {"policy", "sigma"} & cluster.keys():
-        cluster["policy"] = "flood-ts:family=bernoulli"
-    made = ClusterConfig(**cluster)
+    made = ClusterConfig(**({"policy": default_policy(cluster)} | cluster))
     taken = ApiLimits(**limits)
     config = NodeConfig(
         made, neighbors=neighbors, tls=tls, api_tls=api_tls, api_limits=taken, **node
@@ -171,6 +172,17 @@ def parse_config(
     if problems:
         raise ConfigError(str(path), problems)
     return config
+
+
+def default_policy(cluster: Mapping[str, Any]) -> str:
+    """Return the policy of a cluster that names none, by what else it declares.
+
+    Flooded entries have an author each, who signs them, and messages grow with the agents; what is
+    handed on to a ledger has none, and messages stay as long as they are.
+    """
+    name = "ledger-ts" if cluster.get("max_agents", 0) > MOST_FLOODED else "flood-ts"
+    bernoulli = "reward_range" in cluster and "sigma" not in cluster
+    return f"{name}:family=bernoulli" if bernoulli else name
 
 
 class _Tables:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from coopbandits.core.aggregate.aggregation import OWN
+from coopbandits.core.aggregate.aggregation import OWN, Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
@@ -147,7 +147,8 @@ class ApplicationService:
 
         `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
         own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was handed in.
+        equal what was handed in. Where agents hand pulls on, `moving` tells how many are held here,
+        on their way to neighbours, and collected as far as is known here; else it is None.
         """
         node, cluster = self.node, self.config.cluster
         return {
@@ -164,6 +165,7 @@ class ApplicationService:
             },
             "open_tickets": len(self.replica.tickets.open),
             "rewards": int(self.replica.own_counts.sum()),
+            "moving": moving(self),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
@@ -225,6 +227,13 @@ class ApplicationService:
             *site_metrics(self),
             *arm_metrics(self),
         ]
+
+
+def moving(service: ApplicationService) -> dict[str, float] | None:
+    """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
+    ask = getattr(service.replica.agent, "moving", None)
+    found: Moving | None = ask() if ask is not None else None
+    return None if found is None else found._asdict()
 
 
 def residual(service: ApplicationService) -> float:

@@ -18,6 +18,7 @@ from coopbandits.core.aggregate.ledger_sums import (
     YOUNG,
 )
 from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR
+from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.ageing import ageing
 from coopbandits.sim.cpu.ahead import filed_meanwhile
@@ -199,7 +200,10 @@ def _play_run(
                 marks, acknowledged, wobbles, ledger, lineage, meanwhile, tenure, base, collected,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, ledger, meanwhile, read, unborn, size, last, contexts, rule.num_arms, done)
+        _look(
+            totals, ledger, meanwhile, read, unborn, steady, size, last, contexts, rule.num_arms,
+            done,
+        )  # fmt: skip
         choose(
             rule.address, read, read.shape[1], contexts, CONTEXT, world.decision_keys[run],
             done, numbers, rule.numbers_stride, memory, scratch, lasts, 0, own.shape[0],
@@ -275,8 +279,8 @@ def _forget(
 
 @inner
 def _look(
-    totals: Any, ledger: Any, meanwhile: Any, read: Any, unborn: Any, size: Any, last: Any,
-    contexts: Any, num_arms: int, done: int,
+    totals: Any, ledger: Any, meanwhile: Any, read: Any, unborn: Any, steady: Any, size: Any,
+    last: Any, contexts: Any, num_arms: int, done: int,
 ) -> None:  # fmt: skip
     """Choose what is read, and write time, number of agents and anticipation for the choice."""
     rounds = totals.shape[1] - 1
@@ -285,19 +289,18 @@ def _look(
         tree, entered = totals[agent, rounds - 1], ledger[agent, rounds - 1]
         credible = tree <= max(entered, 2.0 * counted)
         agents = max(entered, tree if credible else 0.0)
-        if not LEAST * counted <= agents <= MOST * counted:
+        if steady[agent] >= STEADY and tree >= FEWEST * counted:
+            agents = tree
+        elif not LEAST * counted <= agents <= MOST * counted:
             agents = counted
-        behind = ledger[agent, rounds] + meanwhile[agent, rounds]
-        recounted = totals[agent, rounds] * min(1.0, agents / tree)
-        if credible and recounted >= behind:
-            behind = recounted
+        part, pulls = min(1.0, agents / tree), _pulls(totals, agent, num_arms)
+        for w in range(rounds + 1):
+            read[agent, w] = ledger[agent, w] + meanwhile[agent, w]
+        if credible and part * pulls >= _pulls(read, agent, num_arms):
             copy_row(read, agent, totals)
         else:
-            for w in range(rounds + 1):
-                read[agent, w] = ledger[agent, w] + meanwhile[agent, w]
-        pulls = 0.0
-        for k in range(num_arms):
-            pulls += read[agent, num_arms + k]
+            part, pulls = 1.0, _pulls(read, agent, num_arms)
+        behind = part * read[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = 1.0, agents
         contexts[agent, TIME] = max(2.0, pulls)
         since = done - unborn[agent]

@@ -22,7 +22,7 @@ from coopbandits.core.aggregate.spanning_tree import (
     UNDERCUT,
     tag_of,
 )
-from coopbandits.core.aggregate.tree_sums import SPREAD, STEADY
+from coopbandits.core.aggregate.tree_sums import FEWEST, SPREAD, STEADY
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
@@ -276,7 +276,7 @@ def _look(
         estimated = max(size[agent], last[agent])
         for k in range(num_arms):
             pulls += totals[agent, num_arms + k]
-        if steady[agent] < STEADY or num_agents < 0.45 * estimated:
+        if steady[agent] < STEADY or num_agents < FEWEST * estimated:
             num_agents = max(num_agents, estimated)
         recorded = factor * totals[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
