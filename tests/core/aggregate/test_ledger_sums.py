@@ -24,7 +24,6 @@ from coopbandits.core.aggregate.ledger_sums import (
     tenure_of,
 )
 from coopbandits.core.aggregate.spanning_tree import NOBODY
-from coopbandits.core.statistic import ArmSums
 
 from ..fleet import GRAPHS, machine, one_view, through_json  # as in test_local
 from ..ledgers import Followed, in_a_hurry
@@ -401,6 +400,15 @@ def test_ill_formed_messages_change_nothing() -> None:
     assert mine.export_state() == before
 
 
-def test_what_decays_is_refused() -> None:
-    with pytest.raises(InputError, match=r"ledger-sums cannot forget, but registers decay by 0\.9"):
-        LedgerSums().make(one_view(), ArmSums().registers(2).decaying(0.9))
+def test_mass_ages_on_its_way() -> None:
+    """With a discount every pull in a ledger counts γ to its age, wherever it has been."""
+    world = Rough(partial(machine, LedgerSums(discount=0.5)), GRAPHS["path-4"])
+    with in_a_hurry():
+        for now in range(30):
+            if now == 10:
+                world.pull()
+            world.step()
+    for agent in world.agents:
+        assert agent._pulls(agent.ledger) == 4.0
+        assert agent.registers.pulls(agent.ledger[:-2]) == 4.0 * 0.5**20
+        assert not agent.held[:-2].any()

@@ -46,6 +46,11 @@ A message is [S_j | D | lineage, number, number last heard | a message of tree s
 all registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are
 counted.
 
+**Forgetting.** With a discount γ all mass ages with the clock of tree sums, H, S_j, Q_j, D, b and c
+alike, and what a message tells ages from its stamp: so S_j − Q_j and b + c are sums of the same
+pulls as without, each times γ to its age. Counts no longer only grow, so the number of pulls ever
+made travels beside them, and of two ledgers the one with more of those is kept.
+
 *Differs from the paper*: none has it. Cumulative sums per link are those of running-sum ratio
 consensus (Hadjicostis, Vaidya, Domínguez-García 2016).
 """
@@ -61,13 +66,18 @@ from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, Mes
 from coopbandits.core.aggregate.claims import MAX_NUMBERS, Doubt, PartlyImpossibleError
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
-from coopbandits.core.aggregate.forgetting import has_fallen
+from coopbandits.core.aggregate.forgetting import (
+    age_rows,
+    check_forgetting,
+    has_fallen,
+)
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY
 from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY, TreeSumsMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,14 +107,19 @@ MARKS, TENURES = 1 << 40, 1 << 41
 class LedgerSums(Aggregation):
     """Network totals in messages that do not grow with the network, and that outlive any tree.
 
+    Parameters
+    ----------
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+
     Notes
     -----
     Knows who its neighbours are, a random word of its own, and whether rounds are common (otherwise
     nothing is anticipated). Sends three times all registers and 13 values to each neighbour in
-    every round, and 32 or 33 more until the number of agents is steady. Forgets nothing: registers
-    that decay are refused.
+    every round, four more with a discount, and 32 or 33 more until the number of agents is steady.
     """
 
+    discount: float = 1.0
     name: ClassVar[str] = "ledger-sums"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = OWN
@@ -112,6 +127,10 @@ class LedgerSums(Aggregation):
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
     outlives: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no discount."""
+        check_forgetting(self.discount)
 
     @property
     def needs(self) -> frozenset[str]:
@@ -130,17 +149,18 @@ class LedgerSums(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
         """Return the machine of one agent."""
-        if registers.decay != 1.0:
-            raise InputError(
-                f"ledger-sums cannot forget, but registers decay by {registers.decay:g} a round; "
-                "take tree-sums or flooded-totals, or a statistic that lasts"
-            )
-        return LedgerSumsMachine(view, registers)
+        return LedgerSumsMachine(view, self._versioned(registers))
+
+    def _versioned(self, registers: Registers) -> Registers:
+        """Return registers whose version only grows, whatever is forgotten."""
+        found = registers.decaying(self.discount)
+        return found if found.decay == 1.0 else VersionedRegisters(found)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = 3 * (registers.size + 2) + HEADER + CONTROL
+        found = self._versioned(registers)
+        usual = 3 * (found.size + 2) + HEADER + CONTROL + (found.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
@@ -183,9 +203,9 @@ class LedgerSumsMachine(TreeSumsMachine):
         part = min(1.0, agents / float(totals[-2]))  # of V: more agents than there are count twice
         if not credible or part * self._pulls(totals) < self._pulls(ledger):
             totals, part = ledger, 1.0
-        rounds, behind = self.rounds - self.first, part * float(totals[-1])
+        rounds, behind = self._rounds_since_first(), part * float(totals[-1])
         ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
-        time = max(2.0, self._pulls(totals))
+        time = max(2.0, float(self.registers.pulls(totals[:-2])))
         return self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
 
     def _num_agents(self, agents: float) -> float:
@@ -223,14 +243,33 @@ class LedgerSumsMachine(TreeSumsMachine):
             deviation = abs(self.ages[at] + 1.0 - self.gaps[at])
             self.wobbles[at] += 0.2 * (deviation - self.wobbles[at])
         super().receive({j: message[self.start :] for j, message in told.items()})
+        if self.stamps:
+            told = {j: self._aged(message) for j, message in told.items()}
         if any(self._was_put_back(self.places[j], message) for j, message in told.items()):
             self._begin_anew()
         for j, message in told.items():
             self._take(self.places[j], message)
         self._keep_ledger(told)
 
+    def _grow_older(self, stamps: list[float]) -> None:
+        """Let all mass age, too."""
+        before = self.clock
+        super()._grow_older(stamps)
+        for rows in (
+            self.held, self.sent, self.taken, self.ledger, self.meanwhile, self.base,
+            self.collected,
+        ):  # fmt: skip
+            age_rows(self.registers, rows, self.clock - before)
+
+    def _aged(self, message: Vector) -> Vector:
+        """Return a message whose mass has aged since it was written."""
+        width, found = self.own.size, message.copy()
+        rounds = self.clock - int(message[self.start + width + CONTROL])
+        age_rows(self.registers, found[: 2 * width].reshape(2, width), rounds)
+        return found
+
     def _check(self, messages: Mapping[int, Vector]) -> None:
-        size = self.start + self.own.size + CONTROL
+        size = self.start + self.own.size + CONTROL + self.stamps
         check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
         check_minima(messages, size)
         for j, message in messages.items():
@@ -281,7 +320,7 @@ class LedgerSumsMachine(TreeSumsMachine):
         if not mark or mark != self.numbers[at] % 1.0:
             # The first that is heard of this memory: what it tells was handed to another.
             self.acknowledged[at] = 0.0
-        elif not has_fallen(self.registers, self.taken[at, :-2], handed[:-2]):
+        elif not self._fell(self.taken[at], handed):
             self.held = self.held + (handed - self.taken[at])
         self.taken[at], self.numbers[at] = handed, number
         if not self.marks[at]:
@@ -290,6 +329,12 @@ class LedgerSumsMachine(TreeSumsMachine):
         elif heard % 1.0 == self.marks[at]:
             self.acknowledged[at] = heard // 1.0
             self._note_receipt(at)
+
+    def _fell(self, before: Vector, now: Vector) -> bool:
+        """Return whether there are fewer pulls than before; where they decay, fewer ever made."""
+        if self.stamps:
+            return self._pulls(now) < self._pulls(before)
+        return has_fallen(self.registers, before[:-2], now[:-2])
 
     def _note_receipt(self, at: int) -> None:
         """Note what has arrived at a neighbour, once it has heard a number noted before."""
@@ -328,6 +373,7 @@ class LedgerSumsMachine(TreeSumsMachine):
         self.held, self.meanwhile = np.zeros(self.own.size), np.zeros(self.own.size)
 
     def _pulls(self, mass: Vector) -> float:
+        """Return the number of pulls in some mass, as they were made."""
         return float(self.registers.version(mass[:-2]))
 
     def moving(self) -> Moving:

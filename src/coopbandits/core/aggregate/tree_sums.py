@@ -210,11 +210,8 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
         """Return V, with as many pulls anticipated as are on their way."""
         totals = self._totals()
         num_agents = self._num_agents(float(totals[-2]))
-        rounds: float = self.rounds - self.first
-        if self.stamps:
-            rounds = self.clock - self.first
-            rounds = self.registers.decay * decayed_rounds(self.registers.decay, rounds)
-        elif self.window is not None:
+        rounds = self._rounds_since_first()
+        if self.window is not None:
             totals, rounds = totals - self.past[0], len(self.past) - 1
         ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[:-2])))
@@ -224,6 +221,13 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
         if self.spread is None:
             return found
         return pooled(found, self.share(), self.spread, self.sigma)
+
+    def _rounds_since_first(self) -> float:
+        """Return the rounds since the own first pull, as they count."""
+        if not self.stamps:
+            return self.rounds - self.first
+        decay = self.registers.decay
+        return float(decay * decayed_rounds(decay, self.clock - self.first))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; the rounds behind the own totals are those from the first to it."""

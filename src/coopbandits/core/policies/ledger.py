@@ -22,6 +22,8 @@ class LedgerTS(Policy):
     ----------
     family, sigma : str
         As in `GossipTS`.
+    discount : float
+        γ of `LedgerSums`.
 
     Notes
     -----
@@ -33,12 +35,13 @@ class LedgerTS(Policy):
 
     family: str = "gaussian"
     sigma: str = "known"
+    discount: float = 1.0
     name: ClassVar[str] = "ledger-ts"
 
     @property
     def parts(self) -> Parts:
         """Ledger sums × a posterior draw."""
-        return Parts(LedgerSums(), sampling(self.family, self.sigma))
+        return Parts(LedgerSums(self.discount), sampling(self.family, self.sigma))
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class LedgerUCB(Policy):
     ----------
     constant : float
         B.
+    discount : float
+        γ of `LedgerSums`.
 
     Notes
     -----
@@ -61,9 +66,10 @@ class LedgerUCB(Policy):
     """
 
     constant: float = 2.0
+    discount: float = 1.0
     name: ClassVar[str] = "ledger-ucb"
 
     @property
     def parts(self) -> Parts:
         """Ledger sums × UCB."""
-        return Parts(LedgerSums(), UCB(self.constant))
+        return Parts(LedgerSums(self.discount), UCB(self.constant))

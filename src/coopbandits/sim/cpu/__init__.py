@@ -105,9 +105,9 @@ def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
-    that first estimate N or λ, windows, lazy sending, partial pooling, late messages, own clocks,
-    `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile, and
-    floods that are too large.
+    that first estimate N or λ, windows, lazy sending, partial pooling, ledgers with a discount,
+    late messages, own clocks, `NEEDS_MESSAGES` under faults, an index or a reward function that
+    numba cannot compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -121,6 +121,8 @@ def obstacle(task: Task) -> str | None:
         return " for agents that estimate what they are not told"
     if missing := _no_setting(aggregation):
         return missing
+    if isinstance(aggregation, LedgerSums) and aggregation.forgets:
+        return " for ledgers that forget"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:
