@@ -202,7 +202,7 @@ def test_a_root_of_long_standing_lowers_its_value() -> None:
         mine.receive({})
     assert (mine.root, mine.reign) == (mine.tag, 0)
     mine.observe(0, 1.0)
-    lowered = []
+    lowered: list[tuple[int, float]] = []
     for now in range(1, 1100):
         mine.receive({})
         if not lowered or mine.root < lowered[-1][1]:

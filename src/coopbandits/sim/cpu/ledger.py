@@ -435,10 +435,10 @@ def _pulls(mass: Any, agent: int, num_arms: int) -> float:
 
 
 @inner
-def _tenure(word: Any, rounds: int) -> int:
+def _tenure(word: Any, rounds: int) -> Any:
     """Return the bits of a tenure, as `tenure_of`."""
-    drawn, found = word_at(word, TENURES + rounds), 0
+    drawn, found = word_at(word, TENURES + rounds), np.int64(0)
     for k in range(3):
         place = (drawn >> np.uint64(16 * k)) % np.uint64(LINEAGE_BITS)
-        found |= 1 << np.int64(place)
+        found |= np.int64(1) << np.int64(place)
     return found
