@@ -133,7 +133,7 @@ SCENARIOS += tuple(
         ("loss-and-churn", "grid:10x10", 2500, "loss=0.3,churn=200..100",
          "Messages get lost over links that go down for long."),
         ("late-joiners", "grid:10x10", 2500, "join=0.5@500",
-         "Half of the agents join in round 500."),
+         "Half of the agents join after 500 rounds."),
         ("regular-400", "regular:4,400,seed=1", 800, "loss=0.1",
          "Four hundred agents for a short time, and one message in ten is lost."),
     )
