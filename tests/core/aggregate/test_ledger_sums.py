@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import InputError, LocalView, Registers, Vector
+from coopbandits.core import InputError, LedgerTS, LocalView, Registers, TreeTS, Vector
 from coopbandits.core.aggregate import LedgerSums
 from coopbandits.core.aggregate.claims import Claims, PartlyImpossibleError
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -227,6 +227,8 @@ def test_where_pulls_are() -> None:
         assert mine.moving() == (held, underway, 7.0)
     mine.receive({2: root_says(mine, 9, mark=0.75, pulls=7.0)})
     assert mine.moving() == (0.0, 0.0, 7.0)
+    assert LedgerTS().make_agent(one_view()).moving() == (0.0, 0.0, 0.0)
+    assert TreeTS().make_agent(one_view()).moving() is None
 
 
 def test_only_what_is_new_is_taken_and_nothing_of_another_memory() -> None:
