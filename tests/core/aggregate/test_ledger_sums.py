@@ -227,8 +227,8 @@ def test_where_pulls_are() -> None:
         assert mine.moving() == (held, underway, 7.0)
     mine.receive({2: root_says(mine, 9, mark=0.75, pulls=7.0)})
     assert mine.moving() == (0.0, 0.0, 7.0)
-    assert LedgerTS().make_agent(one_view()).moving() == (0.0, 0.0, 0.0)
-    assert TreeTS().make_agent(one_view()).moving() is None
+    agents: list[Any] = [policy.make_agent(one_view()) for policy in (LedgerTS(), TreeTS())]
+    assert [agent.moving() for agent in agents] == [(0.0, 0.0, 0.0), None]
 
 
 def test_only_what_is_new_is_taken_and_nothing_of_another_memory() -> None:
