@@ -48,7 +48,9 @@ def test_a_plain_instance() -> None:
 
 
 SITES = {
-    0.0: {"independent-ts": 776, "flood-ts": 57, "flood-ts:spread=0": 58, "flood-ts:spread=0.1": 507},
+    0.0: {
+        "independent-ts": 776, "flood-ts": 57, "flood-ts:spread=0": 58, "flood-ts:spread=0.1": 507,
+    },
     0.1: {"independent-ts": 681, "flood-ts": 1050, "flood-ts:spread=0.1": 550},
     0.3: {
         "independent-ts": 516, "flood-ts": 6853, "flood-ts:spread=0.3": 553,
