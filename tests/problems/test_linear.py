@@ -168,16 +168,17 @@ def test_changes_are_written_like_means() -> None:
 
 
 LOG: Any = {
-    "hour": [0, 6, 12, 18] * 50, "country": ["PT", "DE", "DE", "PT"] * 50,
-    "shown": ["blue", "red"] * 100,
-}  # fmt: skip
+    "hour": [at % 4 * 6 for at in range(240)],
+    "country": ["DE" if at % 3 else "PT" for at in range(240)],
+    "shown": ["red" if at // 12 % 2 else "blue" for at in range(240)],
+}
 
 
 def logged(noise: float) -> dict[str, Any]:
     """A table whose rewards are known: 1 + 0.1 hour for blue, 2 in Portugal and else 0 for red."""
     hours, arms = np.array(LOG["hour"]), np.array(LOG["shown"])
     rewards = np.where(arms == "blue", 1 + 0.1 * hours, 2.0 * (np.array(LOG["country"]) == "PT"))
-    return LOG | {"clicked": rewards + noise * np.tile([1, -1, -1, 1], 50)}
+    return LOG | {"clicked": rewards + noise * np.tile([1, -1, -1, 1], 60)}
 
 
 def test_a_log_becomes_a_problem() -> None:
@@ -187,7 +188,7 @@ def test_a_log_becomes_a_problem() -> None:
     assert problem.num_features == 4  # 1, hour, DE, PT
     table = np.array([[[1.0, 0.0, 0.0, 1.0]], [[1.0, 18.0, 0.0, 1.0]], [[1.0, 12.0, 1.0, 0.0]]])
     assert problem.expected(table)[:, 0] == pytest.approx([1.0, 2.8, 2.2], abs=1e-6)
-    assert problem.features.table.shape == (200, 1, 4)
+    assert problem.features.table.shape == (240, 1, 4)
     noisy = LinearBandit.from_log(logged(0.3), ["hour", "country"], **names)
     assert 0.1 < noisy.sigma < 0.6
 
