@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 
 from coopbandits import parse_policy
-from coopbandits.evaluate import ips, learned, replay
+from coopbandits.evaluate import DecisionLog, ips, learned, replay
 
-from ..evaluate.worlds import drawn
 from .calls import Call, refused
 
-POLICY = "local-sums*lin-ucb:disjoint=true,scale=0.1"
+POLICY = "local-sums*lin-ucb:scale=0.1,disjoint=true"
 HEADER = "hour,country,shown,clicked,chance\n"
+
+
+def made_up(count: int) -> DecisionLog:
+    """A log of three arms, played in turn."""
+    at = np.arange(count)
+    table = {
+        "one": np.ones(count), "x": at * 7 % 11 / 10, "arm": at % 3, "reward": at * 5 % 13 / 12,
+    }  # fmt: skip
+    return DecisionLog.from_table(table, ["one", "x"], propensity=1 / 3)
 
 
 def table(folder: Path, text: str) -> str:
@@ -24,7 +32,7 @@ def table(folder: Path, text: str) -> str:
 
 
 def test_a_log_that_was_saved(call: Call, tmp_path: Path) -> None:
-    log = drawn(300, [0.5, 0.3, 0.2])
+    log = made_up(300)
     log.save(tmp_path / "log.jsonl")
     outcome = call(
         "evaluate", str(tmp_path / "log.jsonl"), "--policy", POLICY, "--policy", "independent-ts"
@@ -100,7 +108,7 @@ def test_bad_logs(
 
 def test_other_bad_input(call: Call, tmp_path: Path) -> None:
     file = str(tmp_path / "log.jsonl")
-    drawn(20, [0.5, 0.3, 0.2]).save(file)
+    made_up(20).save(file)
     for words, sentence in (
         ((str(tmp_path / "none.jsonl"), "--policy", POLICY), "cannot be read"),
         ((file, "--policy", "lin-tss"), "unknown policy 'lin-tss'"),

@@ -64,10 +64,10 @@ def evaluate_command(
             f"all {len(part)} rewards of {str(log)!r} are {part.rewards[0]:g}, so they cannot tell "
             "policies apart; take a log whose rewards differ, or give --sigma"
         )
-    typer.echo(_lead(log, whole_log, part))
     rows: list[tuple[str, ...]] = [("policy", "estimate", "value", "95 % interval", "rests on", "")]
     for one in policies:
         rows += _rows(one, part, spread, draws, seed)
+    typer.echo(_lead(log, whole_log, part))
     typer.echo("\n".join(line.rstrip() for line in columns(rows, left=(0, 1, 5))))
     typer.echo(f"\n{NOTES}")
 
