@@ -115,6 +115,8 @@ def test_other_bad_input(call: Call, tmp_path: Path) -> None:
         ((file, "--policy", "central-ts"), "made of parts and has agents"),
         ((file, "--policy", POLICY, "--most", "0"), "most is 0"),
         ((file, "--policy", POLICY, "--draws", "0"), "draws is 0"),
-        ((file, "--policy", POLICY, "--most", "1"), "leaves a part empty"),
+        ((file, "--policy", POLICY, "--most", "1"), "rewards"),
+        ((file, "--policy", POLICY, "--most", "1", "--sigma", "1"), "leaves a part empty"),
+        ((file, "--policy", POLICY, "--sigma", "-1"), "sigma"),
     ):
         assert sentence in refused(call("evaluate", *words))

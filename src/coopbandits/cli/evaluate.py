@@ -58,12 +58,12 @@ def evaluate_command(
     policies = [parse_policy(text) for text in policy]
     whole_log = _read(log, context, arm, reward, propensity)
     part = whole_log.last(most)
-    spread = float(np.std(part.rewards)) if sigma is None else sigma
-    if not spread > 0.0:
+    if sigma is None and not np.ptp(part.rewards) > 0.0:
         raise InputError(
             f"all {len(part)} rewards of {str(log)!r} are {part.rewards[0]:g}, so they cannot tell "
             "policies apart; take a log whose rewards differ, or give --sigma"
         )
+    spread = float(np.std(part.rewards)) if sigma is None else sigma
     rows: list[tuple[str, ...]] = [("policy", "estimate", "value", "95 % interval", "rests on", "")]
     for one in policies:
         rows += _rows(one, part, spread, draws, seed)
