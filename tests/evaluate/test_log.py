@@ -83,6 +83,10 @@ def test_tables_of_other_people() -> None:
         ({"arm": [0], "reward": [1], "propensity": [0]}, "propensity 0.0; it must be above 0"),
         ({"arm": [0], "reward": [1], "propensity": [1.5]}, "propensity 1.5"),
         ({"arm": [0, 1], "reward": [1], "propensity": [1]}, "different lengths"),
+        (
+            {"arm": [999_999] * 3000, "reward": [1] * 3000, "propensity": [1] * 3000},
+            "the log has 3000 decisions among 1000000 arms; number arms 0, 1, … without gaps",
+        ),
         ([[0, 1.0]], "the table is a list; give a DataFrame, dict or path"),
         ("missing.csv", "does not exist"),
     ],

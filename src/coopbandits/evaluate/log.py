@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.evaluate.log_files import COLUMNS, read_decisions, write_rows
+from coopbandits.evaluate.log_files import COLUMNS, check_size, read_decisions, write_rows
 from coopbandits.problems.context_log import numbers, read_context_log
 
 Floats = NDArray[np.float64]
@@ -117,6 +117,7 @@ class DecisionLog:
         """
         log, columns = read_context_log(table, context, arm, reward)
         count = len(log.arms)
+        check_size("the log", count, len(log.arm_names))
         if isinstance(propensity, str):
             if propensity not in columns:
                 raise unknown_name("column of the log", propensity, columns)

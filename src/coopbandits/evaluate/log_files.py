@@ -82,15 +82,20 @@ def _flags(owner: str, given: list[Any], largest: int) -> NDArray[np.bool_]:
         if not isinstance(arms, list) or any(type(arm) is not int or arm < 0 for arm in arms):
             raise _refusal(owner, "allowed", row, arms, "a list of arms, numbered from 0 on")
         largest = max(largest, *arms, 0)
-    if len(given) * (largest + 1) > MOST_FLAGS:
-        raise InputError(
-            f"{owner} has {len(given)} decisions among {largest + 1} arms; number arms 0, 1, … "
-            "without gaps, or take fewer decisions"
-        )
+    check_size(owner, len(given), largest + 1)
     allowed = np.zeros((len(given), largest + 1), dtype=bool)
     for mask, arms in zip(allowed, given, strict=True):
         mask[arms] = True
     return allowed
+
+
+def check_size(owner: str, decisions: int, num_arms: int) -> None:
+    """Refuse so many arms that flags of what was allowed would fill the memory."""
+    if decisions * num_arms > MOST_FLAGS:
+        raise InputError(
+            f"{owner} has {decisions} decisions among {num_arms} arms; number arms 0, 1, … without "
+            "gaps, or take fewer decisions"
+        )
 
 
 def _contexts(owner: str, given: list[Any]) -> NDArray[np.float64]:

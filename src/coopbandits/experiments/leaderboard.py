@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
@@ -131,7 +132,7 @@ def as_text(plan: Plan, groups: Sequence[Group]) -> str:
     """Return the overall tables, and the best decentralised policy of every scenario."""
     lines = []
     for part in groups:
-        lines += [_lead(plan, part), ""]
+        lines += [*wrap(_lead(plan, part), 100), ""]
         lines += columns([HEADER, *map(_standing_row, part.standings)], left=(1,))
         head = ("scenario", "T", part.yardstick, "best decentralised", "score")
         lines += ["", *columns([head, *_best_rows(part)], left=(0, 3)), ""]
