@@ -178,7 +178,7 @@ def logged(noise: float) -> dict[str, Any]:
     """A table whose rewards are known: 1 + 0.1 hour for blue, 2 in Portugal and else 0 for red."""
     hours, arms = np.array(LOG["hour"]), np.array(LOG["shown"])
     rewards = np.where(arms == "blue", 1 + 0.1 * hours, 2.0 * (np.array(LOG["country"]) == "PT"))
-    return LOG | {"clicked": rewards + noise * np.tile([1, -1, -1, 1], 60)}
+    return dict(LOG) | {"clicked": rewards + noise * np.tile([1, -1, -1, 1], 60)}
 
 
 def test_a_log_becomes_a_problem() -> None:

@@ -123,7 +123,7 @@ def test_linear_problems(read: Read) -> None:
     (cell,) = read(
         LINEAR + 'theta = "1,0"\nnum_arms = 3\nfeatures = [[1, 0], [0.5, 1]]\nsigma = 0.5'
     )
-    assert cell.problem == cb.LinearBandit([1, 0], 3, features=[[1, 0], [0.5, 1]], sigma=0.5)
+    assert cell.problem == cb.LinearBandit([1, 0], 3, features=[[1.0, 0.0], [0.5, 1.0]], sigma=0.5)
     (moves,) = read(LINEAR + "theta = [1, 0]\ndrift = {steps = {100 = [0, 1]}}")
     assert moves.problem == cb.drift(cb.LinearBandit([1, 0]), {100: [0, 1]})
 

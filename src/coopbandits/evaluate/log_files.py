@@ -43,7 +43,7 @@ def read_decisions(file: Path) -> dict[str, NDArray[Any]]:
             "own is read by the names of its columns (DecisionLog.from_table, evaluate --context)"
         )
     owner = f"log file {str(file)!r}"
-    found = {
+    found: dict[str, NDArray[Any]] = {
         name: _numbers(owner, name, [row[name] for row in rows])
         for name in ("time", "agent", "arm", "propensity", "reward")
     }

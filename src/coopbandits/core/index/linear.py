@@ -243,7 +243,7 @@ def factored(
         matrix += _square(model.open_outer, size)
     matrix.reshape(len(matrix), -1)[:, :: size + 1] += ridge
     try:
-        return matrix, np.linalg.cholesky(matrix)
+        return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:  # some pivot is not above 0
         for rows in matrix:
             cholesky(rows, size, ridge)
