@@ -236,12 +236,10 @@ def factored(
     """Return A_λ and L (models, d, d) of every model; with open pulls if that is said."""
     model, ahead = estimate.extra, estimate.anticipation
     size = estimate.sums.shape[1]
-    matrix = _square(model.outer, size)
-    if ahead != 1.0:
-        matrix *= ahead
+    triangles = ahead * model.outer + _diagonal(size, ridge)
     if with_open:
-        matrix += _square(model.open_outer, size)
-    matrix.reshape(len(matrix), -1)[:, :: size + 1] += ridge
+        triangles += model.open_outer
+    matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
     try:
         return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
     except np.linalg.LinAlgError:  # some pivot is not above 0
@@ -251,9 +249,10 @@ def factored(
         return lower @ lower.swapaxes(1, 2), lower
 
 
-def _square(triangles: Matrices, size: int) -> Matrices:
-    """Return symmetric matrices of their upper triangles; new arrays."""
-    return triangles.take(_places(size), axis=1).reshape(-1, size, size)
+@cache
+def _diagonal(size: int, ridge: float) -> Vector:
+    """Return λI as an upper triangle."""
+    return np.array([ridge if i == j else 0.0 for i in range(size) for j in range(i, size)])
 
 
 @cache
