@@ -171,8 +171,8 @@ def test_policies_that_look_at_no_features_are_told_apart(tmp_path: Path, thread
     (line,) = (line for line in text.splitlines() if line.startswith("linear"))
     assert "  tree-sums*lin-ts  " in line
     with (tmp_path / "leaderboard.csv").open(newline="") as file:
-        told = {(row["scenario"], row["policy"]): row["blind"] for row in csv.DictReader(file)}
-    assert told == {
+        marks = {(row["scenario"], row["policy"]): row["blind"] for row in csv.DictReader(file)}
+    assert marks == {
         ("linear", "tree-sums*lin-ts"): "0", ("linear", "tree-ts"): "1",
         ("linear", "central-ts"): "1", ("linear", "central-totals*lin-ts"): "0",
         ("two-arms", "tree-ts"): "0", ("two-arms", "central-ts"): "0",
