@@ -127,7 +127,7 @@ class CooperativeAgent(ContextAgent):
         if self.open_pulls[arm] > 0:
             self.open_pulls[arm] -= 1
             if self.scene is not None and context is not None:
-                self.scene.close(arm, context, int(self.open_pulls.sum()))
+                self.scene.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""

@@ -9,7 +9,8 @@ Mixing under faults may leave a matrix that no pulls can have made, with a pivot
 above 0; it is replaced by λ, the least that there can be.
 
 `prepare` and `value` are what compiled kernels are made of, where no pull is open; `values` does
-the same with numpy, one factorisation for all arms, and is what agents call.
+the same with numpy, one factorisation for all arms, and is what agents call. A draw of θ is found
+by a single solution: A_λ θ = c b + σ L z.
 """
 
 from __future__ import annotations
@@ -98,10 +99,15 @@ class LinTS(Index):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return what the drawn θ expects of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        z = _normals(word, mean.size).reshape(len(mean), 1, -1)
-        theta = mean + numbers[1] * (z @ root)[:, 0]
-        return expected(estimate.extra.features, theta)
+        b = estimate.anticipation * estimate.sums
+        matrix, lower = factored(estimate, numbers[0])
+        noise = numbers[1] * _normals(word, b.size).reshape(*b.shape, 1)
+        if estimate.extra.open_outer is None:
+            theta = np.linalg.solve(matrix, b[:, :, None] + lower @ noise)
+        else:
+            surer, lower = factored(estimate, numbers[0], with_open=True)
+            theta = np.linalg.solve(matrix, b[:, :, None]) + np.linalg.solve(surer, lower @ noise)
+        return expected(estimate.extra.features, theta[:, :, 0])
 
 
 @dataclass(frozen=True)
@@ -194,15 +200,18 @@ class LinUCB(Index):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return the upper bounds of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        features, size = estimate.extra.features, mean.shape[1]
-        radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])
-        if len(mean) == 1:
-            solved = root[0] @ features.T
-        else:
-            solved = (root @ features[:, :, None])[:, :, 0].T
-        bounds: Vector = expected(features, mean) + radius * np.sqrt((solved * solved).sum(axis=0))
-        return bounds
+        b, features = estimate.anticipation * estimate.sums, estimate.extra.features
+        # L⁻¹ of the arms of every model, and of b as one more.
+        arms = features.T[None] if len(b) == 1 else features[:, :, None]
+        _, lower = factored(estimate, numbers[0])
+        solved = np.linalg.solve(lower, np.concatenate([arms, b[:, :, None]], axis=2))
+        wide = solved[:, :, :-1]
+        means = (wide * solved[:, :, -1:]).sum(axis=1)
+        if estimate.extra.open_outer is not None:
+            wide = np.linalg.solve(factored(estimate, numbers[0], with_open=True)[1], arms)
+        radius = [_radius(n, b.shape[1], numbers) for n in estimate.counts.tolist()]
+        bounds: Vector = means + np.array(radius)[:, None] * np.sqrt((wide * wide).sum(axis=1))
+        return bounds.ravel()
 
 
 LINEAR_INDICES = (LinTS, LinUCB)
@@ -221,24 +230,29 @@ def expected(features: Matrices, theta: Matrices) -> Vector:
     return found
 
 
-def posterior(estimate: Estimate, ridge: float) -> tuple[Matrices, Matrices]:
-    """Return θ̂ (models, d) and R = L⁻¹ (models, d, d) of every model: RᵀR is A_λ⁻¹."""
+def factored(
+    estimate: Estimate, ridge: float, *, with_open: bool = False
+) -> tuple[Matrices, Matrices]:
+    """Return A_λ and L (models, d, d) of every model; with open pulls if that is said."""
     model, ahead = estimate.extra, estimate.anticipation
     size = estimate.sums.shape[1]
-    matrix = _square(model.outer, size)
-    if ahead != 1.0:
-        matrix *= ahead
-    matrix.reshape(len(matrix), -1)[:, :: size + 1] += ridge
-    root = _inverse_root(matrix, ridge)
-    mean = ahead * ((root @ estimate.sums[:, :, None])[:, None, :, 0] @ root)[:, 0]
-    if model.open_outer is not None:
-        root = _inverse_root(matrix + _square(model.open_outer, size), ridge)
-    return mean, root
+    triangles = ahead * model.outer + _diagonal(size, ridge)
+    if with_open:
+        triangles += model.open_outer
+    matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
+    try:
+        return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:  # some pivot is not above 0
+        for rows in matrix:
+            cholesky(rows, size, ridge)
+        lower = np.tril(matrix)
+        return lower @ lower.swapaxes(1, 2), lower
 
 
-def _square(triangles: Matrices, size: int) -> Matrices:
-    """Return symmetric matrices of their upper triangles; new arrays."""
-    return triangles.take(_places(size), axis=1).reshape(-1, size, size)
+@cache
+def _diagonal(size: int, ridge: float) -> Vector:
+    """Return λI as an upper triangle."""
+    return np.array([ridge if i == j else 0.0 for i in range(size) for j in range(i, size)])
 
 
 @cache
@@ -253,17 +267,6 @@ def _normals(word: int, size: int) -> Vector:
     if size < FEW_NORMALS:
         return np.array([normal_of(word_at(word, i)) for i in range(size)])
     return normals(words(word, np.arange(size, dtype=np.uint64)))
-
-
-def _inverse_root(matrix: Matrices, ridge: float) -> Matrices:
-    try:
-        lower = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # some pivot is not above 0
-        lower = matrix.copy()
-        for rows in lower:
-            cholesky(rows, len(rows), ridge)
-        lower = np.tril(lower)
-    return np.linalg.inv(lower)
 
 
 # What follows is also compiled: plain loops on arrays.

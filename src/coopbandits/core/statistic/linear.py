@@ -85,6 +85,9 @@ class LinearRegisters(Registers):
         rows, columns = np.triu_indices(num_features)
         self.places = rows * num_features + columns  # of the upper triangle in a square
         self.diagonal = rows == columns
+        features = np.arange(num_features)
+        self.left = np.concatenate([features, rows, [-1]]) + 2  # of reward, 1, features
+        self.right = np.concatenate([np.full(num_features, -2), columns, [-1]]) + 2
         self.width = num_features + rows.size + 1
         self.size = self.models * self.width
         pairs = [f"{i}·{j}" for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
@@ -107,12 +110,15 @@ class LinearRegisters(Registers):
         """Add one pull, in place."""
         if context is None:
             raise InputError(f"the pull of arm {arm} has no features; tell its context")
+        # All registers of a model are products of two of these, (reward, 1, features).
+        factors = np.empty(self.num_features + 2)
+        factors[0], factors[1], factors[2:] = reward, 1.0, context
+        added = factors.take(self.left)
+        if weight != 1.0:
+            added *= weight
+        added *= factors.take(self.right)
         start = arm * self.width if self.models > 1 else 0
-        own, d = values[start : start + self.width], self.num_features
-        scaled = context if weight == 1.0 else weight * context
-        own[:d] += reward * scaled
-        own[d:-1] += (scaled[:, None] * context).take(self.places)
-        own[-1] += weight
+        values[start : start + self.width] += added
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
