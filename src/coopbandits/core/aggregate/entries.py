@@ -10,7 +10,8 @@ because messages are what a journal keeps:
 
 - ``[number, FORGET, …]``: this entry is no longer believed, whatever was heard of it;
 - ``[number, RENUMBER, registers]``: count under this number from now on. What the own entry held
-  beyond these registers moves there, the registers stay behind under the old number.
+  beyond these registers moves there, the registers stay behind under the old number. Where pulls
+  age, the place of the order says since when these do: it is ``RENUMBER - rounds``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 
 FORGET, RENUMBER = -1.0, -2.0
-"""Rounds of rows that are orders."""
+"""Rounds of rows that are orders; a renumbering may have any below."""
 
 HEADER = 2
 """Values of a message before its entries, and of an entry before its registers."""
@@ -84,6 +85,9 @@ class Attributed(Protocol):
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
 
+    def renumbering(self, number: int, left: Vector) -> Vector:
+        """Return the order to count under another number, and leave an entry as it was."""
+
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""
 
@@ -104,7 +108,7 @@ def check_entries(entries: Rows, source: str, *, orders: bool = False) -> None:
         if (
             agent < 0.0
             or agent != agent // 1.0
-            or (rounds < 0.0 and not (orders and rounds in (FORGET, RENUMBER)))
+            or (rounds < 0.0 and not (orders and (rounds == FORGET or rounds <= RENUMBER)))
         ):
             raise InputError(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "

@@ -47,6 +47,7 @@ from coopbandits.core.aggregate.entries import (
     Rows,
     check_entries,
     count_authors,
+    order,
     with_rows,
 )
 from coopbandits.core.aggregate.exchange import all_finite, anticipation
@@ -66,6 +67,7 @@ from coopbandits.core.aggregate.pooling import (
     require_spread,
     scatter_of,
 )
+from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
@@ -116,6 +118,7 @@ class FloodedTotals(Aggregation):
     shares: ClassVar[str] = OWN
     exact: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -159,7 +162,7 @@ class FloodedTotals(Aggregation):
         return MessageSize(HEADER, HEADER + max_agents * (HEADER + size), when)
 
 
-class FloodedTotalsMachine(ContextMachine):
+class FloodedTotalsMachine(ClockedMachine, ContextMachine):
     """One entry per agent known, and what each neighbour is known to have.
 
     Notes
@@ -192,9 +195,7 @@ class FloodedTotalsMachine(ContextMachine):
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
         self.heard = np.zeros(len(self.places))  # its message that was heard last
         self.decays = registers.decay != 1.0
-        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
-        if self.decays:
-            self.keep_also("clock")
+        self._start_clock(view, decays=self.decays)
         if window is not None:
             self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
             self.keep_also("past", is_table=True)
@@ -236,7 +237,7 @@ class FloodedTotalsMachine(ContextMachine):
         entries = self.entries
         if self.decays:
             entries, decay = entries.copy(), self.registers.decay
-            ages = decay ** (self.clock + 1.0 - entries[:, 1:2])
+            ages = decay ** np.maximum(0.0, self.clock + 1.0 - entries[:, 1:2])
             self.registers.scale(entries[:, HEADER:], ages)
             entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
         totals: Vector = entries.sum(axis=0)
@@ -245,11 +246,10 @@ class FloodedTotalsMachine(ContextMachine):
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
-        ended = self.clock if self.decays else self.rounds
+        ended = self.stamp if self.decays else self.rounds
         if self.decays:  # what was pulled before has aged since the last pull
-            self.registers.age(
-                self.entries[at, HEADER:], rounds=int(ended + 1 - self.entries[at, 1])
-            )
+            since = max(0, int(ended + 1 - self.entries[at, 1]))
+            self.registers.age(self.entries[at, HEADER:], self.former, rounds=since)
         self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = ended + 1
         if self.lazy and not self._tells(at):
@@ -301,7 +301,7 @@ class FloodedTotalsMachine(ContextMachine):
         if told:
             self._merge({j: self._obey(entries) for j, entries in told.items()})
         if self.decays:  # an entry's rounds are its author's clock after its last pull
-            self.clock = max(self.clock + 1, int(self.entries[:, 1].max()))
+            self.clock = self._next_clock([self.entries[:, 1].max() - 1.0])
         if self.window is not None:
             totals = self._totals()
             fell = has_fallen(self.registers, self.past[-1, HEADER:], totals[HEADER:])
@@ -322,8 +322,8 @@ class FloodedTotalsMachine(ContextMachine):
         if min(rows[:, 1].tolist()) >= 0.0:
             return told
         for row in rows[rows[:, 1] < 0.0]:
-            if row[1] == RENUMBER:
-                self._renumber(int(row[0]), row[HEADER:])
+            if row[1] <= RENUMBER:
+                self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
             elif row[0] != self.number:
                 self._keep(self.entries[:, 0] != row[0])
         return rows[rows[:, 1] >= 0.0].ravel()
@@ -332,8 +332,8 @@ class FloodedTotalsMachine(ContextMachine):
         for name in PER_ENTRY:
             setattr(self, name, getattr(self, name)[which])
 
-    def _renumber(self, number: int, left: Vector) -> None:
-        """Leave some registers behind under the number of before; the rest counts anew.
+    def _renumber(self, number: int, told: Vector, rounds: float) -> None:
+        """Leave registers behind as they were told in some round; the rest counts anew.
 
         What was heard by the memory of before need not be in this one, not even what it has told.
         """
@@ -343,9 +343,14 @@ class FloodedTotalsMachine(ContextMachine):
         if self.lazy:
             self.told[:] = 0.0
         at = self._place(self.number)
-        fresh = self.entries[at].copy()
+        fresh, left = self.entries[at].copy(), told.copy()
+        if self.decays:
+            self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
+            self.entries[at, 1] = rounds
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
-        self.entries[at, HEADER:], self.changed[at] = left, self.rounds + 1.0
+        if self.decays:  # rounding may have left less than nothing
+            fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
+        self.entries[at, HEADER:], self.changed[at] = told, self.rounds + 1.0
         self.former, self.number = self.former + left, number
         at = self._place(number)
         self.entries = np.insert(self.entries, at, fresh, axis=0)
@@ -398,8 +403,12 @@ class FloodedTotalsMachine(ContextMachine):
         return own
 
     def share(self) -> Share:
-        """Return the own totals, also those of former numbers."""
-        return self.registers.share(self._own() + self.former)
+        """Return the own totals, also those of former numbers, as they count now."""
+        own = self._own() + self.former
+        if self.decays:
+            pulled = self.entries[self._place(self.number), 1]
+            self.registers.age(own, rounds=self._since(pulled - 1.0))
+        return self.registers.share(own)
 
     # What a fleet asks: see `Attributed`
 
@@ -435,6 +444,11 @@ class FloodedTotalsMachine(ContextMachine):
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
         return _as_count(self.arrived[self.places[neighbor]])
+
+    def renumbering(self, number: int, left: Vector) -> Vector:
+        """Return the order to count under another number, and leave an entry as it was."""
+        told_in = left[1] if self.decays else 0.0
+        return order(RENUMBER - told_in, number, left[HEADER:])
 
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""

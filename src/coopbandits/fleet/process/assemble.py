@@ -27,6 +27,7 @@ from coopbandits.fleet.transport import Transport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
+    "half_life",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
 
@@ -61,6 +62,7 @@ def make_agent(
         random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
         max_agents=float(cluster.max_agents),
+        told_time=cluster.half_life is not None,
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -134,6 +136,7 @@ def make_node(
             cluster.max_agents,
             cluster.rounds_per_second,
             certified=notary is not None,
+            tick=cluster.tick,
         ),
         signing=Signing(
             number(config.id),
