@@ -127,13 +127,21 @@ class Claims:
         if not self.tick:
             self.check_within("a clock", stamp, 0.0, self.most_rounds(now))
         elif not 0.0 <= stamp <= self.ticks(now) + 2 * SKEW:
-            raise InputError(self._false_clock(stamp, now))
+            raise InputError(self._false_clock(stamp - self.ticks(now)))
 
-    def _false_clock(self, stamp: float, now: float) -> str:
-        ahead, most = (stamp - self.ticks(now)) * self.tick, 2 * SKEW * self.tick
+    def check_near(self, stamp: float, clock: float) -> None:
+        """Refuse the stamp of a message whose sender goes by quite another clock.
+
+        Both ends of a link see the same difference, and so neither hears the other.
+        """
+        if not (stamp >= 0.0 and abs(stamp - clock) <= 2 * SKEW):
+            raise InputError(self._false_clock(stamp - clock))
+
+    def _false_clock(self, ticks: float) -> str:
+        way = "ahead of" if ticks > 0.0 else "behind"
         return (
-            f"a clock that is {ahead:.0f} s ahead of this agent's, and up to {most:.0f} s are "
-            "believed; look at both machines' clocks"
+            f"a clock that is {abs(ticks) * self.tick:.0f} s {way} this agent's, and up to "
+            f"{2 * SKEW * self.tick:.0f} s are believed; look at both machines' clocks"
         )
 
     def check_within(self, what: str, value: float, least: float, most: float) -> None:
@@ -205,7 +213,7 @@ class Claims:
             if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
                 doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
             elif rounds > latest:
-                doubt = Doubt(self._false_clock(rounds - 1.0, now), passes=True)
+                doubt = Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
             elif not sound and (excess := registers.excess(rows[at, HEADER:], self.bounded)):
                 doubt = Doubt(f"a claim of {excess}")
             elif number != own[0]:

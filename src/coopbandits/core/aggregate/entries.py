@@ -16,6 +16,7 @@ because messages are what a journal keeps:
 
 from __future__ import annotations
 
+import math
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -102,15 +103,25 @@ def order(what: float, number: float, registers: Vector) -> Vector:
     return np.concatenate([[number, what], registers])
 
 
-def check_entries(entries: Rows, source: str, *, orders: bool = False) -> None:
-    """Refuse all but entries of agents, with rounds and without a negative number of either."""
+def check_entries(
+    entries: Rows, source: str, *, orders: bool = False, ages: bool = False
+) -> None:
+    """Refuse all but entries of agents, with rounds and without a negative number of either.
+
+    `orders` allows those too; `ages` tells that pulls age.
+    """
+    least = -math.inf if ages else RENUMBER
     for agent, rounds in entries[:, :2].tolist():
         if (
             agent < 0.0
             or agent != agent // 1.0
-            or (rounds < 0.0 and not (orders and (rounds == FORGET or rounds <= RENUMBER)))
+            or (rounds < 0.0 and not (orders and _is_order(rounds, least)))
         ):
             raise InputError(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
                 "numbers from 0, and rounds are never negative"
             )
+
+
+def _is_order(rounds: float, least: float) -> bool:
+    return rounds == FORGET or least <= rounds <= RENUMBER

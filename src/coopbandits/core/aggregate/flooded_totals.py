@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
 
-PER_ENTRY = ("entries", "changed", "sources")
-"""Fields with one row per entry."""
+PER_ENTRY = ("entries", "changed", "sources", "delays")
+"""What there is one row of per entry; delays only where time is told."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
     N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
-    fields: tuple[str, ...] = ("rounds", *PER_ENTRY, "arrived", "heard", "number", "former")
-    tables = PER_ENTRY
+    fields: tuple[str, ...] = ("rounds", *PER_ENTRY[:3], "arrived", "heard", "number", "former")
+    tables: tuple[str, ...] = PER_ENTRY[:3]
     links: tuple[str, ...] = ("arrived", "heard")
 
     def __init__(
@@ -196,6 +196,9 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.heard = np.zeros(len(self.places))  # its message that was heard last
         self.decays = registers.decay != 1.0
         self._start_clock(view, decays=self.decays)
+        self.delays = np.zeros(1)  # how much older entries are than the clock tells
+        if self.ticks:
+            self.keep_also("delays", is_table=True)
         if window is not None:
             self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
             self.keep_also("past", is_table=True)
@@ -237,19 +240,25 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         entries = self.entries
         if self.decays:
             entries, decay = entries.copy(), self.registers.decay
-            ages = decay ** np.maximum(0.0, self.clock + 1.0 - entries[:, 1:2])
+            ages = decay ** self._ages()[:, None]
             self.registers.scale(entries[:, HEADER:], ages)
             entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
         totals: Vector = entries.sum(axis=0)
         return totals
 
+    def _ages(self) -> Vector:
+        """Return how old every entry is."""
+        ages: Vector = np.maximum(0.0, self.clock + 1.0 - self.entries[:, 1]) + self.delays
+        return ages
+
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
-        ended = self.stamp if self.decays else self.rounds
+        ended = self.clock if self.decays else self.rounds
         if self.decays:  # what was pulled before has aged since the last pull
-            since = max(0, int(ended + 1 - self.entries[at, 1]))
+            since = int(self._ages()[at])
             self.registers.age(self.entries[at, HEADER:], self.former, rounds=since)
+            self.delays[at] = 0.0
         self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = ended + 1
         if self.lazy and not self._tells(at):
@@ -301,13 +310,20 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         if told:
             self._merge({j: self._obey(entries) for j, entries in told.items()})
         if self.decays:  # an entry's rounds are its author's clock after its last pull
-            self.clock = self._next_clock([self.entries[:, 1].max() - 1.0])
+            self._move_clock(self._next_clock([self.entries[:, 1].max() - 1.0]))
         if self.window is not None:
             totals = self._totals()
             fell = has_fallen(self.registers, self.past[-1, HEADER:], totals[HEADER:])
             if fell or self._leaps(before, self.window):
                 self.past = self.past[:0]
             self.past = follow(self.past, totals, self.window)
+
+    def _move_clock(self, now: int) -> None:
+        """Move the clock; where it is set back, entries stay as old as they were."""
+        ages, back = self._ages(), now < self.clock
+        self.clock = now
+        if back:
+            self.delays = self.delays + ages - self._ages()
 
     def _leaps(self, before: Rows, rounds: int) -> bool:
         """Return whether an entry has grown by more than so many rounds since, or was forgotten."""
@@ -346,7 +362,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         fresh, left = self.entries[at].copy(), told.copy()
         if self.decays:
             self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
-            self.entries[at, 1] = rounds
+            self.entries[at, 1], self.delays[at] = rounds, 0.0
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
         if self.decays:  # rounding may have left less than nothing
             fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
@@ -356,6 +372,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.entries = np.insert(self.entries, at, fresh, axis=0)
         self.changed = np.insert(self.changed, at, self.rounds + 1.0)
         self.sources = np.insert(self.sources, at, -1.0)
+        self.delays = np.insert(self.delays, at, 0.0)
 
     def _merge(self, told: Mapping[int, Vector]) -> None:
         width = self.entries.shape[1]
@@ -373,6 +390,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.entries = entries.take(newest, axis=0)
         self.changed = np.array(changed).take(newest)
         self.sources = np.array(senders + self.sources.tolist()).take(newest)
+        self.delays = np.concatenate([np.zeros(len(senders)), self.delays]).take(newest)
 
     def _check(self, messages: Mapping[int, Vector]) -> None:
         """Refuse all but vectors of numbers that tell of agents."""
@@ -384,7 +402,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
                 rows = message[HEADER:].reshape(-1, width)
-                check_entries(rows, f"message from {sender}", orders=True)
+                check_entries(rows, f"message from {sender}", orders=True, ages=self.decays)
 
     def _check_form(self, message: Vector, what: str) -> None:
         width = self.entries.shape[1]
@@ -406,8 +424,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         """Return the own totals, also those of former numbers, as they count now."""
         own = self._own() + self.former
         if self.decays:
-            pulled = self.entries[self._place(self.number), 1]
-            self.registers.age(own, rounds=self._since(pulled - 1.0))
+            self.registers.age(own, rounds=int(self._ages()[self._place(self.number)]))
         return self.registers.share(own)
 
     # What a fleet asks: see `Attributed`
@@ -473,6 +490,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         """Set the fields; a state of version 0.1 has no number and no former ones."""
         older = {"number": self.number, "former": self.registers.zeros().tolist()}
         super().restore_state(older | state)
+        if not self.ticks:
+            self.delays = np.zeros(len(self.entries))
 
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""
@@ -480,7 +499,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         check_past(values, self.window)
         check_entries(values["entries"], "state field entries")
         agents = values["entries"][:, 0]
-        lengths = {len(values[name]) for name in PER_ENTRY}
+        lengths = {len(values[name]) for name in PER_ENTRY if name in values}
         if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(
                 "state fields entries, changed and sources must tell of the same agents, the own "

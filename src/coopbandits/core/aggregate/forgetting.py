@@ -52,7 +52,7 @@ def catch_up(
     caught: dict[int, Vector] = {}
     for sender, message in messages.items():
         caught[sender] = np.delete(message, size)
-        registers.age(caught[sender][:size], rounds=max(0, until - int(message[size])))
+        registers.age(caught[sender][:size], rounds=until - int(message[size]))
     return caught
 
 

@@ -125,7 +125,7 @@ class PullMixingMachine(CountingMachine, ClockedMachine):
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return [averages | stamp where they decay | own degree | Σ m | m unless it told that]."""
         part = self._minima_unless(self.told[self.places[neighbor]])
-        told = [self.stamp] * self.stamps + [sum(self._alive())]
+        told = [self.clock] * self.stamps + [sum(self._alive())]
         return np.concatenate([self.mixed, told, part])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
@@ -153,11 +153,15 @@ class PullMixingMachine(CountingMachine, ClockedMachine):
             self.registers.age(self.mixed)
 
     def _catch_up(self, messages: Mapping[int, Vector]) -> dict[int, Vector]:
-        """Move the clock on, and let the averages and those heard age; a round ends later."""
+        """Move the clock on, and let the averages and those heard age; a round ends later.
+
+        Where clocks differ, averages are converted both ways: if one end of a link took the other's
+        for older than they are, all would forget a bit in every round.
+        """
         before, size = self.clock, self.mixed.size
         self.clock = self._next_clock([float(message[size]) for message in messages.values()])
         until = self.clock - (not self.ticks)
-        self.registers.age(self.mixed, rounds=until - before)
+        self.registers.age(self.mixed, rounds=max(0, until - before))
         return catch_up(self.registers, messages, until)
 
     def _alive(self) -> list[bool]:
@@ -172,8 +176,13 @@ class PullMixingMachine(CountingMachine, ClockedMachine):
         size = self.registers.size
         rest = message[size + self.stamps :]
         if rest.size >= 2:
-            claims.check_totals(self.registers, message[:size], 1.0, now)
-            claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
-            if self.stamps:
+            told = message[:size]
+            if self.ticks:
+                stamp, here = float(message[size]), max(self.clock, claims.ticks(now))
+                claims.check_near(stamp, here)
+                told = told * self.registers.decay ** (here - stamp)
+            elif self.stamps:
                 claims.check_clock(float(message[size]), now)
+            claims.check_totals(self.registers, told, 1.0, now)
+            claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
             self._check_count(rest[2:], claims, now)

@@ -2,19 +2,21 @@
 
 Where rounds have no common length, as in a fleet, whoever drives an agent tells it the time before
 a round ends (`pass_time`): whole ticks since learning began, `HALF_LIFE` of them to a half-life.
-Clocks of machines differ, and may be set or lie, so three rules bound what a clock can do. With w
-the tick told, c the agent's clock and s = `SKEW` ticks, by which honest clocks may differ:
+Clocks of machines differ, are set, and may lie. With w the tick told, c the agent's clock and
+s = `SKEW` ticks, by which honest clocks may differ, an agent goes by the fastest clock around, but
+by none more than s beyond its own time:
 
-- c ← max(c, w, min(latest stamp heard, w + s)). A clock never goes back, so data never gets fresh
-  again; it follows the fastest clock around, and nobody moves it further than s beyond the own.
-- Messages are stamped min(c, w + s): an agent whose time was far ahead, and was set right, is heard
-  again at once.
-- A stamp later than w + 2s is refused (`Claims.check_clock`). What an honest agent tells is at most
-  s beyond its own time, and that at most s beyond anybody's: so no liar makes honest agents refuse
-  each other.
+    c ← max(w, min(max(c, latest stamp heard), w + s)).
 
-What is stamped later than the own clock counts as made now. All that a false clock can do to others
-is to let them forget an eighth of a half-life too early, once.
+So all agents with honest clocks soon have one clock. A stamp later than w + 2s is not believed
+(`Claims.check_clock`). What an honest agent tells is at most s beyond its own time, and that at most
+s beyond anybody's: no liar makes honest agents refuse each other. What is stamped later than c
+counts as made now. All that a false clock can do to others is to let them forget an eighth of a
+half-life too early, once.
+
+An agent's own time may be set, too. Where it is set forward, what it knows ages by as much. Where it
+is set back by up to s, its clock stands still until it is right; by more, and the clock follows, but
+what the agent knows stays as old as it was: nothing gets fresh again.
 """
 
 from __future__ import annotations
@@ -41,33 +43,19 @@ class ClockedMachine(Machine):
     ----------
     clock : int
         Rounds ended, or more where others are ahead; or ticks.
-    wall : int
-        The tick told last, where ticks are told.
     """
 
     def _start_clock(self, view: LocalView, *, decays: bool) -> None:
-        self.clock, self.wall, self.ticks = 0, 0, view.told_time
+        self.clock, self.ticks = 0, view.told_time
+        self._told = 0  # the tick at which the round ends
         if decays:
             self.keep_also("clock")
-            if self.ticks:
-                self.keep_also("wall")
 
     def pass_time(self, tick: int) -> None:
         """Take note of the time at which the round ends."""
-        self.wall = tick
-
-    @property
-    def stamp(self) -> int:
-        """The clock as messages tell it."""
-        return min(self.clock, self.wall + SKEW) if self.ticks else self.clock
+        self._told = tick
 
     def _next_clock(self, stamps: Iterable[float]) -> int:
         """Return the clock at the end of a round in which these stamps were heard."""
         latest = int(max([self.clock, *stamps]))
-        if not self.ticks:
-            return latest + 1
-        return max(self.clock, self.wall, min(latest, self.wall + SKEW))
-
-    def _since(self, stamp: float) -> int:
-        """Return how old something is; what is stamped later than now is new."""
-        return max(0, self.clock - int(stamp))
+        return max(self._told, min(latest, self._told + SKEW)) if self.ticks else latest + 1

@@ -289,7 +289,7 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         beat = self.rounds + 1.0 if self.dist == 0 else self.beat
         bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
         control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
-        control += [float(self.stamp)] * self.stamps
+        control += [float(self.clock)] * self.stamps
         payload = self._totals(besides=neighbor)
         if self.lazy and not self._tells(self.places[neighbor], payload):
             return np.array(control)
@@ -351,7 +351,7 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         """Move the clock on, and let all that is at hand age."""
         now = self._next_clock(stamps)
         for rows in (self.own, self.payloads):
-            age_rows(self.registers, rows, now - self.clock)
+            age_rows(self.registers, rows, max(0, now - self.clock))
         self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
@@ -363,7 +363,7 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
                 self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
             if self.stamps:
-                age_rows(self.registers, self.payloads[at], self._since(message[size + 4]))
+                age_rows(self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4])))
             self._hear_minima(message[size + 4 + self.stamps :])
             self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0

@@ -34,7 +34,7 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     for key in ("num_agents", "lambda_bound"):
         yield from _knowledge(cluster, key)
     if cluster.half_life is not None:
-        yield from _half_life(cluster, cluster.half_life)
+        yield from half_life_problems(cluster, cluster.half_life)
     yield from _numbers_of_agents(config)
     yield from _names(config)
     yield from _links(config, insecure=insecure)
@@ -88,7 +88,7 @@ def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
         )
 
 
-def _half_life(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
+def half_life_problems(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
     """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
     what = f"[cluster] half_life is {shown(seconds)}, but "
     takers = [each.name for each in AGGREGATIONS if each.takes_time]
