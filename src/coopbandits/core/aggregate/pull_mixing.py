@@ -39,7 +39,7 @@ from coopbandits.core.aggregate.extrema import (
     check_minima,
 )
 from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
-from coopbandits.core.aggregate.ticks import ClockedMachine
+from coopbandits.core.aggregate.ticks import SKEW, ClockedMachine
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 
 if TYPE_CHECKING:
@@ -156,12 +156,19 @@ class PullMixingMachine(CountingMachine, ClockedMachine):
         """Move the clock on, and let the averages and those heard age; a round ends later.
 
         Where clocks differ, averages are converted both ways: if one end of a link took the other's
-        for older than they are, all would forget a bit in every round.
+        for older than they are, all would forget a bit in every round. For the same reason both
+        ends leave out what goes by quite another clock.
         """
         before, size = self.clock, self.mixed.size
         self.clock = self._next_clock([float(message[size]) for message in messages.values()])
         until = self.clock - (not self.ticks)
         self.registers.age(self.mixed, rounds=max(0, until - before))
+        if self.ticks:
+            messages = {
+                j: message
+                for j, message in messages.items()
+                if abs(message[size] - until) <= 2 * SKEW
+            }
         return catch_up(self.registers, messages, until)
 
     def _alive(self) -> list[bool]:
