@@ -25,8 +25,8 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["2", "h", "2 weeks", "-2h", "0s", "1e3s", "2h30min", "36501d", "9" * 400 + "d", "٢h", 7200, 2.0,
-     True, None, ["2h"], "nan s", "inf h", ""],
+    ["2", "h", "2 weeks", "-2h", "0s", "1e3s", "2h30min", "36501d", "9" * 400 + "d", "٢h",
+     7200, 2.0, True, None, ["2h"], "nan s", "inf h", ""],
 )  # fmt: skip
 def test_anything_else_is_one_sentence(value: Any) -> None:
     with pytest.raises(InputError, match="must be a number and a unit in quotes, such as '90s'"):

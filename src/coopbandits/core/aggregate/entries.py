@@ -103,9 +103,7 @@ def order(what: float, number: float, registers: Vector) -> Vector:
     return np.concatenate([[number, what], registers])
 
 
-def check_entries(
-    entries: Rows, source: str, *, orders: bool = False, ages: bool = False
-) -> None:
+def check_entries(entries: Rows, source: str, *, orders: bool = False, ages: bool = False) -> None:
     """Refuse all but entries of agents, with rounds and without a negative number of either.
 
     `orders` allows those too; `ages` tells that pulls age.

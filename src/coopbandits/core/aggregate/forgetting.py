@@ -44,9 +44,7 @@ def decayed_rounds(decay: float, rounds: Any) -> Any:
     return np.expm1(rounds * math.log(decay)) / (decay - 1.0)
 
 
-def catch_up(
-    registers: Registers, messages: Mapping[int, Vector], until: int
-) -> dict[int, Vector]:
+def catch_up(registers: Registers, messages: Mapping[int, Vector], until: int) -> dict[int, Vector]:
     """Return messages [registers | stamp | …] aged until a clock, and without their stamps."""
     size = registers.size
     caught: dict[int, Vector] = {}

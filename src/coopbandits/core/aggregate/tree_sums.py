@@ -363,7 +363,9 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
                 self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
             if self.stamps:
-                age_rows(self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4])))
+                age_rows(
+                    self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4]))
+                )
             self._hear_minima(message[size + 4 + self.stamps :])
             self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0

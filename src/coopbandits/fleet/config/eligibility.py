@@ -72,7 +72,7 @@ def obstacle(policy: Any) -> str:
     if found.forgets:
         return (
             f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
-            "and window, and say half_life = \"2h\" in [cluster] instead"
+            'and window, and say half_life = "2h" in [cluster] instead'
         )
     agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
     if parts is None and (lacking := missing_methods(agent)):

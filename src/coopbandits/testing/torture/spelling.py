@@ -66,7 +66,8 @@ def command(schedule: Schedule) -> str:
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
     return (
         f"coopbandits torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
-        f"{setting.rounds}{forgets} --seed {schedule.seed} --weather {spell_weather(schedule.weather)} "
+        f"{setting.rounds}{forgets} --seed {schedule.seed} "
+        f"--weather {spell_weather(schedule.weather)} "
         + " ".join(f"--trouble {text}" for text in troubles)
         + " --trace"
     )
