@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,11 @@ import pytest
 
 from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.local.layout import Place, prepared, write_configs
+from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service.application import ApplicationService, residual
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.testing.torture.world import World
@@ -236,3 +242,40 @@ def test_what_applications_see_is_what_counts_now() -> None:
     assert residual(service) == 0.0
     said = service.recommendation().sentence
     assert "since it forgets" in said
+
+
+def test_real_agents_forget_in_seconds(tmp_path: Path) -> None:
+    """Two processes, one of which is killed: both see pulls fade by the time that has passed."""
+    settings = make_settings("path:2", "0.6,0.5")
+    with prepared(tmp_path, settings) as places:
+        write_configs(places, settings, {})
+        for place in places:
+            text = place.config.read_text().replace("[cluster]", '[cluster]\nhalf_life = "6s"')
+            place.config.write_text(text)
+        asyncio.run(fading(places))
+
+
+async def fading(places: list[Place]) -> None:
+    async with Members(places) as members:
+        with Client(places[0].api) as one:
+            for _ in range(30):
+                one.observe(one.choose().ticket, 1.0)
+        async with asyncio.timeout(20):
+            while await pulls(members, "a01") < 1.0:
+                await asyncio.sleep(0.05)
+        begun, before = time.monotonic(), await pulls(members, "a00")
+        await members.all[1].kill()
+        await asyncio.sleep(3.0)
+        await members.restart(members.all[1])
+        async with asyncio.timeout(20):
+            while not await pulls(members, "a01"):
+                await asyncio.sleep(0.05)
+        for agent in ("a00", "a01"):
+            found, passed = await pulls(members, agent), time.monotonic() - begun
+            assert found == pytest.approx(before * 0.5 ** (passed / 6.0), rel=0.05)
+
+
+async def pulls(members: Members, agent: str) -> float:
+    """Return how many pulls an agent knows of, as they count now."""
+    answer = (await members.ask("arms")).get(agent)
+    return sum(arm.pulls for arm in answer or ())
