@@ -19,12 +19,16 @@ from coopbandits.core import (
     PullMixing,
     RunningConsensus,
     TreeSums,
+    TreeTS,
     Vector,
 )
 from coopbandits.core.aggregate import AGGREGATIONS, Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, RENUMBER
 from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE, SKEW
+
+from coopbandits.core.contract import TimedAgent
+from coopbandits.core.cooperative import CooperativeAgent
 
 from ..fleet import gossip_matrix, machine, one_view, through_json, views
 
@@ -285,3 +289,14 @@ def test_who_takes_no_time_says_so() -> None:
     for spec in (LocalSums(), RunningConsensus()):
         with pytest.raises(InputError, match="forgets by rounds, and cannot be told the time"):
             machine(spec, one_view()).pass_time(1)
+
+
+def test_an_agent_passes_the_time_on_to_its_machine() -> None:
+    view = one_view(neighbor_weights={}, own_weight=1.0, told_time=True, common_round=False)
+    agent = TreeTS(discount=DISCOUNT).make_agent(view)
+    assert isinstance(agent, CooperativeAgent)
+    assert isinstance(agent, TimedAgent)
+    agent.observe(0, 1.0)
+    agent.pass_time(HALF_LIFE)
+    agent.receive({})
+    assert agent.estimate().counts.tolist() == pytest.approx([0.5, 0.0])

@@ -50,7 +50,7 @@ def traits_of(policy: Any) -> Traits:
         getattr(who, "shares", ""),
         getattr(who, "exact", False),
         getattr(who, "grows", False),
-        getattr(who, "takes_time", False),
+        policy.parts is not None and hasattr(who, "discount") and getattr(who, "takes_time", False),
         getattr(who, "forgets", False),
     )
 

@@ -203,7 +203,8 @@ class Replica:
         """
         said = {j: message.tobytes() for j, message in messages.items()}
         proven = proofs or certificates
-        ended = Ended(said, dict(proofs), list(certificates), tick)
+        more = proven or tick
+        ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
             self._end_round(messages, tick)
             self.journal.hold(ended)

@@ -234,9 +234,13 @@ class Checks:
     def _own_total(self) -> Vector | None:
         """Return what all have counted themselves; None if that is not certain."""
         if self.forgets:
-            tick = self._latest()
-            parts = [actor.app.account.discounted(tick) for actor in self.stage.actors]
-            return None if None in parts else np.sum(parts, axis=0)
+            tick, total = self._latest(), np.zeros(2 * len(ARMS))
+            for actor in self.stage.actors:
+                own = actor.app.account.discounted(tick)
+                if own is None:
+                    return None
+                total += own
+            return total
         replicas = [process.replica for process in self._processes()]
         counts = np.sum([replica.own_counts for replica in replicas], axis=0)
         sums = np.sum([replica.own_sums for replica in replicas], axis=0)
@@ -249,7 +253,8 @@ class Checks:
         """Return what an agent knows, as it counts at the latest of all clocks."""
         found = process.replica.agent.estimate()
         weight = DISCOUNT ** (self._latest() - process.tick) if self.forgets else 1.0
-        return weight * np.concatenate([found.sums, found.counts])
+        known: Vector = weight * np.concatenate([found.sums, found.counts])
+        return known
 
     def _totals(self) -> str:
         """Compare what each agent knows with everybody's own totals."""
