@@ -26,7 +26,6 @@ from coopbandits.core.aggregate import AGGREGATIONS, Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, RENUMBER
 from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE, SKEW
-
 from coopbandits.core.contract import TimedAgent
 from coopbandits.core.cooperative import CooperativeAgent
 
