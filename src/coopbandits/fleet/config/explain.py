@@ -110,6 +110,11 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
             f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
             "gone"
         )
+    if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
+        yield (
+            f"rewards may come {shown(config.ticket_lifetime)} after their choice and count as new "
+            f"then, where half is forgotten in {shown(cluster.half_life)}; shorten ticket_lifetime"
+        )
     if config.tls:
         left = (read_credentials(config.id, config.tls).expires - now) // DAY
         if left < 14:
