@@ -108,8 +108,8 @@ def test_a_half_life_is_a_discount_per_tick(policy: str) -> None:
     cluster = replace(made().cluster, policy=policy, half_life=7200.0)
     parts = cluster.policy_object().parts
     assert parts is not None
-    discount = parts.aggregation.discount  # type: ignore[attr-defined]  # these have one
-    assert discount ** (7200.0 / cluster.tick) == pytest.approx(0.5)
+    aggregation: Any = parts.aggregation
+    assert aggregation.discount ** (7200.0 / cluster.tick) == pytest.approx(0.5)
     assert cluster.traits.forgets
     assert not replace(cluster, half_life=None).traits.forgets
     assert replace(cluster, half_life=None).tick == 0.0

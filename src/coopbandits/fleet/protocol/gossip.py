@@ -123,11 +123,12 @@ class Gossip(ABC):
         inbox: dict[int, Vector],
         proofs: Mapping[int, bytes] = MappingProxyType({}),
         certificates: Sequence[bytes] = (),
+        *,
         tick: int = 0,
     ) -> bool:
         """Try to end a round; if the agent refuses messages, remove them and return False."""
         try:
-            self.replica.end_round(inbox, proofs, certificates, tick)
+            self.replica.end_round(inbox, proofs, certificates, tick=tick)
         except InputError as error:
             for j in self.replica.refused(inbox):
                 del inbox[j]

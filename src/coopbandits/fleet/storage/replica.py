@@ -191,6 +191,7 @@ class Replica:
         messages: Mapping[int, Vector],
         proofs: Mapping[int, bytes] = MappingProxyType({}),
         certificates: Sequence[bytes] = (),
+        *,
         tick: int = 0,
     ) -> None:
         """End a round with the messages that arrived; if the agent refuses one, nothing changes.
