@@ -93,6 +93,21 @@ class Attributed(Protocol):
         """Return a message that changes nothing about a neighbour, and tells these rows."""
 
 
+def as_count(told: float) -> int:
+    """Return a number that a neighbour told, which may be anything, as one that there can be."""
+    return int(min(max(0.0, told), 2.0**53))
+
+
+def newest_of(numbers: Vector, versions: Vector) -> NDArray[np.intp]:
+    """Return where the latest version of every number is; of equals the last one."""
+    by_number = np.lexsort((versions, numbers))
+    ascending = numbers.take(by_number)
+    last = np.empty(len(ascending), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=last[:-1])
+    last[-1] = True
+    return by_number[last]
+
+
 def with_rows(message: Vector, rows: Rows) -> Vector:
     """Return a message with other entries."""
     return np.concatenate([message[:HEADER], rows.ravel()])

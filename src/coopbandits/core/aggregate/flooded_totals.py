@@ -45,8 +45,10 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Rows,
+    as_count,
     check_entries,
     count_authors,
+    newest_of,
     order,
     with_rows,
 )
@@ -204,9 +206,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
             self.keep_also("past", is_table=True)
         self.lazy = lazy
         if lazy:
-            self.told = registers.share(
-                registers.zeros()
-            ).counts  # own pulls per arm when they were last news
+            self.told = registers.share(registers.zeros()).counts  # own pulls when last news
             self.owed = np.zeros(len(self.places))  # whom to tell that entries arrived
             self.keep_also("told")
             self.keep_also("owed", is_link=True)
@@ -256,8 +256,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         at = self._place(self.number)
         ended = self.clock if self.decays else self.rounds
         if self.decays:  # what was pulled before has aged since the last pull
-            since = int(self._ages()[at])
-            self.registers.age(self.entries[at, HEADER:], self.former, rounds=since)
+            self.registers.age(self.entries[at, HEADER:], self.former, rounds=int(self._ages()[at]))
             self.delays[at] = 0.0
         self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = ended + 1
@@ -320,8 +319,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
 
     def _move_clock(self, now: int) -> None:
         """Move the clock; where it is set back, entries stay as old as they were."""
-        ages, back = self._ages(), now < self.clock
-        self.clock = now
+        ages, back, self.clock = self._ages(), now < self.clock, now
         if back:
             self.delays = self.delays + ages - self._ages()
 
@@ -379,12 +377,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
         versions = self.registers.version(entries[:, HEADER:])
-        order = np.lexsort((versions, entries[:, 0]))
-        agents = entries[:, 0].take(order)
-        last = np.empty(len(agents), dtype=bool)
-        np.not_equal(agents[1:], agents[:-1], out=last[:-1])
-        last[-1] = True
-        newest = order[last]
+        newest = newest_of(entries[:, 0], versions)
         senders = [j for j, found in told.items() for _ in range(found.size // width)]
         changed = [self.rounds + 1.0] * len(senders) + self.changed.tolist()
         self.entries = entries.take(newest, axis=0)
@@ -456,11 +449,11 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
 
     def heard_from(self, neighbor: int) -> int:
         """Return the number of a neighbour's last message."""
-        return _as_count(self.heard[self.places[neighbor]])
+        return as_count(self.heard[self.places[neighbor]])
 
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
-        return _as_count(self.arrived[self.places[neighbor]])
+        return as_count(self.arrived[self.places[neighbor]])
 
     def renumbering(self, number: int, left: Vector) -> Vector:
         """Return the order to count under another number, and leave an entry as it was."""
@@ -505,8 +498,3 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
                 "state fields entries, changed and sources must tell of the same agents, the own "
                 "one among them, in ascending order; restore what export_state returned"
             )
-
-
-def _as_count(told: float) -> int:
-    """Return a number that a neighbour told, which may be anything, as one that there can be."""
-    return int(min(max(0.0, told), 2.0**53))
