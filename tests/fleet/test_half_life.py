@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
@@ -279,3 +281,12 @@ async def pulls(members: Members, agent: str) -> float:
     """Return how many pulls an agent knows of, as they count now."""
     answer = (await members.ask("arms")).get(agent)
     return sum(arm.pulls for arm in answer or ())
+
+
+def test_a_journal_belongs_to_one_half_life() -> None:
+    fleet = Fleet("flood-ts", size=2)
+    fleet.crash(1)
+    for other in (None, HOUR):
+        fleet.cluster = replace(fleet.cluster, half_life=other)
+        with pytest.raises(InputError, match=r"its half_life is 7200\.0, not "):
+            fleet.restart(1)
