@@ -69,6 +69,8 @@ class LocalView:
         How many agents there are at most, where that was declared.
     num_features : int
         How many features there are, where the policy looks at them; else 0.
+    told_time : bool
+        Whether the agent is told the time in ticks, by which it forgets instead of by rounds.
     """
 
     agent_id: int
@@ -83,6 +85,7 @@ class LocalView:
     common_round: bool = True
     max_agents: float = math.inf
     num_features: int = 0
+    told_time: bool = False
 
 
 class Estimate(NamedTuple):
@@ -214,3 +217,11 @@ class FleetAgent(Protocol):
 
     def restore_state(self, state: State) -> None:
         """See `Agent`."""
+
+
+@runtime_checkable
+class TimedAgent(Protocol):
+    """What a fleet needs beyond that where `told_time` is set."""
+
+    def pass_time(self, tick: int) -> None:
+        """Take note of the time at which the round ends."""

@@ -166,6 +166,10 @@ class CooperativeAgent(ContextAgent):
             raise self._strangers(messages.keys() - known)
         self.machine.receive({j: messages[j] for j in sorted(messages)})
 
+    def pass_time(self, tick: int) -> None:
+        """Tell the aggregation the time at which the round ends."""
+        self.machine.pass_time(tick)
+
     def _strangers(self, who: Iterable[int]) -> InputError:
         return InputError(
             f"{sorted(who)} are no neighbours of agent {self.view.agent_id}; "

@@ -53,7 +53,7 @@ def test_those_of_version_0_1_run() -> None:
         (
             "tree-ts:discount=0.99",
             "its aggregation tree-sums:discount=0.99 forgets by rounds, which have no common "
-            "length in a fleet; leave out discount and window",
+            'length in a fleet; leave out discount and window, and say half_life = "2h" in ',
         ),
         ("flooded-totals:window=9*ucb", "flooded-totals:window=9 forgets by rounds"),
         ("central-ts", "one controller that sees every pull"),

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config.eligibility import can_estimate, family_of
+from coopbandits.fleet.config.durations import shown
+from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number
+
+FEWEST_ROUNDS = 100
+"""A half-life of fewer rounds is over before news has come round."""
 
 LONGEST_SOCKET = 103
 """The longest path of a Unix socket, in bytes, that every system accepts."""
@@ -27,6 +33,8 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     yield from _rewards(cluster)
     for key in ("num_agents", "lambda_bound"):
         yield from _knowledge(cluster, key)
+    if cluster.half_life is not None:
+        yield from half_life_problems(cluster, cluster.half_life)
     yield from _numbers_of_agents(config)
     yield from _names(config)
     yield from _links(config, insecure=insecure)
@@ -77,6 +85,28 @@ def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
         yield (
             f"[cluster] {key} cannot be estimated for policy {cluster.policy}; give a number, or "
             "choose a policy that needs none, such as flood-ts"
+        )
+
+
+def half_life_problems(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
+    """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
+    what = f"[cluster] half_life is {shown(seconds)}, but "
+    takers = [each.name for each in AGGREGATIONS if each.takes_time]
+    if not traits_of(parse_policy(cluster.policy)).takes_time:
+        yield (
+            f"{what}policy {cluster.policy} cannot forget by the clock; leave it out, or take a "
+            f"policy on {', '.join(takers)}, such as flood-ts"
+        )
+        return
+    try:
+        cluster.policy_object()
+    except InputError as error:
+        yield f"{what}with policy {cluster.policy} {error}"
+    if seconds * cluster.rounds_per_second < FEWEST_ROUNDS:
+        least = FEWEST_ROUNDS / cluster.rounds_per_second
+        yield (
+            f"{what}agents that end {cluster.rounds_per_second:g} rounds a second would forget "
+            f"faster than they hear; give at least {shown(least)}, or raise rounds_per_second"
         )
 
 

@@ -37,6 +37,8 @@ class Traits(NamedTuple):
     shares: str
     exact: bool
     grows: bool
+    takes_time: bool
+    forgets: bool
 
 
 def traits_of(policy: Any) -> Traits:
@@ -48,6 +50,8 @@ def traits_of(policy: Any) -> Traits:
         getattr(who, "shares", ""),
         getattr(who, "exact", False),
         getattr(who, "grows", False),
+        policy.parts is not None and hasattr(who, "discount") and getattr(who, "takes_time", False),
+        getattr(who, "forgets", False),
     )
 
 
@@ -65,10 +69,10 @@ def obstacle(policy: Any) -> str:
         return f"{who} does not check what neighbours claim; declare checks_claims and write it"
     if beyond := sorted(policy.needs - TOLD):
         return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
-    if parts is not None and _forgets(parts.aggregation):
+    if found.forgets:
         return (
             f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
-            "and window"
+            'and window, and say half_life = "2h" in [cluster] instead'
         )
     agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
     if parts is None and (lacking := missing_methods(agent)):
@@ -76,11 +80,6 @@ def obstacle(policy: Any) -> str:
     if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
         return f"{who} declares checks_claims, but its machines have no check_claims"
     return ""
-
-
-def _forgets(aggregation: Any) -> bool:
-    discount, window = getattr(aggregation, "discount", 1.0), getattr(aggregation, "window", None)
-    return discount != 1.0 or window is not None
 
 
 def missing_methods(agent: object) -> list[str]:
@@ -117,7 +116,7 @@ def can_estimate(policy: Any, setting: str) -> bool:
     return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)
 
 
-def with_settings(policy: Any, settings: Mapping[str, str]) -> Any:
+def with_settings(policy: Any, settings: Mapping[str, Any]) -> Any:
     """Return a policy with other settings, which may be those of its aggregation."""
     if all(hasattr(policy, name) for name in settings):
         return replace(policy, **settings) if settings else policy

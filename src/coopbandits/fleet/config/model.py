@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
@@ -82,6 +83,8 @@ class ClusterConfig:
         N, if the policy needs it.
     lambda_bound : float, "estimate" or None
         An upper bound on λ, if the policy needs it.
+    half_life : float or None
+        Seconds after which a pull counts half; None for ever the same.
     rounds_per_second : float
         The pace of gossip.
     max_pulls_per_second : float
@@ -102,6 +105,7 @@ class ClusterConfig:
     sigma: float | None = None
     num_agents: int | str | None = None
     lambda_bound: float | str | None = None
+    half_life: float | None = None
     rounds_per_second: float = 20.0
     max_pulls_per_second: float = 1000.0
     max_agents: int = 1000
@@ -109,11 +113,17 @@ class ClusterConfig:
     signatures_per_second: float = 4.0
 
     def policy_object(self) -> Policy:
-        """Return the policy, with "estimate" passed on where configured."""
+        """Return the policy, with "estimate" passed on where configured, and what it forgets."""
         asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
-        made: Policy = with_settings(parse_policy(self.policy), words)
+        forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
+        made: Policy = with_settings(parse_policy(self.policy), words | forgetting)
         return made
+
+    @property
+    def tick(self) -> float:
+        """Return the seconds by which agents count the time where they forget; else 0."""
+        return (self.half_life or 0.0) / HALF_LIFE
 
     @cached_property
     def traits(self) -> Traits:
@@ -143,7 +153,10 @@ class ClusterConfig:
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        settings = asdict(self)
+        if self.half_life is None:  # agents of before know no such setting
+            del settings["half_life"]
+        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 

@@ -37,6 +37,7 @@ from typing import Any
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
+from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
 
@@ -49,6 +50,7 @@ CLUSTER: dict[str, read.Reader] = {
     "sigma": read.positive,
     "num_agents": read.num_agents,
     "lambda_bound": read.lambda_bound,
+    "half_life": duration,
     "rounds_per_second": read.positive,
     "max_pulls_per_second": read.positive,
     "max_agents": read.count,

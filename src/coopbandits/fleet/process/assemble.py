@@ -27,6 +27,7 @@ from coopbandits.fleet.transport import Transport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
+    "half_life",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
 
@@ -61,6 +62,7 @@ def make_agent(
         random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
         max_agents=float(cluster.max_agents),
+        told_time=cluster.half_life is not None,
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -86,6 +88,8 @@ def open_replica(
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
     identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
+    if cluster.half_life is None:  # as in journals of before
+        del identity["half_life"]
     fresh = entry_number(number(config.id), identity_word >> 16)
     journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
@@ -134,6 +138,7 @@ def make_node(
             cluster.max_agents,
             cluster.rounds_per_second,
             certified=notary is not None,
+            tick=cluster.tick,
         ),
         signing=Signing(
             number(config.id),

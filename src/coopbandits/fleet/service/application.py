@@ -230,10 +230,11 @@ class ApplicationService:
 def residual(service: ApplicationService) -> float:
     """Return the relative difference between pulls handed in here and the agent's own share.
 
-    0 for policies that mix shares between agents, so that none has a share of its own.
+    0 for policies that mix shares between agents, so that none has a share of its own, and where
+    agents forget.
     """
     cluster, replica = service.config.cluster, service.replica
-    if cluster.traits.shares != OWN:
+    if cluster.traits.shares != OWN or cluster.traits.forgets:
         return 0.0
     counts = replica.agent.share().counts
     return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))

@@ -44,12 +44,13 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round ended with these messages, float64 values by the sender's number.
 
     Where entries are signed, with proofs of those that are new, by their numbers, and the
-    certificates behind them.
+    certificates behind them. Where agents forget, with the time in ticks.
     """
 
     messages: dict[int, bytes]
     proofs: dict[int, bytes] = {}
     certificates: list[bytes] = []
+    tick: int = 0
 
 
 Event = Chose | Observed | Expired | Met | Spoke | Ended

@@ -13,11 +13,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from coopbandits.core.contract import FleetAgent, Share, State, Vector
+from coopbandits.core.contract import FleetAgent, Share, State, TimedAgent, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
@@ -36,8 +36,10 @@ MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
 
 
-def receive(agent: FleetAgent, messages: Mapping[int, Vector]) -> None:
+def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
     """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    if agent.view.told_time:
+        cast("TimedAgent", agent).pass_time(tick)
     try:
         agent.receive(messages)
     except InputError:
@@ -189,8 +191,12 @@ class Replica:
         messages: Mapping[int, Vector],
         proofs: Mapping[int, bytes] = MappingProxyType({}),
         certificates: Sequence[bytes] = (),
+        *,
+        tick: int = 0,
     ) -> None:
         """End a round with the messages that arrived; if the agent refuses one, nothing changes.
+
+        `tick` is the time, where agents forget by it.
 
         A synchronous round is written together with the next event, which saves a write. That is
         safe: no message depends on it before the agent speaks again, and if a crash loses it, the
@@ -198,13 +204,14 @@ class Replica:
         """
         said = {j: message.tobytes() for j, message in messages.items()}
         proven = proofs or certificates
-        ended = Ended(said, dict(proofs), list(certificates)) if proven else Ended(said)
+        more = proven or tick
+        ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
-            self._end_round(messages)
+            self._end_round(messages, tick)
             self.journal.hold(ended)
         else:
             self.journal.append(ended)
-            self._end_round(messages)
+            self._end_round(messages, tick)
         if proven:
             self._keep(proofs, certificates)
 
@@ -237,7 +244,7 @@ class Replica:
             probe = self.make_agent(self.neighbors, self.degrees)
             probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
-                receive(probe, {j: message})
+                receive(probe, {j: message}, 0)
             except InputError:
                 bad.append(j)
         return bad or list(messages)
@@ -257,10 +264,10 @@ class Replica:
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
         match event:  # most frequent first
-            case Ended(messages, proofs, certificates):
+            case Ended(messages, proofs, certificates, tick):
                 self._keep(proofs, certificates)
                 try:
-                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
+                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()}, tick)
                 except InputError:
                     if not replaying:  # refused then as now
                         raise
@@ -299,9 +306,9 @@ class Replica:
         self.sent[self.rounds + 1] = {j: agent.outgoing(j) for j in agent.view.neighbor_weights}
         self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
 
-    def _end_round(self, messages: Mapping[int, Vector]) -> None:
+    def _end_round(self, messages: Mapping[int, Vector], tick: int) -> None:
         if self._spoken_state is None:
-            receive(self.agent, messages)
+            receive(self.agent, messages, tick)
         else:
             self._receive_as_spoken(self._spoken_state, messages)
         self.rounds += 1
@@ -319,7 +326,7 @@ class Replica:
         present, open_pulls = self.agent.export_state(), self.agent.open_pulls
         self.agent.restore_state(spoken_state)
         try:
-            receive(self.agent, messages)
+            receive(self.agent, messages, 0)  # a synchronous policy is not told the time
         except InputError:
             self.agent.restore_state(present)
             raise
