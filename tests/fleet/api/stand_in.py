@@ -10,6 +10,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
+    Context,
     ExpiredTicketError,
     Metric,
     OtherRewardError,
@@ -34,7 +35,9 @@ class StandIn:
         clock: Callable[[], float] = lambda: 0.0,
         lifetime: float = 60.0,
         max_open: int = 1000,
+        sees: bool = False,
     ) -> None:
+        self.sees = sees
         self.names, self.clock = list(arms), clock
         self.lifetime, self.max_open = lifetime, max_open
         self.rewards: dict[str, list[float]] = {arm: [] for arm in arms}
@@ -45,7 +48,10 @@ class StandIn:
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        self._check(context)
         names = self.names if allowed is None else require_allowed(allowed)
         for name in names:
             if name not in self.names:
@@ -79,7 +85,19 @@ class StandIn:
     def stored(self, then: Stored) -> None:
         then(None)
 
-    def arms(self) -> list[ArmEstimate]:
+    def _check(self, context: Context | None) -> None:
+        if context is not None and not self.sees:
+            raise InputError("a context was given, but there are no features; leave it out")
+        if self.sees and context is not None and set(context) != {"hour"}:
+            raise InputError(f"a context has an hour, got {sorted(context)}; send one")
+
+    def context_schema(self) -> dict[str, Any] | None:
+        hour = {"type": "number", "minimum": 0, "maximum": 24}
+        schema = {"type": "object", "properties": {"hour": hour}, "required": ["hour"]}
+        return {**schema, "additionalProperties": False} if self.sees else None
+
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        self._check(context)
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
 
     def recommendation(self, confidence: float = 0.95) -> Recommendation:

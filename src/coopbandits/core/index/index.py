@@ -103,7 +103,7 @@ class Index(Named, ABC):
         return 1
 
     def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
-        """Return what is expected of every arm in an estimate's context, and the deviation of that."""
+        """Return what is expected of every arm in its context, and the deviation of that."""
         del estimate, numbers
         raise InputError(f"index {self.spelling} does not tell what it expects in a context")
 

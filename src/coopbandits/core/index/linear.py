@@ -226,10 +226,7 @@ def expected(features: Matrices, theta: Matrices) -> Vector:
 
 def lengths(root: Matrices, features: Matrices) -> Vector:
     """Return √(xᵀA_λ⁻¹x) of every arm, by one model or by its own."""
-    if len(root) == 1:
-        solved = root[0] @ features.T
-    else:
-        solved = (root @ features[:, :, None])[:, :, 0].T
+    solved = root[0] @ features.T if len(root) == 1 else (root @ features[:, :, None])[:, :, 0].T
     found: Vector = np.sqrt((solved * solved).sum(axis=0))
     return found
 

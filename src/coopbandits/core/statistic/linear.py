@@ -172,6 +172,8 @@ class LinearRegisters(Registers):
         """Neither pulls nor squares of features are negative, and |b| is at most √(n A_jj)."""
         if not (values[..., self.nonnegative] >= 0.0).all():
             return "pulls or squared features below 0, which they never are"
+        if not np.isfinite(values).all():
+            return "sums that are not finite"
         rows = values.reshape(-1, self.width)
         sums = abs(rows[:, : self.num_features])
         squares = rows[:, self.num_features : -1][:, self.diagonal]
@@ -187,7 +189,10 @@ class LinearRegisters(Registers):
         return ""
 
     def _is_sum_of_squares(self, rows: NDArray[np.float64], bounded: bool) -> bool:
-        """Return whether [[n, bᵀ], [b, A]] can be a sum of (1, x)(1, x)ᵀ, r being 0 to 1; or A."""
+        """Return whether A has no negative eigenvalue, nor [[n, bᵀ], [b, A]] where r is 0 to 1.
+
+        That matrix is at least the sum of (r, x)(r, x)ᵀ then, since r² adds up to at most n.
+        """
         size = self.num_features + 1
         square = np.zeros((len(rows), size, size))
         square.reshape(len(rows), -1)[:, self.bordered] = rows[:, self.num_features : -1]

@@ -176,7 +176,7 @@ class Registers(ABC):
         """
 
     def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
-        """Return what no pulls with features up to `largest`, in size, can have made; "" if nothing.
+        """Return what no pulls with features up to `largest`, in size, can have made, or "".
 
         It is asked of registers that `excess` has nothing to say against.
         """

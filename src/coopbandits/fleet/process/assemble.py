@@ -13,6 +13,7 @@ from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
+from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
@@ -26,7 +27,7 @@ from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
 
 LEARNING = (
-    "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
+    "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "features",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
 
@@ -61,6 +62,7 @@ def make_agent(
         random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
         max_agents=float(cluster.max_agents),
+        num_features=cluster.encoder.width,
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -101,7 +103,7 @@ def open_replica(
 
 def plain(value: Any) -> Any:
     """Return a setting as it reads back from a journal."""
-    return list(value) if isinstance(value, tuple) else value
+    return [plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def make_node(
@@ -134,6 +136,7 @@ def make_node(
             cluster.max_agents,
             cluster.rounds_per_second,
             certified=notary is not None,
+            largest_feature=LARGEST,
         ),
         signing=Signing(
             number(config.id),
