@@ -146,7 +146,8 @@ def test_a_pull_that_was_decided_on_before_is_open_as_any() -> None:
     one, other, plain = agent_of(policy), agent_of(policy), agent_of(combine(LocalSums(), UCB()))
     for word in range(4):
         x = np.array([1.0, 0.1 * word])
-        assert other.would_choose(word, None, x) == (arm := one.choose(word, context=x))
+        arm = other.would_choose(word, None, x)
+        assert one.choose(word, context=x) == arm
         other.open(arm, x)
         assert one.export_state() == other.export_state()
     kept = other.open_features

@@ -88,6 +88,8 @@ def open_replica(
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
     identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
+    if cluster.features is None:
+        del identity["features"]  # as before there were any; a policy that looks at some differs
     fresh = entry_number(number(config.id), identity_word >> 16)
     journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
