@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +10,20 @@ import numpy as np
 import pytest
 
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.process.assemble import open_replica
-from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.testing.torture.world import World
 
-ARMS = ("a", "b")
-FEATURES = read_features("features", {"hour": [0, 24], "country": ["PT", "ES"]})
-EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true,scale=0.3"]
+from .contexts import ARMS, EXACT, alone, asked, cluster, paid, serve
+
 MIXED = {
     "running-consensus*lin-ts:disjoint=true": {"num_agents": 4},
     "staged-mixing*lin-ts:disjoint=true": {"num_agents": 4, "lambda_bound": 0.9},
 }
-
-
-def cluster(policy: str, **more: Any) -> ClusterConfig:
-    told = {"reward_range": (0.0, 1.0), "features": FEATURES, **more}
-    return ClusterConfig("test", 1_790_000_000, ARMS, policy, **told)
-
-
-def asked(number: int) -> dict[str, float | str]:
-    return {"country": ("PT", "ES")[number % 2], "hour": 24.0 * ((number * 7) % 11) / 10}
-
-
-def paid(context: dict[str, Any], arm: str) -> float:
-    """In Portugal a is better, in Spain b is."""
-    return 0.9 if (context["country"] == "PT") == (arm == "a") else 0.2
-
-
-def serve(world: World, agent: int) -> ApplicationService:
-    words = (word_at(agent + 1, number) for number in count(world.starts * 10_000))
-    return ApplicationService(world.config(agent), world.node(agent), words.__next__)
 
 
 def played(policy: str, rounds: int = 60, **more: Any) -> tuple[World, list[list[Any]]]:
@@ -125,13 +102,6 @@ def test_synchronous_rounds_add_up_with_rewards_in_between(policy: str) -> None:
     for agent in range(4):
         assert not world.node(agent).replica.agent.open_pulls.any()
         assert not world.node(agent).replica.seeing.open_features.any()
-
-
-def alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ApplicationService:
-    world = World(cluster(policy, features=features), nx.empty_graph(1))
-    world.disks[0] = disk
-    world.restart(0)
-    return serve(world, 0)
 
 
 WRONG: list[tuple[Any, str]] = [

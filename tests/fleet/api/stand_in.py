@@ -35,9 +35,7 @@ class StandIn:
         clock: Callable[[], float] = lambda: 0.0,
         lifetime: float = 60.0,
         max_open: int = 1000,
-        sees: bool = False,
     ) -> None:
-        self.sees = sees
         self.names, self.clock = list(arms), clock
         self.lifetime, self.max_open = lifetime, max_open
         self.rewards: dict[str, list[float]] = {arm: [] for arm in arms}
@@ -51,7 +49,7 @@ class StandIn:
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
-        self._check(context)
+        self._refuse(context)
         names = self.names if allowed is None else require_allowed(allowed)
         for name in names:
             if name not in self.names:
@@ -85,19 +83,11 @@ class StandIn:
     def stored(self, then: Stored) -> None:
         then(None)
 
-    def _check(self, context: Context | None) -> None:
-        if context is not None and not self.sees:
-            raise InputError("a context was given, but there are no features; leave it out")
-        if self.sees and context is not None and set(context) != {"hour"}:
-            raise InputError(f"a context has an hour, got {sorted(context)}; send one")
-
     def context_schema(self) -> dict[str, Any] | None:
-        hour = {"type": "number", "minimum": 0, "maximum": 24}
-        schema = {"type": "object", "properties": {"hour": hour}, "required": ["hour"]}
-        return {**schema, "additionalProperties": False} if self.sees else None
+        return None
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        self._check(context)
+        self._refuse(context)
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
 
     def recommendation(self, confidence: float = 0.95) -> Recommendation:
@@ -134,6 +124,10 @@ class StandIn:
             measured("open_tickets", ({}, len(self.open))),
             measured("expired_tickets_total", ({}, self.expired)),
         ]
+
+    def _refuse(self, context: Context | None) -> None:
+        if context is not None:
+            raise InputError("a context was given, but there are no features; leave it out")
 
     def _shown(self, arm: ArmEstimate) -> ArmState:
         low, high = arm.confidence or (None, None)
