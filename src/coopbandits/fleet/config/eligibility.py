@@ -107,6 +107,15 @@ def require_eligible(what: str, policy: Any) -> None:
         )
 
 
+def require_blind(what: str, policy: Any) -> None:
+    """Refuse a policy that looks at features, where applications tell none."""
+    if policy.takes_context:
+        raise InputError(
+            f"{what} is {policy.spelling!r}, which looks at features, and the applications here "
+            "tell none; choose one that needs none, such as flood-ts"
+        )
+
+
 def eligible_names() -> list[str]:
     """Return the names of our own policies that can run in a fleet."""
     shipped = map(parse_policy, EXAMPLES)

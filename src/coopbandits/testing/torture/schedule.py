@@ -16,7 +16,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key, word_at
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.config.eligibility import require_eligible
+from coopbandits.fleet.config.eligibility import require_blind, require_eligible
 
 SECOND = 1_000_000
 """Times are whole microseconds."""
@@ -62,6 +62,7 @@ class Setting:
     def check(self) -> None:
         """Refuse a policy that cannot run in a fleet."""
         require_eligible("--policy", parse_policy(self.policy))
+        require_blind("--policy", parse_policy(self.policy))
 
     def cluster(self) -> ClusterConfig:
         """Return the settings that all agents share."""
