@@ -86,6 +86,7 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (("--agents", "2"), "agents is 2; it must be a whole number, at least 3"),
         (("--rounds", "0"), "rounds is 0"),
         (("--policy", "ucb-network"), "which cannot run in a fleet"),
+        (("--policy", "tree-sums*lin-ts:disjoint=true"), "which looks at features, and the"),
         (("--seed", "1", "--trouble", "cough"), "--trouble is 'cough'; it must be"),
         (("--seed", "1", "--weather", "rain"), "--weather is 'rain'; it must be"),
     ],
