@@ -165,7 +165,9 @@ def test_a_program_tells_of_its_requests(tmp_path: Path) -> None:
     path.write_text(write_config({**TABLES, "cluster": cluster}))
     with LocalAgent(path, insecure=True) as agent:
         kept = agent.choose(["red"], request).ticket
-        with pytest.raises(InputError, match="feature 'hour' is 25.0; it must be a number from 0"):
+        with pytest.raises(
+            InputError, match=r"feature 'hour' is 25\.0; it must be a number from 0"
+        ):
             agent.choose(context={**request, "hour": 25})
         with pytest.raises(InputError, match="there is no context; send what is known"):
             agent.choose()
