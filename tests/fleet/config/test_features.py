@@ -122,7 +122,7 @@ def test_what_it_means_is_explained() -> None:
 
 
 def test_nodes_that_declare_others_are_told_apart() -> None:
-    one, other = declared(), declared({"hour": [0, 23]}, ("node.id", "shop-2"))
+    one, other = declared(), declared({"hour": [0, 23]}, ("node.id", "shop-9"))
     (sentence,) = [said for said in compare({"1": one, "2": other}) if "features" in said]
     assert "[cluster] features is {'hour': [0.0, 23.0]}, but 1 has {'age': [-1.5, 1.5], 'c" in (
         sentence
