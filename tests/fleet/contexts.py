@@ -20,7 +20,7 @@ EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true
 
 
 def cluster(policy: str, **more: Any) -> ClusterConfig:
-    told = {"reward_range": (0.0, 1.0), "features": FEATURES, **more}
+    told: dict[str, Any] = {"reward_range": (0.0, 1.0), "features": FEATURES, **more}
     return ClusterConfig("test", 1_790_000_000, ARMS, policy, **told)
 
 

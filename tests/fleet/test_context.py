@@ -21,7 +21,7 @@ from coopbandits.testing.torture.world import World
 
 from .contexts import ARMS, EXACT, alone, asked, cluster, paid, serve
 
-MIXED = {
+MIXED: dict[str, dict[str, Any]] = {
     "running-consensus*lin-ts:disjoint=true": {"num_agents": 4},
     "staged-mixing*lin-ts:disjoint=true": {"num_agents": 4, "lambda_bound": 0.9},
 }
@@ -149,7 +149,8 @@ def test_a_context_where_none_is_declared_is_refused() -> None:
 
 
 def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
-    disk, context = MemoryDisk(), {"hour": 6, "country": "ES"}
+    disk = MemoryDisk()
+    context: dict[str, Any] = {"hour": 6, "country": "ES"}
     service = alone(disk)
     tickets = [service.choose(context=context) for _ in range(3)]
     again = alone(disk)  # replays, and writes a snapshot
@@ -159,7 +160,6 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
     for ticket, arm in tickets[:2]:
         once_more.observe(ticket, paid(context, arm))
         assert once_more.observe(ticket, paid(context, arm)).duplicate
-    once_more.node.clock = lambda: 1e12
     once_more.replica.expire(1e12)
     agent = once_more.replica.seeing
     x = cluster(EXACT[0]).encoder.columns(context)

@@ -50,7 +50,7 @@ class Application:
     async def serve(self, requests: int, switched: bool) -> None:
         for each in range(requests):
             at = each + self.number
-            context = {"country": COUNTRIES[at % 2], "load": at * 7 % 11}
+            context: dict[str, Any] = {"country": COUNTRIES[at % 2], "load": at * 7 % 11}
             choice: Choice = await self._insist(lambda told=context: self.client.choose(None, told))
             reward = paid(context, choice.arm, switched)
             receipt = await self._insist(
@@ -121,7 +121,7 @@ async def known_to_all(apps: list[Application]) -> None:
 async def believe(apps: list[Application], *, switched: bool) -> None:
     for app in apps:
         for country in COUNTRIES:
-            context = {"country": country, "load": 5}
+            context: dict[str, Any] = {"country": country, "load": 5}
             arms = await app.client.arms(context)
             best = max(arms, key=lambda arm: arm.mean or 0.0).arm
             assert best == max(ARMS, key=lambda arm: paid(context, arm, switched))

@@ -159,7 +159,8 @@ def test_without_tls_it_must_be_told_so(path: Path) -> None:
 
 
 def test_a_program_tells_of_its_requests(tmp_path: Path) -> None:
-    path, request = tmp_path / "node.toml", {"hour": 13, "country": "PT"}
+    path = tmp_path / "node.toml"
+    request: dict[str, Any] = {"hour": 13, "country": "PT"}
     features = {"hour": [0, 24], "country": ["PT", "ES"]}
     cluster = {**TABLES["cluster"], "features": features}
     path.write_text(write_config({**TABLES, "cluster": cluster}))
