@@ -20,7 +20,7 @@ from coopbandits.network import Network
 
 ARMS = ("blue", "green")
 COUNTRIES = ("PT", "ES")
-BEFORE, AFTER = 10, 40
+BEFORE, AFTER = 8, 40
 """Requests of each agent: all that was learned before the switch still counts."""
 
 CLUSTER: dict[str, Any] = {
@@ -28,7 +28,7 @@ CLUSTER: dict[str, Any] = {
     "arms": list(ARMS),
     "policy": "flooded-totals*lin-ts:disjoint=true",
     "reward_range": [0.0, 1.0],
-    "sigma": 0.2,
+    "sigma": 0.4,
     "features": {"country": list(COUNTRIES), "load": [0, 10]},
 }
 
