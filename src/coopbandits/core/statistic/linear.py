@@ -209,10 +209,12 @@ class LinearRegisters(Registers):
 
     def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
         """Return whether squares of features add up to more than so many pulls allow."""
+        if largest == math.inf:
+            return ""
         rows = values.reshape(-1, self.width)
         squares = rows[:, self.num_features : -1][:, self.diagonal]
         most = rows[:, -1:] * largest**2
-        if largest < math.inf and not (squares <= most + ROUNDING * (1.0 + most)).all():
+        if not (squares <= most + ROUNDING * (1.0 + most)).all():
             return (
                 f"squared features of up to {squares.max():g}, where features up to {largest:g} of "
                 f"so many pulls allow {most.max():g}"
