@@ -89,6 +89,7 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (("--half-life", "soon"), "--half-life is 'soon'; it must be a number and a unit"),
         (("--half-life", "2min"), "--half-life is 120 s; clocks jump by minutes here"),
         (("--half-life", "2h", "--policy", "dec-ts"), "policy dec-ts cannot forget by the clock"),
+        (("--policy", "tree-sums*lin-ts:disjoint=true"), "which looks at features, and the"),
         (("--seed", "1", "--trouble", "cough"), "--trouble is 'cough'; it must be"),
         (("--seed", "1", "--weather", "rain"), "--weather is 'rain'; it must be"),
     ],

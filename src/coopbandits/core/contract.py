@@ -225,3 +225,24 @@ class TimedAgent(Protocol):
 
     def pass_time(self, tick: int) -> None:
         """Take note of the time at which the round ends."""
+
+
+class ContextFleetAgent(FleetAgent, Protocol):
+    """What a fleet needs of an agent that looks at features (d,), the same for all arms."""
+
+    open_features: Vector
+
+    def would_choose(self, word: int, allowed: Sequence[int] | None, context: Vector) -> int:
+        """Return what `choose` would, and change nothing."""
+
+    def open(self, arm: int, context: Vector) -> None:
+        """Count a pull as open that was decided on before."""
+
+    def abandon(self, arm: int, context: Vector | None = None) -> None:
+        """Count an open pull no longer: its reward will never be known."""
+
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Take in one reward, and the features that the arm was chosen with."""
+
+    def outlook(self, context: Vector) -> tuple[Vector, Vector]:
+        """Return what is expected of every arm in a context, and the deviation of that."""

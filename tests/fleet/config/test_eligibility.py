@@ -63,7 +63,7 @@ def test_those_of_version_0_1_run() -> None:
             "own:Boastful*ucb",
             "Boastful declares checks_claims, but its machines have no check_claims",
         ),
-        ("tree-sums*lin-ts", "its agents look at features, which those of a fleet are not told"),
+        ("tree-sums*lin-ts", "its agents have one model for all arms, which takes features of ev"),
         ("own:Undeclared", "it does not check what neighbours claim"),
         ("own:Bare", "its agents have no estimate, share, abandon, check_claims, reweighted, "),
     ],

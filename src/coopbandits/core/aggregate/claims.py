@@ -5,8 +5,8 @@ claims are checked before the agent sees them, against what was declared for the
 
 - counts are at least 0 and no larger than `rate` allows since the epoch began, for every agent that
   they are made of, and of these there are at most `max_agents`;
-- registers are what pulls with rewards in the declared range can have made of them; without a range
-  they are small enough for sums to stay finite;
+- registers are what pulls with rewards and features in the declared ranges can have made of them;
+  without a range they are small enough for sums to stay finite;
 - numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows, or 200
   rounds a second where that is slower; where agents forget by the time that they are told, their
   clocks are no further ahead than clocks may differ (`ticks`);
@@ -90,6 +90,8 @@ class Claims:
         entries of one author together, and otherwise for each entry.
     tick : float
         Seconds of a tick, where agents forget by the time; else 0.
+    largest_feature : float
+        No feature of a pull is larger than this, in size.
     """
 
     bounded: bool
@@ -99,6 +101,7 @@ class Claims:
     pace: float = 20.0
     certified: bool = False
     tick: float = 0.0
+    largest_feature: float = math.inf
     owners: dict[float, float] = field(default_factory=dict)
     """Authors of numbers that have none in them, where they are proved."""
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
@@ -170,7 +173,7 @@ class Claims:
                 f"a claim of {pulls:g} pulls by {agents:g} agents; it is at most {most:g} since "
                 "the epoch began"
             )
-        if excess := registers.excess(values, self.bounded):
+        if excess := self._excess(registers, values):
             raise InputError(f"a claim of {excess}")
         self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
@@ -214,7 +217,7 @@ class Claims:
                 doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
             elif rounds > latest:
                 doubt = Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
-            elif not sound and (excess := registers.excess(rows[at, HEADER:], self.bounded)):
+            elif not sound and (excess := self._excess(registers, rows[at, HEADER:])):
                 doubt = Doubt(f"a claim of {excess}")
             elif number != own[0]:
                 doubt = self._weigh(number, pulls[at], now)
@@ -229,7 +232,13 @@ class Claims:
             pulls = list(map(registers.plain_pulls, values.tolist()))
             if not any(map(math.isnan, pulls)):
                 return pulls, True
-        return registers.version(values).tolist(), not registers.excess(values, self.bounded)
+        return registers.version(values).tolist(), not self._excess(registers, values)
+
+    def _excess(self, registers: Registers, values: Rows) -> str:
+        """Return what no pulls can have made of registers, as a phrase; "" for nothing."""
+        return registers.excess(values, self.bounded) or registers.features_excess(
+            values, self.largest_feature
+        )
 
     def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
         """Remember the pulls of an entry, or return why they are not believed."""

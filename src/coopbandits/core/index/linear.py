@@ -34,8 +34,25 @@ if TYPE_CHECKING:
 Matrices = NDArray[np.float64]
 
 
+class LinearIndex(Index):
+    """What indices on linear models share: the first two of their numbers are λ and σ."""
+
+    disjoint: bool
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums for linear models."""
+        return LinearSums(self.disjoint)
+
+    def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
+        """Return xᵀθ̂ and σ√(xᵀA_λ⁻¹x) of every arm."""
+        mean, root = posterior(estimate, numbers[0])
+        features = estimate.extra.features
+        return expected(features, mean), numbers[1] * lengths(root, features)
+
+
 @dataclass(frozen=True)
-class LinTS(Index):
+class LinTS(LinearIndex):
     r"""Thompson sampling (Agrawal, Goyal 2013) on a linear model: a draw of θ for every choice.
 
     .. math:: θ = \hatθ + σ L^{-\top} z, \quad z \sim N(0, I), \qquad
@@ -65,11 +82,6 @@ class LinTS(Index):
         """Refuse settings outside what the index is defined for."""
         require_positive("prior", self.prior)
         require_flag("disjoint", self.disjoint)
-
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ and σ."""
@@ -105,7 +117,7 @@ class LinTS(Index):
 
 
 @dataclass(frozen=True)
-class LinUCB(Index):
+class LinUCB(LinearIndex):
     r"""Optimism on a linear model (OFUL: Abbasi-Yadkori, Pál, Szepesvári 2011).
 
     .. math:: x^\top\hatθ + sβ\sqrt{x^\top A_λ^{-1} x}, \qquad
@@ -150,11 +162,6 @@ class LinUCB(Index):
         require_number("delta", self.delta, "strictly between 0 and 1", 0.0, 1.0)
         require_flag("disjoint", self.disjoint)
 
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
-
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ, σ, s, 2 ln(1/δ), √λ S and L²/λ."""
         return (
@@ -197,11 +204,7 @@ class LinUCB(Index):
         mean, root = posterior(estimate, numbers[0])
         features, size = estimate.extra.features, mean.shape[1]
         radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])
-        if len(mean) == 1:
-            solved = root[0] @ features.T
-        else:
-            solved = (root @ features[:, :, None])[:, :, 0].T
-        bounds: Vector = expected(features, mean) + radius * np.sqrt((solved * solved).sum(axis=0))
+        bounds: Vector = expected(features, mean) + radius * lengths(root, features)
         return bounds
 
 
@@ -218,6 +221,13 @@ def expected(features: Matrices, theta: Matrices) -> Vector:
     """Return x_kᵀθ of every arm, by one model (1, d) or by its own (K, d)."""
     found: Vector
     found = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
+    return found
+
+
+def lengths(root: Matrices, features: Matrices) -> Vector:
+    """Return √(xᵀA_λ⁻¹x) of every arm, by one model or by its own."""
+    solved = root[0] @ features.T if len(root) == 1 else (root @ features[:, :, None])[:, :, 0].T
+    found: Vector = np.sqrt((solved * solved).sum(axis=0))
     return found
 
 

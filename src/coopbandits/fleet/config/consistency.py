@@ -12,6 +12,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of
+from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number
@@ -31,6 +32,7 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
         present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
     yield from _rewards(cluster)
+    yield from _features(cluster)
     for key in ("num_agents", "lambda_bound"):
         yield from _knowledge(cluster, key)
     if cluster.half_life is not None:
@@ -69,6 +71,20 @@ def _magnitudes(cluster: ClusterConfig) -> Iterator[str]:
         yield (
             f"[cluster] sigma is {cluster.sigma!r}, {cluster.scale.sigma:g} of the range; it must "
             f"be from {1 / MOST:g} to {MOST:g}: hand in rewards in another unit"
+        )
+
+
+def _features(cluster: ClusterConfig) -> Iterator[str]:
+    looks = parse_policy(cluster.policy).takes_context
+    if looks and cluster.features is None:
+        yield (
+            f"[cluster] policy {cluster.policy} looks at features, but none are declared; list "
+            f"them in [cluster.features]: {EXAMPLE}"
+        )
+    elif cluster.features is not None and not looks:
+        yield (
+            f"[cluster] has features, but policy {cluster.policy} looks at none; remove them, or "
+            "choose one that does, such as flooded-totals*lin-ts:disjoint=true"
         )
 
 

@@ -39,6 +39,9 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     start = datetime.fromtimestamp(cluster.epoch, UTC)
     yield "learning", f"since {start:%Y-%m-%d %H:%M:%S} UTC, {len(cluster.arms)} arms"
     yield "rewards", _rewards(config)
+    if cluster.features:
+        told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in cluster.features)
+        yield "features", f"{told}: {cluster.encoder.width} columns with that of ones"
     yield "policy", f"{cluster.policy}, {cluster.mode}: {MODES_IN_WORDS[cluster.mode]}"
     if cluster.half_life is not None:
         skew = shown(SKEW * cluster.tick)

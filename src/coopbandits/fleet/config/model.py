@@ -15,6 +15,7 @@ from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
+from coopbandits.fleet.config.features import Encoder, Feature
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
@@ -95,6 +96,8 @@ class ClusterConfig:
         Whether agents sign what they tell of their own pulls, where links have TLS.
     signatures_per_second : float
         How often an agent signs, at most; never more than once per round.
+    features : tuple of Feature or None
+        What applications tell of a request, if the policy looks at it.
     """
 
     name: str
@@ -111,6 +114,7 @@ class ClusterConfig:
     max_agents: int = 1000
     signed: bool = True
     signatures_per_second: float = 4.0
+    features: tuple[Feature, ...] | None = None
 
     def policy_object(self) -> Policy:
         """Return the policy, with "estimate" passed on where configured, and what it forgets."""
@@ -150,12 +154,18 @@ class ClusterConfig:
         """Return the map from rewards to the agent's scale, with σ."""
         return reward_scale(self.reward_range, self.sigma)
 
+    @cached_property
+    def encoder(self) -> Encoder:
+        """Return what turns contexts into numbers."""
+        return Encoder(self.features)
+
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
         settings = asdict(self)
-        if self.half_life is None:  # agents of before know no such setting
-            del settings["half_life"]
+        for key in ("half_life", "features"):  # versions that know of neither have the same digest
+            if settings[key] is None:
+                del settings[key]
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 

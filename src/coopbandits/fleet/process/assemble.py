@@ -13,6 +13,7 @@ from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
+from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
@@ -27,7 +28,7 @@ from coopbandits.fleet.transport import Transport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
-    "half_life",
+    "half_life", "features",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
 
@@ -63,6 +64,7 @@ def make_agent(
         common_round=cluster.mode == SYNCHRONOUS,
         max_agents=float(cluster.max_agents),
         told_time=cluster.half_life is not None,
+        num_features=cluster.encoder.width,
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -88,8 +90,9 @@ def open_replica(
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
     identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
-    if cluster.half_life is None:  # as in journals of before
-        del identity["half_life"]
+    for key in ("half_life", "features"):  # as in journals that were written before there were any
+        if getattr(cluster, key) is None:
+            del identity[key]
     fresh = entry_number(number(config.id), identity_word >> 16)
     journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
@@ -105,7 +108,7 @@ def open_replica(
 
 def plain(value: Any) -> Any:
     """Return a setting as it reads back from a journal."""
-    return list(value) if isinstance(value, tuple) else value
+    return [plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def make_node(
@@ -139,6 +142,7 @@ def make_node(
             cluster.rounds_per_second,
             certified=notary is not None,
             tick=cluster.tick,
+            largest_feature=LARGEST,
         ),
         signing=Signing(
             number(config.id),

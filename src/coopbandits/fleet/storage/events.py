@@ -10,11 +10,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage.records import UNREADABLE, Record, unreadable
 
 
-class Chose(msgspec.Struct, frozen=True):
-    """An arm was chosen, and the next ticket opened for it."""
+class Chose(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An arm was chosen, and the next ticket opened for it.
+
+    Where the policy looks at features, with those of the request, float64 values.
+    """
 
     arm: int
     now: float
+    context: bytes = b""
 
 
 class Observed(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.consistency import half_life_problems
-from coopbandits.fleet.config.eligibility import require_eligible
+from coopbandits.fleet.config.eligibility import require_blind, require_eligible
 
 SECOND = 1_000_000
 """Times are whole microseconds."""
@@ -68,6 +68,7 @@ class Setting:
     def check(self) -> None:
         """Refuse a policy that cannot run in a fleet, or forget by the clock."""
         require_eligible("--policy", parse_policy(self.policy))
+        require_blind("--policy", parse_policy(self.policy))
         if self.half_life is None:
             return
         for problem in half_life_problems(self.cluster(), self.half_life):
