@@ -34,8 +34,11 @@ from .fleet import gossip_matrix, make_agent, one_view, views
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
 
-SPECS = (LocalSums(), TreeSums(), FloodedTotals(), RunningConsensus(), StagedMixing())
-EVERY = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+SPECS = (
+    LocalSums(), TreeSums(), TreeSums(discount=0.9), FloodedTotals(), FloodedTotals(discount=0.9),
+    RunningConsensus(), StagedMixing(),
+)  # fmt: skip
+EVERY = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.spelling)
 
 
 def agent_of(policy: Policy, **changes: Any) -> CooperativeAgent:

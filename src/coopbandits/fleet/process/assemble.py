@@ -13,7 +13,7 @@ from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
-from coopbandits.fleet.config.features import LARGEST
+from coopbandits.fleet.config.features import LARGEST, table_of
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
@@ -31,6 +31,9 @@ LEARNING = (
     "half_life", "features",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
+
+LATER = ("half_life", "features")
+"""Those that a journal tells of only where they are set, since older ones do not know them."""
 
 SPARE_BYTES = 1 << 16
 """What a message may take besides its values."""
@@ -89,10 +92,7 @@ def open_replica(
     """
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
-    identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
-    for key in ("half_life", "features"):  # as in journals that were written before there were any
-        if getattr(cluster, key) is None:
-            del identity[key]
+    identity |= learning(cluster)
     fresh = entry_number(number(config.id), identity_word >> 16)
     journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
@@ -106,9 +106,17 @@ def open_replica(
     )
 
 
+def learning(cluster: ClusterConfig) -> dict[str, Any]:
+    """Return the settings that an agent's state depends on, as they read back from a journal."""
+    found = {key: plain(getattr(cluster, key)) for key in LEARNING}
+    if cluster.features is not None:
+        found["features"] = table_of(cluster.features)
+    return {key: found[key] for key in LEARNING if key not in LATER or found[key] is not None}
+
+
 def plain(value: Any) -> Any:
     """Return a setting as it reads back from a journal."""
-    return [plain(each) for each in value] if isinstance(value, tuple) else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def make_node(
