@@ -174,7 +174,9 @@ def test_a_journal_belongs_to_its_features() -> None:
     disk = MemoryDisk()
     alone(disk).choose(context=asked(0))
     others = read_features("features", {"hour": [0, 23], "country": ["PT", "ES"]})
-    told = r"its features is \{'country': \['PT', 'ES'\], 'hour': \[0\.0, 24\.0\]\}, not \{'country'"
+    told = (
+        r"its features is \{'country': \['PT', 'ES'\], 'hour': \[0\.0, 24\.0\]\}, not \{'country'"
+    )
     with pytest.raises(InputError, match=told):
         alone(disk, others)
     assert alone(disk).replica.tickets.open

@@ -90,7 +90,8 @@ def test_what_is_written_is_read_again() -> None:
         ({"land": ["PT", 3]}, r"features.land is \['PT', 3\]"),
         ({"land": ["PT", "ES", "PT"]}, "features.land has 'PT' twice; list every category once"),
         ({"land": ["PT", ""]}, r"features.land\[1\] is ''; it must be a name"),
-        ({" ": [0, 1]}, "the name of .* is ' '; it must be a name"),
+        ({" ": [0, 1]}, "a name in .* features is ' '; it must be a name"),
+        ({"a\nb": [0, 1]}, r"a name in .* features is 'a\\nb'; it must be a name"),
         ({"x" * 101: [0, 1]}, "has 101 characters; it may have 100 at most"),
         ({"n": [str(n) for n in range(100)]}, "makes 101 columns.*there may be 100: leave some"),
     ],
@@ -131,10 +132,15 @@ def test_nodes_that_declare_others_are_told_apart() -> None:
 
 def test_many_categories_are_not_all_listed() -> None:
     encoder = Encoder(read_features("features", {"n": [f"n{i}" for i in range(50)]}))
-    with pytest.raises(InputError, match=r"is 'n50'; it must be one of 'n0', .*'n19', …$"):
+    with pytest.raises(InputError, match=r"is 'n50'; it must be one of 'n0', .*'n29', …$"):
         encoder.columns({"n": "n50"})
     with pytest.raises(InputError, match=r"feature 'n' is 'x{99}…; it must be one of"):
         encoder.columns({"n": "x" * 10_000})
+    many = Encoder(read_features("features", {f"f{i}": [0, 1] for i in range(99)}))
+    with pytest.raises(
+        InputError, match=r"there is no context; .*f0: a number from 0 to 1, .*, …$"
+    ):
+        many.encode(None)
 
 
 anything = st.recursive(

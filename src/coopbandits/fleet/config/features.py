@@ -15,7 +15,7 @@ the column of ones makes the model's reward sums those of the arms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,8 @@ LARGEST = 1.0
 MOST_COLUMNS = 100
 """Agents send a number for every pair of columns, of every arm."""
 
-SHOWN = 20
-"""So many values of a category are listed in a sentence."""
+SHOWN = 200
+"""So many characters of a list are told in a sentence."""
 
 EXAMPLE = "hour = [0, 24] for a number, country = ['PT', 'ES'] for a category"
 
@@ -67,8 +67,7 @@ class Feature(NamedTuple):
         """What it must be, in words."""
         if self.range:
             return f"a number from {self.range[0]:g} to {self.range[1]:g}"
-        more = ", …" if len(self.categories) > SHOWN else ""
-        return f"one of {', '.join(map(repr, self.categories[:SHOWN]))}{more}"
+        return f"one of {_listed(map(repr, self.categories))}"
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -78,10 +77,22 @@ class Feature(NamedTuple):
         return {"type": "string", "enum": list(self.categories)}
 
 
+def _listed(texts: Iterable[str]) -> str:
+    """Return texts with commas between them, as many as fit into a sentence."""
+    found = ""
+    for text in texts:
+        if found and len(found) + len(text) > SHOWN:
+            return f"{found}, …"
+        found = f"{found}, {text}" if found else text
+    return found
+
+
 def read_features(what: str, value: Any) -> tuple[Feature, ...]:
     """Read a table of features: a range of numbers, or a list of categories, by name."""
     if not isinstance(value, dict) or not value:
         raise InputError(f"{what} is {value!r}; it must be a table of features: {EXAMPLE}")
+    for key in value:
+        fields.name(f"a name in {what}", key)
     found = tuple(_feature(f"{what}.{key}", key, value[key]) for key in sorted(value))
     columns = width_of(found)
     if columns > MOST_COLUMNS:
@@ -93,7 +104,6 @@ def read_features(what: str, value: Any) -> tuple[Feature, ...]:
 
 
 def _feature(what: str, name: str, value: Any) -> Feature:
-    fields.name(f"the name of {what}", name)
     if isinstance(value, list) and len(value) >= 2:
         if all(isinstance(each, str) for each in value):
             return Feature(name, None, _categories(what, value))
@@ -144,7 +154,7 @@ class Encoder:
         if context is not None:
             return self.columns(context)
         if self.features:
-            wanted = ", ".join(f"{feature.name}: {feature.wanted}" for feature in self.features)
+            wanted = _listed(f"{feature.name}: {feature.wanted}" for feature in self.features)
             raise InputError(f"there is no context; send what is known of the request, {wanted}")
         return None
 
