@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.testing.torture.world import World
@@ -190,6 +192,35 @@ def test_a_clock_that_jumps_and_is_set_right_harms_nobody_else(policy: str, jump
     assert max(ticks) - min(ticks) <= SKEW
     for agent in fleet.graph:
         assert (fleet.best(agent, "PT"), fleet.best(agent, "ES")) == ("a", "b")
+
+
+def test_agents_that_declare_other_features_refuse_each_other_until_all_do() -> None:
+    fleet = Fleet(EXACT[0], size=2)
+    fleet.play()
+    fleet.settle()
+    known, before = fleet.known(0), fleet.cluster
+    fleet.crash(1)
+    more = read_features("features", {"hour": [0, 24], "country": ["PT", "ES", "FR"]})
+    fleet.cluster = replace(before, features=more)
+    with pytest.raises(InputError, match=r"journal is of another configuration: its features is"):
+        fleet.restart(1)
+    fleet.disks[1] = MemoryDisk()
+    fleet.restart(1)
+    fleet.settle()
+    (peer,) = fleet.node(0).peers.values()
+    assert not peer.met
+    assert "configuration" in peer.reason
+    np.testing.assert_allclose(fleet.known(0), known, rtol=0.01)
+    assert fleet.service(1).choose(context={"hour": 1, "country": "FR"}).arm in ARMS
+    fleet.crash(0)
+    fleet.disks[0] = MemoryDisk()
+    fleet.restart(0)
+    fleet.settle()
+    assert all(peer.met for peer in fleet.node(0).peers.values())
+    choice = fleet.service(0).choose(context={"hour": 1, "country": "FR"})
+    fleet.service(0).observe(choice.ticket, 1.0)
+    fleet.settle()
+    assert sum(arm.pulls for arm in fleet.service(1).arms()) == pytest.approx(1.0, rel=0.01)
 
 
 EXTREMES = [0.0, -1.0, 1.0, 1e3, -1e3, 1e300, -1e300, 5e-324, float("inf"), float("nan"), 2.0**53]
