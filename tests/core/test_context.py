@@ -125,8 +125,8 @@ def test_one_context_for_all_arms_where_each_has_a_model() -> None:
 
 def test_what_is_believed_in_a_context() -> None:
     agent = agent_of(combine(LocalSums(), LinTS(disjoint=True)), sigma=0.5)
-    for reward, x in ((1.0, [1.0, 0.5]), (0.2, [1.0, -1.0])):
-        agent.observe(1, reward, np.array(x))
+    agent.observe(1, 1.0, np.array([1.0, 0.5]))
+    agent.observe(1, 0.2, np.array([1.0, -1.0]))
     agent.open(1, np.array([1.0, 1.0]))  # known to nobody yet, so nothing is believed of it
     x, ridge = np.array([1.0, 0.25]), 0.25
     matrix = ridge * np.eye(2) + np.array([[2.0, -0.5], [-0.5, 1.25]])

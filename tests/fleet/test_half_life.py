@@ -280,7 +280,7 @@ async def fading(places: list[Place]) -> None:
 async def pulls(members: Members, agent: str) -> float:
     """Return how many pulls an agent knows of, as they count now."""
     answer = (await members.ask("arms")).get(agent)
-    return sum(arm.pulls for arm in answer or ())
+    return float(sum(arm.pulls for arm in answer or ()))
 
 
 def test_a_journal_belongs_to_one_half_life() -> None:

@@ -12,6 +12,7 @@ from coopbandits.core.contract import LocalView
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.eligibility import obstacle
+from coopbandits.fleet.config.features import Feature
 
 from .sample import made
 
@@ -86,6 +87,7 @@ OTHERS: dict[str, Any] = {
     "max_agents": 999,
     "signed": False,
     "signatures_per_second": 1.0,
+    "features": (Feature("hour", (0.0, 24.0)),),
 }
 
 
@@ -95,10 +97,10 @@ def test_every_setting_of_the_cluster_changes_the_hash(key: str) -> None:
     assert replace(cluster, **{key: OTHERS[key]}).hash != cluster.hash
 
 
-def test_a_cluster_that_forgets_nothing_is_known_to_agents_that_know_no_half_life() -> None:
-    """Its hash is what it was before there was such a setting."""
+def test_a_cluster_without_half_life_and_features_is_known_to_agents_of_before() -> None:
+    """Its hash is what it was before there were such settings."""
     settings = asdict(made().cluster)
-    del settings["half_life"]
+    del settings["half_life"], settings["features"]
     canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     assert made().cluster.hash == sha256(canonical.encode()).hexdigest()
 

@@ -58,7 +58,7 @@ class Story:
 def paid(context: dict[str, Any], arm: str, switched: bool) -> float:
     """Blue is best in Portugal and green in Spain; after the switch the other way round."""
     home = (context["country"] == "PT") == (arm == "blue")
-    return (0.8 if home != switched else 0.1) + 0.01 * context["load"]
+    return (0.8 if home != switched else 0.1) + 0.01 * float(context["load"])
 
 
 class Application:
