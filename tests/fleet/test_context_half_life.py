@@ -166,7 +166,7 @@ def test_a_memory_that_is_put_back_keeps_contexts_and_ages(
 
 
 @exact
-@pytest.mark.parametrize("jump", [-40 * YEAR, -5 * HOUR, 24 * HOUR, 40 * YEAR])
+@pytest.mark.parametrize("jump", [-0.2 * YEAR, -5 * HOUR, 24 * HOUR, 40 * YEAR])
 def test_a_clock_that_jumps_and_is_set_right_harms_nobody_else(policy: str, jump: float) -> None:
     fleet = Fleet(policy)
     fleet.play()
@@ -246,7 +246,7 @@ def towns() -> dict[str, Fleet]:
 
 
 @exact
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(spoils=spoils)
 def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
     policy: str, spoils: list[tuple[int, float, bool]], towns: dict[str, Fleet]
