@@ -242,7 +242,9 @@ def posterior(estimate: Estimate, ridge: float) -> tuple[Matrices, Matrices]:
     root = _inverse_root(matrix, ridge)
     mean = ahead * ((root @ estimate.sums[:, :, None])[:, None, :, 0] @ root)[:, 0]
     if model.open_outer is not None:
-        root = _inverse_root(matrix + _square(model.open_outer, size), ridge)
+        (waits,) = model.open_outer.any(axis=1).nonzero()  # mostly few arms have open pulls
+        surer = matrix[waits] + _square(model.open_outer[waits], size)
+        root[waits] = _inverse_root(surer, ridge)
     return mean, root
 
 
