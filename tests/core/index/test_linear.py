@@ -139,9 +139,9 @@ def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
         values = registers.zeros()
         for x, reward in rows:
             registers.record(values, 0, reward, x @ change)
-        estimate = in_context(registers.read(values, time=2.0, num_agents=1.0), context @ change)
-        found.append(index.values(estimate, 0, numbers(index)))
-        models.append(posterior(estimate, 1.0)[0][0])
+        read = registers.read(values, time=2.0, num_agents=1.0)
+        found.append(index.values(in_context(read, context @ change), 0, numbers(index)))
+        models.append(posterior(in_context(read, np.eye(SIZE)), 1.0)[0])
     assert np.allclose(found, found[0])
     assert np.allclose(models[2], models[0][order])
 
@@ -150,14 +150,16 @@ def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
 def test_open_pulls_leave_the_mean_and_make_surer(index: Any) -> None:
     estimate = seen(index)
     outer = np.tile([1.0, 0.5, 0.0, 2.0, 0.0, 1.0], (len(estimate.counts), 1))
+    outer[1:3] = 0.0  # not every arm has some
     opened = estimate._replace(extra=estimate.extra._replace(open_outer=outer))
-    for before, after in zip(posterior(estimate, 0.5), posterior(opened, 0.5), strict=True):
-        assert before.shape == after.shape
-    (mean, root), (same, surer) = posterior(estimate, 0.5), posterior(opened, 0.5)
+    (mean, wide), (same, narrow) = posterior(estimate, 0.5), posterior(opened, 0.5)
     assert np.array_equal(mean, same)
-    for wide, narrow, more in zip(root, surer, outer, strict=True):
-        inverse, sharper = wide.T @ wide, narrow.T @ narrow
-        assert np.allclose(np.linalg.inv(sharper), np.linalg.inv(inverse) + square(more))
+    for k, x in enumerate(estimate.extra.features):
+        at = k if len(estimate.counts) > 1 else 0
+        matrix = 0.5 * np.eye(SIZE) + square(estimate.extra.outer[at])
+        assert wide[k] @ wide[k] == pytest.approx(x @ np.linalg.solve(matrix, x))
+        surer = matrix + square(outer[at])
+        assert narrow[k] @ narrow[k] == pytest.approx(x @ np.linalg.solve(surer, x))
 
 
 def test_a_matrix_that_no_pulls_made_still_gives_an_index() -> None:

@@ -46,9 +46,8 @@ class LinearIndex(Index):
 
     def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
         """Return xᵀθ̂ and σ√(xᵀA_λ⁻¹x) of every arm."""
-        mean, root = posterior(estimate, numbers[0])
-        features = estimate.extra.features
-        return expected(features, mean), numbers[1] * lengths(root, features)
+        mean, solved = posterior(estimate, numbers[0])
+        return mean, numbers[1] * _lengths(solved)
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,11 @@ class LinTS(LinearIndex):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return what the drawn θ expects of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        z = _normals(word, mean.size).reshape(len(mean), 1, -1)
-        theta = mean + numbers[1] * (z @ root)[:, 0]
-        return expected(estimate.extra.features, theta)
+        mean, solved = posterior(estimate, numbers[0])
+        z = _normals(word, estimate.sums.size).reshape(estimate.sums.shape)
+        noise = solved @ z[0] if len(z) == 1 else (solved * z).sum(axis=1)
+        drawn: Vector = mean + numbers[1] * noise
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,10 @@ class LinUCB(LinearIndex):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return the upper bounds of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        features, size = estimate.extra.features, mean.shape[1]
+        mean, solved = posterior(estimate, numbers[0])
+        size = solved.shape[1]
         radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])
-        bounds: Vector = expected(features, mean) + radius * lengths(root, features)
+        bounds: Vector = mean + radius * _lengths(solved)
         return bounds
 
 
@@ -217,35 +217,32 @@ def _radius(pulls: float, size: int, numbers: Floats) -> float:
     return float(numbers[2] * (numbers[1] * math.sqrt(growth + numbers[3]) + numbers[4]))
 
 
-def expected(features: Matrices, theta: Matrices) -> Vector:
-    """Return x_kᵀθ of every arm, by one model (1, d) or by its own (K, d)."""
-    found: Vector
-    found = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
+def _lengths(rows: Matrices) -> Vector:
+    found: Vector = np.sqrt((rows * rows).sum(axis=1))
     return found
 
 
-def lengths(root: Matrices, features: Matrices) -> Vector:
-    """Return √(xᵀA_λ⁻¹x) of every arm, by one model or by its own."""
-    solved = root[0] @ features.T if len(root) == 1 else (root @ features[:, :, None])[:, :, 0].T
-    found: Vector = np.sqrt((solved * solved).sum(axis=0))
-    return found
+def posterior(estimate: Estimate, ridge: float) -> tuple[Vector, Matrices]:
+    """Return xᵀθ̂ (K,) and y = L⁻¹x (K, d) of every arm: |y|² is xᵀA_λ⁻¹x.
 
-
-def posterior(estimate: Estimate, ridge: float) -> tuple[Matrices, Matrices]:
-    """Return θ̂ (models, d) and R = L⁻¹ (models, d, d) of every model: RᵀR is A_λ⁻¹."""
+    To solve for b and the arms' x alone takes half the time of L⁻¹ where every arm has a model.
+    """
     model, ahead = estimate.extra, estimate.anticipation
     size = estimate.sums.shape[1]
     matrix = _square(model.outer, size)
     if ahead != 1.0:
         matrix *= ahead
     matrix.reshape(len(matrix), -1)[:, :: size + 1] += ridge
-    root = _inverse_root(matrix, ridge)
-    mean = ahead * ((root @ estimate.sums[:, :, None])[:, None, :, 0] @ root)[:, 0]
+    alone = len(matrix) > 1  # whether every model has one arm; else the only one has all
+    arms = model.features[:, :, None] if alone else model.features.T[None]
+    solved = _solved(matrix, np.concatenate([ahead * estimate.sums[:, :, None], arms], 2), ridge)
+    rewards, found = solved[:, None, :, 0], solved[:, :, 1:]
+    mean = (rewards @ found).ravel()
     if model.open_outer is not None:
         (waits,) = model.open_outer.any(axis=1).nonzero()  # mostly few arms have open pulls
         surer = matrix[waits] + _square(model.open_outer[waits], size)
-        root[waits] = _inverse_root(surer, ridge)
-    return mean, root
+        found[waits] = _solved(surer, arms[waits], ridge)
+    return mean, found.swapaxes(1, 2).reshape(-1, size)
 
 
 def _square(triangles: Matrices, size: int) -> Matrices:
@@ -267,7 +264,8 @@ def _normals(word: int, size: int) -> Vector:
     return normals(words(word, np.arange(size, dtype=np.uint64)))
 
 
-def _inverse_root(matrix: Matrices, ridge: float) -> Matrices:
+def _solved(matrix: Matrices, columns: Matrices, ridge: float) -> Matrices:
+    """Return L⁻¹ times some columns (models, d, …), L Lᵀ the matrix."""
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # some pivot is not above 0
@@ -275,7 +273,7 @@ def _inverse_root(matrix: Matrices, ridge: float) -> Matrices:
         for rows in lower:
             cholesky(rows, len(rows), ridge)
         lower = np.tril(lower)
-    return np.linalg.inv(lower)
+    return np.linalg.solve(lower, columns)
 
 
 # What follows is also compiled: plain loops on arrays.
