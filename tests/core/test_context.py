@@ -130,9 +130,9 @@ def test_what_is_believed_in_a_context() -> None:
     agent.open(1, np.array([1.0, 1.0]))  # known to nobody yet, so nothing is believed of it
     x, ridge = np.array([1.0, 0.25]), 0.25
     matrix = ridge * np.eye(2) + np.array([[2.0, -0.5], [-0.5, 1.25]])
-    mean = x @ np.linalg.solve(matrix, [1.2, 0.3])
-    deviation = 0.5 * np.sqrt(x @ np.linalg.solve(matrix, x))
-    unknown = 0.5 * np.sqrt(x @ x / ridge)
+    mean = float(x @ np.linalg.solve(matrix, [1.2, 0.3]))
+    deviation = 0.5 * float(x @ np.linalg.solve(matrix, x)) ** 0.5
+    unknown = 0.5 * float(x @ x / ridge) ** 0.5
     means, deviations = agent.outlook(x)
     np.testing.assert_allclose(means, [0.0, mean, 0.0], atol=1e-12)
     np.testing.assert_allclose(deviations, [unknown, deviation, unknown])
