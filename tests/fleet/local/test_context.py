@@ -117,6 +117,8 @@ async def play(places: list[Place], story: Story) -> list[Application]:
         late = [won for app in apps for won in app.played[-10:]]
         assert np.mean(late) > 0.8
         assert sum(member.kills for member in members.all) == sum(map(len, story.killed))
+        # Four times a second an agent signs what it tells, and news has a hop or more to go.
+        await asyncio.sleep(0.5 * story.agents)
         for app in apps:
             await app.client.close()
     return apps
