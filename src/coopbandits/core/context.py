@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from coopbandits.core.statistic.linear import in_context
 if TYPE_CHECKING:
     from coopbandits.core.contract import Context, Estimate, Vector
     from coopbandits.core.statistic import Registers
-    from coopbandits.core.statistic.linear import LinearRegisters
 
 LARGEST = 1e70
 """The largest feature that is taken: sums of squares of such numbers are finite."""
@@ -31,7 +30,7 @@ class Scene:
     """
 
     def __init__(self, registers: Registers, policy: str) -> None:
-        self.registers, self.policy = cast("LinearRegisters", registers), policy
+        self.registers, self.policy = registers, policy
         self._opened, self._any_opened = registers.zeros(), False
         self._latest: tuple[int, Vector] | None = None
 
@@ -82,8 +81,10 @@ class Scene:
     def shown(self, estimate: Estimate, features: Context) -> Estimate:
         """Return an estimate for a choice among arms with these features, open pulls included."""
         opened = self.opened
-        outer = self.registers.outer(opened) if self._any_opened else None
-        return in_context(estimate, features, outer)
+        if not self._any_opened:
+            return in_context(estimate, features)
+        waiting = self.registers.read(opened, time=0.0, num_agents=1.0)
+        return in_context(estimate, features, waiting.extra.outer)
 
     # Mostly a pull is closed before the next one: only those that wait longer are added up.
 

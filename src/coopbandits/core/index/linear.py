@@ -35,8 +35,24 @@ if TYPE_CHECKING:
 Matrices = NDArray[np.float64]
 
 
+class LinearIndex(Index):
+    """What indices on linear models share: the first two of their numbers are λ and σ."""
+
+    disjoint: bool
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums for linear models."""
+        return LinearSums(self.disjoint)
+
+    def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
+        """Return xᵀθ̂ and σ√(xᵀA_λ⁻¹x) of every arm."""
+        mean, lengths = posterior(estimate, numbers[0])
+        return mean, numbers[1] * lengths
+
+
 @dataclass(frozen=True)
-class LinTS(Index):
+class LinTS(LinearIndex):
     r"""Thompson sampling (Agrawal, Goyal 2013) on a linear model: a draw of θ for every choice.
 
     .. math:: θ = \hatθ + σ L^{-\top} z, \quad z \sim N(0, I), \qquad
@@ -66,11 +82,6 @@ class LinTS(Index):
         """Refuse settings outside what the index is defined for."""
         require_positive("prior", self.prior)
         require_flag("disjoint", self.disjoint)
-
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ and σ."""
@@ -102,16 +113,17 @@ class LinTS(Index):
         b = estimate.anticipation * estimate.sums
         matrix, lower = factored(estimate, numbers[0])
         noise = numbers[1] * _normals(word, b.size).reshape(*b.shape, 1)
-        if estimate.extra.open_outer is None:
-            theta = np.linalg.solve(matrix, b[:, :, None] + lower @ noise)
-        else:
-            surer, lower = factored(estimate, numbers[0], with_open=True)
-            theta = np.linalg.solve(matrix, b[:, :, None]) + np.linalg.solve(surer, lower @ noise)
+        theta = np.linalg.solve(matrix, b[:, :, None] + lower @ noise)
+        if estimate.extra.open_outer is not None:
+            waits = _waiting(estimate)
+            surer, lower = factored(estimate, numbers[0], waits)
+            mean = np.linalg.solve(matrix[waits], b[waits, :, None])
+            theta[waits] = mean + np.linalg.solve(surer, lower @ noise[waits])
         return expected(estimate.extra.features, theta[:, :, 0])
 
 
 @dataclass(frozen=True)
-class LinUCB(Index):
+class LinUCB(LinearIndex):
     r"""Optimism on a linear model (OFUL: Abbasi-Yadkori, Pál, Szepesvári 2011).
 
     .. math:: x^\top\hatθ + sβ\sqrt{x^\top A_λ^{-1} x}, \qquad
@@ -156,11 +168,6 @@ class LinUCB(Index):
         require_number("delta", self.delta, "strictly between 0 and 1", 0.0, 1.0)
         require_flag("disjoint", self.disjoint)
 
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
-
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ, σ, s, 2 ln(1/δ), √λ S and L²/λ."""
         return (
@@ -200,18 +207,11 @@ class LinUCB(Index):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return the upper bounds of all arms."""
-        b, features = estimate.anticipation * estimate.sums, estimate.extra.features
-        # L⁻¹ of the arms of every model, and of b as one more.
-        arms = features.T[None] if len(b) == 1 else features[:, :, None]
-        _, lower = factored(estimate, numbers[0])
-        solved = np.linalg.solve(lower, np.concatenate([arms, b[:, :, None]], axis=2))
-        wide = solved[:, :, :-1]
-        means = (wide * solved[:, :, -1:]).sum(axis=1)
-        if estimate.extra.open_outer is not None:
-            wide = np.linalg.solve(factored(estimate, numbers[0], with_open=True)[1], arms)
-        radius = [_radius(n, b.shape[1], numbers) for n in estimate.counts.tolist()]
-        bounds: Vector = means + np.array(radius)[:, None] * np.sqrt((wide * wide).sum(axis=1))
-        return bounds.ravel()
+        mean, lengths = posterior(estimate, numbers[0])
+        size = estimate.sums.shape[1]
+        radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])
+        bounds: Vector = mean + radius * lengths
+        return bounds
 
 
 LINEAR_INDICES = (LinTS, LinUCB)
@@ -224,21 +224,35 @@ def _radius(pulls: float, size: int, numbers: Floats) -> float:
 
 
 def expected(features: Matrices, theta: Matrices) -> Vector:
-    """Return x_kᵀθ of every arm, by one model (1, d) or by its own (K, d)."""
-    found: Vector
-    found = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
+    """Return xᵀθ of every arm: one θ for all (1, d), or one each (K, d)."""
+    found: Vector = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
     return found
 
 
+def posterior(estimate: Estimate, ridge: float) -> tuple[Vector, Vector]:
+    """Return xᵀθ̂ and √(xᵀA_λ⁻¹x) of every arm; open pulls count for the latter alone."""
+    b, features = estimate.anticipation * estimate.sums, estimate.extra.features
+    # L⁻¹ of the arms of every model, and of b as one more.
+    arms = features.T[None] if len(b) == 1 else features[:, :, None]
+    _, lower = factored(estimate, ridge)
+    solved = np.linalg.solve(lower, np.concatenate([arms, b[:, :, None]], axis=2))
+    wide = solved[:, :, :-1]
+    mean = (wide * solved[:, :, -1:]).sum(axis=1)
+    if estimate.extra.open_outer is not None:
+        waits = _waiting(estimate)
+        wide[waits] = np.linalg.solve(factored(estimate, ridge, waits)[1], arms[waits])
+    return mean.ravel(), np.sqrt((wide * wide).sum(axis=1)).ravel()
+
+
 def factored(
-    estimate: Estimate, ridge: float, *, with_open: bool = False
+    estimate: Estimate, ridge: float, waits: NDArray[np.int64] | None = None
 ) -> tuple[Matrices, Matrices]:
-    """Return A_λ and L (models, d, d) of every model; with open pulls if that is said."""
+    """Return A_λ and L (models, d, d) of every model, or of some, with their open pulls."""
     model, ahead = estimate.extra, estimate.anticipation
     size = estimate.sums.shape[1]
     triangles = ahead * model.outer + _diagonal(size, ridge)
-    if with_open:
-        triangles += model.open_outer
+    if waits is not None:
+        triangles = triangles[waits] + model.open_outer[waits]
     matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
     try:
         return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
@@ -247,6 +261,12 @@ def factored(
             cholesky(rows, size, ridge)
         lower = np.tril(matrix)
         return lower @ lower.swapaxes(1, 2), lower
+
+
+def _waiting(estimate: Estimate) -> NDArray[np.int64]:
+    """Return the models with open pulls, which mostly are few."""
+    (found,) = estimate.extra.open_outer.any(axis=1).nonzero()
+    return np.asarray(found)
 
 
 @cache
