@@ -133,7 +133,8 @@ def rows(interpreters: list[str], folder: Path, *, suite: bool) -> Iterator[Row]
     """Try everything with every Python."""
     dist = folder / "dist"
     wheels.build(dist)
-    for place, interpreter in enumerate(interpreters):
+    for place, told in enumerate(interpreters):
+        interpreter = call(UV, "python", "find", "--no-project", told).strip()  # may be a version
         version = call(interpreter, "-c", "import platform; print(platform.python_version())")
         trial = Trial(interpreter, version.strip(), folder / str(place), dist)
         yield from trial.rows(suite=suite)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -66,3 +67,45 @@ def test_a_grid_is_not_folded(browser: Browser) -> None:
         lengths = sorted(math.dist(places[a], places[b]) for a, b in graph.edges)
         assert lengths[-1] < 3 * lengths[len(lengths) // 2]
         assert math.dist(places[0], places[48]) > 4 * lengths[-1]
+
+
+SPREAD = """async ([heights, top, bottom, gap]) => {
+  const { spread } = await import(new URL("curves.js", document.baseURI));
+  return spread(heights, top, bottom, gap);
+}"""
+
+WRITTEN = """
+  window.written = [];
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    if (text.startsWith("shop-")) {
+      window.written.push([text, x, y, this.measureText(text).width / 2]);
+    }
+    return write.call(this, text, x, y);
+  };
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_do_not_lie_on_each_other(browser: Browser, width: int) -> None:
+    with serving(PageServer(MadeUpFleet(agents=20).events)) as server:
+        tab = browser.tab(server.address, width=width)
+        tab.add_init_script(WRITTEN)
+        tab.goto(server.address)
+        tab.wait_for_function("() => window.written.length > 100")
+        places = {name: place for name, *place in tab.evaluate("() => window.written.slice(-200)")}
+        assert 3 <= len(places) <= 20
+        for one, (x, y, half) in places.items():
+            for other, (x2, y2, half2) in places.items():
+                if other != one:
+                    assert abs(y2 - y) >= 12 or abs(x2 - x) >= half + half2, (one, other)
+
+
+def test_tags_keep_apart_and_within_the_curves(browser: Browser) -> None:
+    with serving(PageServer(MadeUpFleet().events)) as server:
+        tab = browser.open(server.address)
+        for heights in ([50, 49, 48], [9, 8, 7], [100, 100, 1], [60, 30, 12]):
+            found = tab.evaluate(SPREAD, [heights, 10, 100, 12])
+            assert all(a - b >= 12 for a, b in pairwise(found)), heights
+            assert 10 <= found[-1] <= found[0] <= 100, heights
+        assert tab.evaluate(SPREAD, [[60, 30, 12], 10, 100, 12]) == [60, 30, 12]

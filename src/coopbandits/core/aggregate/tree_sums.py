@@ -61,11 +61,11 @@ from coopbandits.core.aggregate.forgetting import (
     decayed_rounds,
     follow,
     has_fallen,
-    next_tick,
 )
 from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
 from coopbandits.core.aggregate.pooling import Spread, carried, pooled, require_spread
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, NOBODY, SpanningTree
+from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 
@@ -122,6 +122,7 @@ class TreeSums(Aggregation):
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    takes_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what does not forget in one way, no such share, and no spread."""
@@ -164,7 +165,7 @@ class TreeSums(Aggregation):
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(SpanningTree, ContextMachine):
+class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
@@ -191,9 +192,7 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
         self._start_counting(view)
         self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
         self.first = 0  # rounds before the first own pull
-        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
-        if self.stamps:
-            self.keep_also("clock")
+        self._start_clock(view, decays=bool(self.stamps))
         if window is not None:
             self.past = self.own[None].copy()  # V of the last rounds, oldest first
             self.keep_also("past", is_table=True)
@@ -292,9 +291,9 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
 
     def _grow_older(self, stamps: list[float]) -> None:
         """Move the clock on, and let all that is at hand age."""
-        now = next_tick(self.clock, stamps)
+        now = self._next_clock(stamps)
         for rows in (self.own, self.payloads):
-            age_rows(self.registers, rows, now - self.clock)
+            age_rows(self.registers, rows, max(0, now - self.clock))
         self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
@@ -306,7 +305,9 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
                 self.payloads[at] = message[:size]
             controls[j] = message[size : size + CONTROL]
             if self.stamps:
-                age_rows(self.registers, self.payloads[at], self.clock - int(message[size + 4]))
+                age_rows(
+                    self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4]))
+                )
             self._hear_minima(message[size + 4 + self.stamps :])
         self._hear_places(controls)
 
@@ -343,7 +344,7 @@ class TreeSumsMachine(SpanningTree, ContextMachine):
             claims.check_within("rounds behind totals", behind, 0.0, agents * most)
         self._check_place(place, claims, now)
         if self.stamps and message.size > size + 6:
-            claims.check_within("a clock", float(message[size + 6]), 0.0, most)
+            claims.check_clock(float(message[size + 6]), now)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
 
     def restore_state(self, state: State) -> None:

@@ -37,6 +37,8 @@ from typing import Any
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
+from coopbandits.fleet.config.durations import duration
+from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
 
@@ -49,11 +51,13 @@ CLUSTER: dict[str, read.Reader] = {
     "sigma": read.positive,
     "num_agents": read.num_agents,
     "lambda_bound": read.lambda_bound,
+    "half_life": duration,
     "rounds_per_second": read.positive,
     "max_pulls_per_second": read.positive,
     "max_agents": read.count,
     "signed": read.flag,
     "signatures_per_second": read.positive,
+    "features": read_features,
 }
 
 NODE: dict[str, read.Reader] = {
@@ -178,11 +182,14 @@ def default_policy(cluster: Mapping[str, Any]) -> str:
     """Return the policy of a cluster that names none, by what else it declares.
 
     Flooded entries have an author each, who signs them, and messages grow with the agents; what is
-    handed on to a ledger has none, and messages stay as long as they are.
+    handed on to a ledger has none, and messages stay as long as they are. A ledger does not forget
+    by the time.
     """
-    name = "ledger-ts" if cluster.get("max_agents", 0) > MOST_FLOODED else "flood-ts"
+    if "features" in cluster:
+        return "flooded-totals*lin-ts:disjoint=true"
+    many = cluster.get("max_agents", 0) > MOST_FLOODED and "half_life" not in cluster
     bernoulli = "reward_range" in cluster and "sigma" not in cluster
-    return f"{name}:family=bernoulli" if bernoulli else name
+    return ("ledger-ts" if many else "flood-ts") + ":family=bernoulli" * bernoulli
 
 
 class _Tables:

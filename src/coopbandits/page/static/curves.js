@@ -160,13 +160,12 @@ export class Curve {
     context.strokeStyle = theme.surface;
     context.fillStyle = theme.ink;
     context.setLineDash([]);
-    let lowest = box.top + box.height + size;
-    for (const [y, label] of places.sort((a, b) => b[0] - a[0])) {
-      lowest = Math.min(y - size / 3, lowest - 1.15 * size);
+    const heights = spread(places.sort((a, b) => b[0] - a[0]).map(([y]) => y - size / 3), box.top + size, box.top + box.height, 1.15 * size);
+    places.forEach(([, label], at) => {
       const text = label.length > 24 ? `${label.slice(0, 23)}…` : label;
-      context.strokeText(text, box.left + box.width - size / 2, Math.max(box.top + size, lowest));
-      context.fillText(text, box.left + box.width - size / 2, Math.max(box.top + size, lowest));
-    }
+      context.strokeText(text, box.left + box.width - size / 2, heights[at]);
+      context.fillText(text, box.left + box.width - size / 2, heights[at]);
+    });
   }
 
   explain(plot) {
@@ -190,3 +189,13 @@ export class Curve {
 }
 
 export const dash = (at) => DASHES[at % DASHES.length];
+
+// Moves heights, which fall, apart by `gap`: up from the bottom, and where that ends above the top, down again.
+export function spread(heights, top, bottom, gap) {
+  const moved = [];
+  let last = bottom + gap;
+  for (const y of heights) moved.push((last = Math.min(y, last - gap)));
+  let least = top;
+  for (let at = moved.length - 1; at >= 0; at -= 1, least += gap) moved[at] = Math.max(moved[at], least);
+  return moved;
+}

@@ -168,21 +168,32 @@ export class Graph {
     context.fillStyle = theme.ink;
     context.lineWidth = 3;
     context.strokeStyle = theme.surface;
-    const all = this.names.length <= NAMED;
-    this.points.forEach((_, i) => {
-      if (all || i === this.chosen || i === this.hovered) this.drawName(context, i);
+    const taken = this.points.map(([x, y]) => [x - this.radius, y - this.radius, x + this.radius, y + this.radius]);
+    for (const i of [this.chosen, this.hovered]) if (this.points[i]) this.drawName(context, i, taken, true);
+    if (this.names.length <= NAMED) this.points.forEach((_, i) => {
+      if (i !== this.chosen && i !== this.hovered) this.drawName(context, i, taken, false);
     });
   }
 
-  drawName(context, i) {
+  // Writes a name below, above or beside its disc, where nothing else is; else only if it must be there.
+  drawName(context, i, taken, must) {
     const name = this.names[i].length > 16 ? `${this.names[i].slice(0, 15)}…` : this.names[i];
-    const half = context.measureText(name).width / 2 + 4;
+    const half = context.measureText(name).width / 2 + 2;
     const [x, y] = this.points[i];
     const inside = Math.max(half, Math.min(this.canvas.clientWidth - half, x));
-    const below = y + this.radius + 10;
-    const height = below > this.canvas.clientHeight - 8 ? y - this.radius - 9 : below;
-    context.strokeText(name, inside, height);
-    context.fillText(name, inside, height);
+    const far = this.radius + 10;
+    const places = [[inside, y + far], [inside, y - far], [x + half + this.radius + 3, y], [x - half - this.radius - 3, y]]
+      .map(([at, height]) => [at, height, [at - half, height - 7, at + half, height + 7]]);
+    const [at, height, box] = places.find((place) => this.isFree(place[2], taken)) ?? (must ? places[Number(y + far > this.canvas.clientHeight - 8)] : []);
+    if (!box) return;
+    taken.push(box);
+    context.strokeText(name, at, height);
+    context.fillText(name, at, height);
+  }
+
+  isFree([left, top, right, bottom], taken) {
+    if (left < 0 || top < 0 || right > this.canvas.clientWidth || bottom > this.canvas.clientHeight) return false;
+    return !taken.some((other) => left < other[2] && right > other[0] && top < other[3] && bottom > other[1]);
   }
 
   drawRing(i, gap, style, width) {

@@ -239,12 +239,15 @@ def bonus_index(total: float, count: float, radicand: float, least: float) -> fl
 
 @inner(forceinline=True)
 def closer_look(
-    rows: Any, row: int, growth: float, offset: float, least: float, values: Any
+    rows: Any, row: int, growth: float, offset: float, least: float, values: Any, floor: float
 ) -> tuple[int, float, float]:
-    """Return the arm to play, its index and the second best, with `values` as room for all."""
+    """Return the arm to play, its index and the second best, which is at least `floor`.
+
+    `values` is room for all.
+    """
     width = np.uintp(values.size)
     arm: Any = np.uintp(0)
-    best, second = -1e300, -1e300
+    best, second = floor, floor
     for k in range(width):
         total, count = rows[row + k], rows[row + width + k]
         lack, radicand = second * count - total, growth * count + offset
@@ -305,12 +308,16 @@ def by_bonus(digest: str) -> Any:
                 growth, offset = growth * share, offset * share * share
             last, threshold = np.uintp(np.int64(memory[note])), memory[note + _LEVEL]
             count = rows[row + width + last]
-            lack = (threshold + ROUNDING * max(1.0, abs(threshold))) * count - rows[row + last]
-            is_clear = growth * count + offset >= lack * abs(lack)
-            arms[agent] = np.int64(last)
-            if is_clear and reaching(rows, row, width, growth, offset, threshold) == 1:
-                continue
-            arm, best, second = closer_look(rows, row, growth, offset, least, values)
+            slack = ROUNDING * max(1.0, abs(threshold))
+            lack = (threshold + slack) * count - rows[row + last]
+            arms[agent], floor = np.int64(last), -1e300
+            if growth * count + offset >= lack * abs(lack):
+                found = reaching(rows, row, width, growth, offset, threshold)
+                if found == 1:
+                    continue
+                if found > 1:  # so the second best is above it, too
+                    floor = threshold - slack
+            arm, best, second = closer_look(rows, row, growth, offset, least, values, floor)
             arms[agent] = np.int64(arm)
             memory[note] = float(arm)
             memory[note + _LEVEL] = 0.2 * best + 0.8 * second  # the best falls, the others rise

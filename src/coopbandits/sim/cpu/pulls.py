@@ -235,7 +235,7 @@ def play_bonus_block(
             )  # fmt: skip
 
 
-@inner
+@inner(forceinline=True)
 def _play_own_pulls(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
@@ -294,7 +294,7 @@ def _play_own_pulls(
             at += 1
 
 
-@inner
+@inner(forceinline=True)
 def _play_one_arm(
     kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
     stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
@@ -308,10 +308,12 @@ def _play_one_arm(
         _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
     arm = _leader(means, widths, values, math.sqrt(exploration))
     r, at = 0, 0
+    row, border = own_place + arm, -1
     while r < rounds:
-        border = segment_end(starts, period, first + r)
+        if first + r >= border:
+            row = own_place + segment_of(starts, period, first + r) * num_arms + arm
+            border = segment_end(starts, period, first + r)
         end = min(rounds, stops[at], r + BUFFER, border - first)
-        row = own_place + segment_of(starts, period, first + r) * num_arms + arm
         _fill(is_normal, cubics, key, first + r, end - r, variates)
         gained = _sum_rewards(kind, table, row, end - r, variates)
         book(
