@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -12,22 +12,35 @@ from unittest.mock import patch
 import networkx as nx
 import numpy as np
 
-from coopbandits.core.aggregate import LedgerSums, ledger_sums, spanning_tree
+from coopbandits.core.aggregate import LedgerSums, doubt, ledger_sums, spanning_tree
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.contract import State, Vector
 
-from .fleet import machine
+from .fleet import machine, through_json
 from .rough import CALM, Rough, Schedule
 
 
 @contextmanager
 def in_a_hurry() -> Iterator[None]:
-    """Let roots come, collect and go within a few rounds."""
+    """Let roots come, collect and go within a few rounds; doubts need not reach far either."""
     with (
         patch.object(ledger_sums, "YOUNG", 2),
+        patch.object(doubt, "LEVELS", 6),
         patch.multiple(spanning_tree, UNDERCUT=1, STANDING=8),
     ):
         yield
+
+
+@dataclass(frozen=True)
+class Apart(Schedule):
+    """A schedule in which some agents have no link up until some round."""
+
+    until: dict[int, int] = field(default_factory=dict)
+
+    def delay(self, now: int, sender: int, receiver: int) -> int | None:
+        if now < max(self.until.get(sender, 0), self.until.get(receiver, 0)):
+            return None
+        return super().delay(now, sender, receiver)
 
 
 class Followed(Rough[LedgerSumsMachine]):
@@ -39,6 +52,7 @@ class Followed(Rough[LedgerSumsMachine]):
         self.agents = [self.make(view) for view in self.views]
         self.tenures: dict[tuple[int, int], Vector] = {}  # what each has collected, by its root
         self.kept = np.zeros(len(graph))  # pulls in every agent's ledger
+        self.openings = 0
 
     def pull(self) -> None:
         """Everybody pulls an arm that nobody pulls again."""
@@ -60,10 +74,16 @@ class Followed(Rough[LedgerSumsMachine]):
         for _ in range(self.now):
             self.agents[agent].receive({})
 
-    def put_back(self, agent: int, state: State) -> None:
-        """Let an agent go on from an older state."""
+    def reopen(self, agent: int, state: State) -> None:
+        """Let an agent go on from a state, over new links.
+
+        States are those after `pull`: as in a fleet, messages tell of nothing that comes later.
+        """
         self.agents[agent], self.kept[agent] = self.make(self.views[agent]), 0.0
-        self.agents[agent].restore_state(state)
+        self.agents[agent].restore_state(through_json(state))
+        self.openings += 1
+        self.agents[agent].reopened(self.openings)
+        self.on_their_way = [item for item in self.on_their_way if agent not in item[1:3]]
 
     def counts(self, mass: Vector) -> Vector:
         """Return how often every pull is in some mass."""
@@ -83,7 +103,9 @@ class Followed(Rough[LedgerSumsMachine]):
 
     def assert_every_pull_is_somewhere(self) -> None:
         """Held, on its way, or collected in one tenure: each exactly once, while memories last."""
-        mass = sum((agent.held for agent in self.agents), start=np.zeros_like(self.agents[0].held))
+        mass = np.zeros_like(self.agents[0].held)
+        for agent in self.agents:
+            mass = mass + agent.held + agent.doubted
         mass = mass + sum(self.tenures.values(), start=np.zeros_like(mass))
         for i, agent in enumerate(self.agents):
             for j, at in agent.places.items():

@@ -201,6 +201,10 @@ class CooperativeAgent(ContextAgent):
         """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
 
+    def reopened(self, word: int) -> None:
+        """Tell the aggregation that its state was read from a disk."""
+        self.machine.reopened(word)
+
     def _strangers(self, who: Iterable[int]) -> InputError:
         return InputError(
             f"{sorted(who)} are no neighbours of agent {self.view.agent_id}; "

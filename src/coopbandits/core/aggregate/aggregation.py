@@ -191,6 +191,13 @@ class Machine(Stateful, ABC):
         del tick
         raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
+    def reopened(self, word: int) -> None:
+        """Take note that the state was read from a disk, and may be older than what was sent.
+
+        `word` is random, and another one every time. Nothing of before arrives from now on.
+        """
+        del word  # most tell totals, which are the newer the larger they are
+
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
 

@@ -30,10 +30,9 @@ begins. Bits that happen to be set by others only make it drop c.
 memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
 anything before it has acknowledged a number with that mark, and who sees a new mark takes S_j for
 Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
-nothing is taken twice. An agent whose memory was put back to an older one is told so by its
-neighbours, who have heard later numbers than it has sent: it drops what it holds, which it may have
-handed on since, and begins all links anew. A neighbour that tells of less than before, as one put
-back by a moment does, is taken at its word, and nothing is added.
+nothing is taken twice. An agent that was opened again, and whose memory may be an older one, asks
+its neighbours first (`doubt`). If it is older, the agent drops what it held, which it may have
+handed on since, and begins all links anew.
 
 **Estimates.** Two stand side by side: V of the tree, fresher while the tree stands, and D with the
 own pulls since it came. The one with more pulls is read; V only if it has no more agents than D, or
@@ -64,6 +63,7 @@ import numpy as np
 
 from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize, Moving
 from coopbandits.core.aggregate.claims import MAX_NUMBERS, Doubt, PartlyImpossibleError
+from coopbandits.core.aggregate.doubt import LEVELS, SURE, DoubtfulMachine
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
 from coopbandits.core.aggregate.forgetting import (
@@ -80,7 +80,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers
@@ -98,6 +98,9 @@ HEADER = 3
 """Values between the ledger and the part of tree sums: lineage, number, number last heard."""
 
 LINEAGE_BITS = 48
+
+DOUBTED = ("doubted", "numbers", "marks", "acknowledged", "base", "collected")
+"""What a memory drops that is older than what it has told; the ledger has base and collected."""
 
 MARKS, TENURES = 1 << 40, 1 << 41
 """Where the words of marks and of tenures begin, by round; those before are others' (`extrema`)."""
@@ -164,23 +167,27 @@ class LedgerSums(Aggregation):
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class LedgerSumsMachine(TreeSumsMachine):
+class LedgerSumsMachine(DoubtfulMachine, TreeSumsMachine):
     """Mass held and handed on, the ledger, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
-        *TreeSumsMachine.fields, "held", "sent", "taken", "numbers", "marks", "acknowledged",
-        "wobbles", "receipts", "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
+        *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "held", "doubted", "sent", "taken",
+        "numbers", "marks", "acknowledged", "wobbles", "receipts", "ledger", "lineage",
+        "meanwhile", "tenure", "base", "collected",
     )  # fmt: skip
     links: tuple[str, ...] = (
-        *TreeSumsMachine.links, "sent", "taken", "numbers", "marks", "acknowledged", "wobbles",
-        "receipts",
+        *TreeSumsMachine.links, *DoubtfulMachine.doubting_links, "sent", "taken", "numbers",
+        "marks", "acknowledged", "wobbles", "receipts",
     )  # fmt: skip
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
         super().__init__(view, registers)
         self.word, width, degree = view.random_word, self.own.size, len(self.places)
         self.start = 2 * width + HEADER  # where the part of tree sums begins
+        self._start_sure()
+        self.levels = np.zeros(degree)
         self.held = self.own.copy()  # H: this agent counts as one with its first pulls
+        self.doubted = np.zeros(width)  # what was held when this memory was opened again
         self.sent = np.zeros((degree, width))  # S_j
         self.taken = np.zeros((degree, width))  # Q_j
         self.numbers = np.zeros(degree)  # the number of the last message from j, 0 for none
@@ -227,17 +234,15 @@ class LedgerSumsMachine(TreeSumsMachine):
         """Return [S_j | D | lineage, number, number last heard | a message of tree sums]."""
         at = self.places[neighbor]
         handed = self.sent[at] + self.held if neighbor == self._carrier() else self.sent[at]
-        header = [float(self.lineage), self.rounds + 1.0 + self.marks[at], self.numbers[at]]
+        number = self.rounds + 1.0 + self.marks[at] if self.is_sure else float(-self.level)
+        header = [float(self.lineage), number, self.numbers[at]]
         return np.concatenate([handed, self.ledger, header, super().outgoing(neighbor)])
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand on, take what is new, look after the tree and the ledger."""
         self._check(messages)
         told = {j: message for j, message in messages.items() if not self._is_late(j, message)}
-        carrier = self._carrier()
-        if carrier != NOBODY:
-            self.sent[self.places[carrier]] += self.held
-            self.held = np.zeros(self.held.size)
+        self._hand_on()
         for j in told:
             at = self.places[j]
             deviation = abs(self.ages[at] + 1.0 - self.gaps[at])
@@ -245,19 +250,41 @@ class LedgerSumsMachine(TreeSumsMachine):
         super().receive({j: message[self.start :] for j, message in told.items()})
         if self.stamps:
             told = {j: self._aged(message) for j, message in told.items()}
-        if any(self._was_put_back(self.places[j], message) for j, message in told.items()):
-            self._begin_anew()
-        for j, message in told.items():
+        if not self.is_sure:
+            self._ask(told)
+        for j, message in told.items() if self.is_sure else ():
             self._take(self.places[j], message)
         self._keep_ledger(told)
+
+    def reopened(self, word: int) -> None:
+        """Doubt this memory, unless there is nothing in it."""
+        self.nonce = word
+        if not self.rounds and not self._pulls(self.own):
+            return
+        if self.is_sure:
+            self._hand_on()  # as the last message told
+        self._begin_doubt()
+        self.doubted, self.held = self.doubted + self.held, np.zeros(self.own.size)
+
+    def _ask(self, told: Mapping[int, Vector]) -> None:
+        """Look at what neighbours have heard of this memory; go on, begin anew, or wait."""
+        right = True
+        for j, message in told.items():
+            at, (number, heard) = self.places[j], message[self.start - 2 : self.start].tolist()
+            right &= self._note_answer(at, number, heard, float(self.marks[at]))
+        if right and self._settle():
+            self.held, self.opened = self.held + self.doubted, SURE
+            self.doubted = np.zeros(self.own.size)
+        elif not right or self._has_waited():
+            self._begin_anew()
 
     def _grow_older(self, stamps: list[float]) -> None:
         """Let all mass age, too."""
         before = self.clock
         super()._grow_older(stamps)
         for rows in (
-            self.held, self.sent, self.taken, self.ledger, self.meanwhile, self.base,
-            self.collected,
+            self.held, self.doubted, self.sent, self.taken, self.ledger, self.meanwhile,
+            self.base, self.collected,
         ):  # fmt: skip
             age_rows(self.registers, rows, self.clock - before)
 
@@ -278,12 +305,19 @@ class LedgerSumsMachine(TreeSumsMachine):
     def _is_late(self, neighbor: int, message: Vector) -> bool:
         """Return whether a later message of the same memory was heard before."""
         number, last = float(message[self.start - 2]), float(self.numbers[self.places[neighbor]])
-        return number < last and number % 1.0 == last % 1.0
+        return 0.0 < number < last and number % 1.0 == last % 1.0
+
+    def _hand_on(self) -> None:
+        """Hand all mass at hand to a neighbour, if there is one for it."""
+        carrier = self._carrier()
+        if carrier != NOBODY:
+            self.sent[self.places[carrier]] += self.held
+            self.held = np.zeros(self.held.size)
 
     def _carrier(self) -> int:
         """Return the neighbour to whom mass is handed in this round; `NOBODY` to keep it."""
         found = []
-        if self.dist != 0:
+        if self.dist != 0 and self.is_sure:
             controls: list[list[float]] = self.controls.tolist()
             for (j, at), (root, beat, dist, bond) in zip(
                 self.places.items(), controls, strict=True
@@ -301,21 +335,19 @@ class LedgerSumsMachine(TreeSumsMachine):
         answered = self.rounds + 1 - self.acknowledged[at] - 2
         return bool(self.acknowledged[at] and self.ages[at] <= silence and answered <= silence)
 
-    def _was_put_back(self, at: int, message: Vector) -> bool:
-        """Return whether a neighbour has heard a later number than this memory has sent."""
-        heard = float(message[self.start - 1])
-        return heard // 1.0 > self.rounds and heard % 1.0 == self.marks[at]
-
     def _begin_anew(self) -> None:
         """Drop what may have been handed on in rounds that this agent no longer knows of."""
-        self.held = np.zeros(self.own.size)
-        self.numbers[:] = self.acknowledged[:] = self.marks[:] = 0.0
-        self._step_down()
+        for name in DOUBTED:
+            setattr(self, name, np.zeros_like(getattr(self, name)))
+        self.opened, self.tenure = SURE, 0
 
     def _take(self, at: int, message: Vector) -> None:
         """Take over what a neighbour has handed on since its last message."""
         handed = message[: self.own.size]
         number, heard = message[self.start - 2 : self.start].tolist()
+        if number <= 0.0:  # in doubt: it is heard again later
+            self.acknowledged[at] = 0.0
+            return
         mark = number % 1.0
         if not mark or mark != self.numbers[at] % 1.0:
             # The first that is heard of this memory: what it tells was handed to another.
@@ -324,7 +356,7 @@ class LedgerSumsMachine(TreeSumsMachine):
             self.held = self.held + (handed - self.taken[at])
         self.taken[at], self.numbers[at] = handed, number
         if not self.marks[at]:
-            self.marks[at] = mark_of(self.word, self.rounds)
+            self.marks[at] = mark_of(self.word ^ self.nonce, self.rounds)
             self.receipts[at] = 0.0, *[self._pulls(self.sent[at])] * 2
         elif heard % 1.0 == self.marks[at]:
             self.acknowledged[at] = heard // 1.0
@@ -353,7 +385,7 @@ class LedgerSumsMachine(TreeSumsMachine):
             if self._pulls(ledger) > self._pulls(self.ledger):
                 self.ledger, self.lineage = ledger.copy(), int(message[2 * width])
                 self.meanwhile, grown = np.zeros(width), True
-        if self.dist == 0 and self.reign >= YOUNG:
+        if self.dist == 0 and self.reign >= YOUNG and self.is_sure:
             self._collect(grown)
 
     def _step_down(self) -> None:
@@ -364,7 +396,7 @@ class LedgerSumsMachine(TreeSumsMachine):
     def _collect(self, grown: bool) -> None:
         """Enter all mass at hand, on top of a ledger that has `grown` beyond the own one if any."""
         if not self.tenure or (grown and self.lineage & self.tenure == self.tenure):
-            self.tenure = tenure_of(self.word, self.rounds)
+            self.tenure = tenure_of(self.word ^ self.nonce, self.rounds)
             self.base, self.collected = self.ledger, np.zeros(self.own.size)
         elif grown:
             self.base = self.ledger
@@ -380,7 +412,7 @@ class LedgerSumsMachine(TreeSumsMachine):
         """Return where pulls are: here, on links, and in the ledger."""
         handed = sum(map(self._pulls, self.sent))
         underway = handed - float(self.receipts[:, 2].sum())
-        return Moving(self._pulls(self.held), underway, self._pulls(self.ledger))
+        return Moving(self._pulls(self.held + self.doubted), underway, self._pulls(self.ledger))
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse what cannot have been handed on, and a tree that cannot be.
@@ -392,7 +424,8 @@ class LedgerSumsMachine(TreeSumsMachine):
             return  # its form is checked when the round ends
         width, most = self.own.size, claims.most_rounds(now)
         self._check_mass(message[:width], claims, now)
-        claims.check_within("a message's number", float(message[2 * width + 1]), 0.0, most + 2.0)
+        number = float(message[2 * width + 1])
+        claims.check_within("a message's number", number, float(-LEVELS), most + 2.0)
         super().check_claims(message[self.start :], claims, now)
         try:
             self._check_mass(message[width : 2 * width], claims, now)
@@ -409,6 +442,14 @@ class LedgerSumsMachine(TreeSumsMachine):
         claims.check_within("agents in mass", agents, 0.0, claims.max_agents * MAX_NUMBERS)
         most = claims.max_agents * claims.most_rounds(now)
         claims.check_within("rounds in mass", behind, 0.0, most)
+
+    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
+        """Begin anew, if in doubt: a neighbour that has gone cannot tell what it has heard."""
+        moved = super().relinked(state, neighbors, own)
+        if state["opened"] != SURE:
+            moved |= {name: np.zeros_like(getattr(self, name)).tolist() for name in DOUBTED}
+            moved |= {"opened": SURE, "tenure": 0}
+        return moved
 
     def check_state(self, values: State) -> None:
         """Refuse bits that no lineage has, and marks that are no fractions."""
