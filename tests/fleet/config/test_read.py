@@ -108,6 +108,8 @@ def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None
     assert made(many).cluster.policy == "ledger-ts:family=bernoulli"
     assert made(many, ("cluster.sigma", 0.1)).cluster.policy == "ledger-ts"
     assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
+    forgets = made(many, ("cluster.half_life", "2h")).cluster  # a ledger cannot, by the clock
+    assert forgets.policy == "flood-ts:family=bernoulli"
 
 
 @pytest.mark.parametrize(
