@@ -17,7 +17,7 @@ from coopbandits.core import InputError, LocalView, Registers, State, Vector
 from coopbandits.core.aggregate import LedgerSums, doubt
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE
-from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine, mark_of
+from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine, mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, in_a_hurry
@@ -276,6 +276,25 @@ def test_levels_rise_with_those_around() -> None:
     mine.receive(answers(mine, heard=6, level=3))  # one that is in doubt later
     assert mine.acknowledged.tolist() == [0.0, 0.0]
     assert mine.numbers.tolist() == [3.25, 3.25]
+
+
+def test_a_root_in_doubt_collects_later() -> None:
+    """What it pulls, and larger ledgers of others, too."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    for now in range(1, YOUNG + 2):
+        mine.observe(0, 1.0)
+        mine.receive({j: root_says(mine, now, root=0.9) for j in (1, 2)})
+    tenure, pulls = mine.tenure, mine._pulls(mine.ledger)
+    assert (mine.dist, pulls) == (0.0, YOUNG + 1)
+    mine.reopened(7)
+    mine.observe(0, 1.0)
+    larger = answers(mine, heard=9)
+    for message in larger.values():
+        message[mine.own.size + 1] = 500.0
+    mine.receive({1: larger[1]})
+    assert (mine._pulls(mine.ledger), mine._pulls(mine.held)) == (pulls, 1.0)
+    mine.receive(larger)
+    assert (mine._pulls(mine.ledger), mine.tenure) == (500.0 + pulls + 1.0, tenure)
 
 
 def test_opened_again_while_in_doubt() -> None:

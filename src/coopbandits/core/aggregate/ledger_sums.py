@@ -380,7 +380,8 @@ class LedgerSumsMachine(DoubtfulMachine, TreeSumsMachine):
         if self.dist != 0 and self.tenure:
             self._step_down()
         width, grown = self.own.size, False
-        for message in told.values():
+        # A root in doubt could not add its own to a larger one, and hears of it again.
+        for message in told.values() if self.is_sure or not self.tenure else ():
             ledger = message[width : 2 * width]
             if self._pulls(ledger) > self._pulls(self.ledger):
                 self.ledger, self.lineage = ledger.copy(), int(message[2 * width])
