@@ -269,7 +269,7 @@ class Checks:
             return ""  # a lie stays; the shift is bounded
         for actor, found in zip(self.stage.actors, known, strict=True):
             if self.unsigned and self.lost_most:
-                if not self._lies_between(found, own):
+                if own is not None and not self._lies_between(found, own):
                     return f"{actor.name} knows {found.tolist()}, and all have {own.tolist()}"
             elif not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
                 return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
