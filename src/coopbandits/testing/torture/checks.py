@@ -277,7 +277,7 @@ class Checks:
         if not self.grows or not self.lost_most:
             fits = np.allclose(known[0], own, rtol=EXACT, atol=EXACT)
         else:
-            fits = least - EXACT <= pulls <= least + self.lost_most + EXACT
+            fits = bool(least - EXACT <= pulls <= least + self.lost_most + EXACT)
         return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
 
     def _means(self) -> str:
