@@ -282,4 +282,4 @@ def residual(service: ApplicationService) -> float:
     if cluster.traits.shares != OWN or cluster.traits.forgets:
         return 0.0
     counts = replica.agent.share().counts
-    return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))
+    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
