@@ -17,7 +17,8 @@ from coopbandits.core import InputError, LocalView, Registers, State, Vector
 from coopbandits.core.aggregate import LedgerSums, doubt
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE
-from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine, mark_of
+from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
+from coopbandits.core.aggregate.moving_mass import mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, in_a_hurry

@@ -20,9 +20,9 @@ from coopbandits.core.aggregate.ledger_sums import (
     LINEAGE_BITS,
     YOUNG,
     LedgerSumsMachine,
-    mark_of,
     tenure_of,
 )
+from coopbandits.core.aggregate.moving_mass import mark_of
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
 from ..fleet import GRAPHS, machine, one_view, through_json  # as in test_local

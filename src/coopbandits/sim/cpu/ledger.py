@@ -12,11 +12,10 @@ from coopbandits.core.aggregate.ledger_sums import (
     AROUND,
     HEADER,
     LINEAGE_BITS,
-    MARKS,
-    SLACK,
     TENURES,
     YOUNG,
 )
+from coopbandits.core.aggregate.moving_mass import MARKS, SLACK
 from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR
 from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.core.policy import Parts
@@ -66,9 +65,10 @@ LEAST, MOST = AROUND
 class Books(NamedTuple):
     """Mass of all agents (run, agent, …) and of all directed links (run, link, …).
 
-    Fields as in `core.aggregate.ledger_sums`. `sent`, `marks` and `acknowledged` of a link are its
-    sender's, `taken`, `numbers` and `wobbles` its receiver's. Those that end in `_told` are as they
-    stood when a round's messages were written; `behind` are the rounds behind the own totals.
+    Fields as in `core.aggregate.ledger_sums` and `moving_mass`. `sent`, `marks` and `acknowledged`
+    of a link are its sender's, `taken`, `numbers` and `wobbles` its receiver's. Those that end in
+    `_told` are as they stood when a round's messages were written; `behind` are the rounds behind
+    the own totals.
     """
 
     words: NDArray[np.uint64]
