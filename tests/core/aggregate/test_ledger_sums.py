@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import InputError, LedgerTS, LocalView, Registers, TreeTS, Vector
+from coopbandits.core import (
+    ArmSums,
+    InputError,
+    LedgerTS,
+    LinearSums,
+    LocalView,
+    Registers,
+    Statistic,
+    TreeTS,
+    Vector,
+)
 from coopbandits.core.aggregate import LedgerSums
 from coopbandits.core.aggregate.claims import Claims, PartlyImpossibleError
 from coopbandits.core.aggregate.extrema import EXPONENTIALS
@@ -27,7 +37,7 @@ from coopbandits.core.aggregate.spanning_tree import NOBODY
 
 from ..fleet import GRAPHS, machine, one_view, through_json  # as in test_local
 from ..ledgers import Followed, in_a_hurry
-from ..rough import CALM, Rough, Schedule, graphs, schedules
+from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 ROUNDS = 50
@@ -126,6 +136,31 @@ def test_everything_is_in_every_ledger_in_the_end(graph: str) -> None:
         estimate = agent.estimate()
         assert [*estimate.sums, *estimate.counts] == world.paid.tolist()
         assert agent.held.tolist() == [0.0] * agent.held.size
+
+
+STATISTICS: dict[str, Statistic] = {
+    "squares": ArmSums(squares=True),
+    "linear": LinearSums().with_features(2),
+    "linear by arm": LinearSums(disjoint=True).with_features(2),
+}
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_any_statistic_is_entered_whole(kind: str) -> None:
+    """Every register of every pull, whatever it adds up; messages get lost meanwhile."""
+    registers = STATISTICS[kind].registers(NUM_ARMS)
+    world = Rough(partial(LedgerSums().make, registers=registers), GRAPHS["grid-2x4"])
+    expected = registers.zeros()
+    with in_a_hurry():
+        for now in range(40):
+            for i, agent in enumerate(world.agents if now < 20 else ()):
+                arm, reward = (now + i) % NUM_ARMS, float((3 * now + 5 * i) % 7 - 1)
+                context = np.array([1.0, now % 3 - i % 2])
+                agent.observe(arm, reward, context)
+                registers.record(expected, arm, reward, context)
+            world.step(Schedule(**(vars(CALM) | {"loss": 0.3})))
+    for agent in world.agents:
+        assert agent.ledger.tolist() == [*expected, 8.0, 8 * 20.0]
 
 
 def test_the_ledger_outlives_the_tree() -> None:
