@@ -171,6 +171,7 @@ def test_a_ledger_enters_everything_that_lasts() -> None:
         made(combine(LedgerSums(), FadingUCB()), GRAPHS["single"])
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
 @pytest.mark.parametrize("spec", EXACT, ids=ids)
@@ -241,6 +242,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),
     [
