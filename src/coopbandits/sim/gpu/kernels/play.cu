@@ -1,0 +1,189 @@
+// Agents play a span of rounds alone, on totals that they read at its start. Thread = agent.
+#include "world.h"
+#if !HAS_BONUS
+#include "choice.h"
+#endif
+
+#define NEAR 8       // variates made at a time
+#define STRETCH 128  // rounds for which one bound on the other arms is used
+
+struct Reading {
+    double factor, weight, least, num_agents;
+    long long own_pulls;
+};
+
+// An arm's index s/n + √(a/n) as mean + width·√a.
+__device__ __forceinline__ double2 mean_and_width(double total, double count, double least) {
+    if (count <= least) return make_double2(INF, 0.0);
+    return make_double2(total / count, 1.0 / sqrt(count));
+}
+
+#if HAS_BONUS
+// As `_play_own_pulls` of the CPU engine: all arms are looked at only when the arm in play may have
+// lost its lead, which a bound on the others tells without division and root.
+struct Player {
+    double mean[K], width[K];
+    double2* totals;  // of this thread, BLOCK apart
+    double total, count, bound, exploration;
+    bool must_look;
+    int arm;
+
+    __device__ Player(double2* totals_, const Reading& reading) : totals(totals_) {
+        UNROLL for (int k = 0; k < K; k++) {
+            double2 found = mean_and_width(totals[k * BLOCK].x, totals[k * BLOCK].y, reading.least);
+            mean[k] = found.x;
+            width[k] = found.y;
+        }
+        arm = -1;
+        must_look = true;
+    }
+    __device__ __forceinline__ void leave(const Reading& reading) {
+        if (arm < 0) return;
+        totals[arm * BLOCK] = make_double2(total, count);
+        double2 found = mean_and_width(total, count, reading.least);
+        UNROLL for (int k = 0; k < K; k++) {
+            mean[k] = k == arm ? found.x : mean[k];
+            width[k] = k == arm ? found.y : width[k];
+        }
+    }
+    __device__ __forceinline__ int look(double now, double later) {
+        double root = sqrt(now), best = -1e300, others = -1e300;
+        UNROLL for (int k = 0; k < K; k++) best = fmax(best, mean[k] + width[k] * root);
+        double enough = best < INF ? best - TIE * fmax(1.0, fabs(best)) : best;
+        int found = 0;
+        UNROLL for (int k = K - 1; k >= 0; k--)
+            found = mean[k] + width[k] * root >= enough ? k : found;
+        root = sqrt(later);
+        UNROLL for (int k = 0; k < K; k++)
+            others = fmax(others, k == found ? -1e300 : mean[k] + width[k] * root);
+        bound = others > -1e300 ? others + ROUNDING * fmax(1.0, fabs(others)) : others;
+        exploration = now;
+        return found;
+    }
+    __device__ __forceinline__ void take(int found) {
+        arm = found;
+        total = totals[arm * BLOCK].x;
+        count = totals[arm * BLOCK].y;
+    }
+    __device__ __forceinline__ void add(double reward, double weight) {
+        total += weight * reward;
+        count += weight;
+        double lack = bound * count - total;
+        must_look = lack > 0.0 && exploration * count <= lack * lack;
+    }
+};
+#endif
+
+// `levels`: a of the bonus in every round, or the time where the index has none.
+KERNEL(play, BLOCK, 1,
+       (const World* world_at, const Tally* tally_at, const Span* span_at, const double2* read,
+        double2* fresh, const double* levels, const Reading* reading_at, const double* numbers,
+        int* live)) {
+    SHARED(shared);
+    const World world = *world_at;
+    const Tally tally = *tally_at;
+    const Span span = *span_at;
+    const Reading reading = *reading_at;
+    const long long everywhere = world.agents * world.runs;
+    const long long at = (long long)blockIdx.x * BLOCK + threadIdx.x;
+    if (at >= everywhere) return;
+    double2* totals = (double2*)shared + threadIdx.x;
+    UNROLL for (int k = 0; k < K; k++) {
+        double2 settled = read[k * everywhere + at];
+        totals[k * BLOCK] = make_double2(reading.factor * settled.x, reading.factor * settled.y);
+    }
+    Books books(world, tally, span, at);
+    const word_t key = word_at(world.reward_keys[books.run], books.agent);
+    double gained = 0.0;
+    long long start = 0;
+    int arm = 0;
+    // What is pulled of one arm is written down when it is left.
+#define BOOK(end)                                                                            \
+    if (end > start) {                                                                       \
+        double2* own = fresh + arm * everywhere + at;                                        \
+        *own = make_double2(own->x + gained, own->y + double(end - start));                  \
+        int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;                 \
+        if (*alive == 0) *alive = 1;                                                         \
+        books.enter(arm, start, end, gained);                                                \
+        gained = 0.0;                                                                        \
+        start = end;                                                                         \
+    }
+#if HAS_BONUS
+    double* variates = shared + 2 * K * BLOCK + threadIdx.x;
+    Player player(totals, reading);
+    const double* row = books.rows;
+    for (long long r = 0; r < span.rounds; r++) {
+        const long long done = span.first + r;
+        if (r % NEAR == 0) {
+#if IS_NORMAL
+            unsigned tails = 0;  // put off, and made together
+            UNROLL for (int i = 0; i < NEAR; i++) {
+                word_t word = word_at(key, done + i);
+                variates[i * BLOCK] = centre_normal(word, world.cubics);
+                tails |= is_tail(word) ? 1u << i : 0u;
+            }
+            while (tails) {
+                int i = __ffs(tails) - 1;
+                tails &= tails - 1;
+                variates[i * BLOCK] = tail_quantile(uniform_of(word_at(key, done + i)));
+            }
+#else
+            UNROLL for (int i = 0; i < NEAR; i++)
+                variates[i * BLOCK] = uniform_of(word_at(key, done + i));
+#endif
+        }
+        bool is_elsewhere = books.enters_segment(done);
+        if (is_elsewhere) {
+            BOOK(r);
+            books.enter_segment(done);
+        }
+        if ((player.must_look || r % STRETCH == 0) && (reading.own_pulls || r == 0)) {
+            player.leave(reading);
+            long long last = (r / STRETCH + 1) * STRETCH;
+            last = reading.own_pulls && last < span.rounds ? last : span.rounds;
+            int found = player.look(levels[r], levels[last - 1]);
+            if (found != arm) BOOK(r);
+            arm = found;
+            player.take(arm);
+            is_elsewhere = true;
+        }
+        if (is_elsewhere) row = books.row(arm);
+        double reward = reward_of(row, variates[r % NEAR * BLOCK]);
+        gained += reward;
+        if (reading.own_pulls) player.add(reward, reading.weight);
+        if (books.stops_after(r)) {
+            BOOK(r + 1);
+            books.note();
+        }
+    }
+#else
+    const word_t words = word_at(world.decision_keys[books.run], books.agent);
+    numbers += books.agent * NUMBERS;
+    for (long long r = 0; r < span.rounds; r++) {
+        const long long done = span.first + r;
+        if (books.enters_segment(done)) {
+            BOOK(r);
+            books.enter_segment(done);
+        }
+        if (r == 0 || reading.own_pulls || IS_RANDOM) {
+            Estimate estimate = estimate_of(totals, BLOCK, 1.0, levels[r], reading.num_agents);
+            int found = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers,
+                               world.cubics, tally.trouble);
+            if (found != arm) BOOK(r);
+            arm = found;
+        }
+        double reward = reward_of(books.row(arm), variate_of(word_at(key, done), world.cubics));
+        gained += reward;
+        if (reading.own_pulls) {
+            double2* own = totals + arm * BLOCK;
+            *own = make_double2(own->x + reading.weight * reward, own->y + reading.weight);
+        }
+        if (books.stops_after(r)) {
+            BOOK(r + 1);
+            books.note();
+        }
+    }
+#endif
+    BOOK(span.rounds);
+    books.close();
+}

@@ -1,0 +1,226 @@
+"""Some runs of one task on a device: its constants, tables, ledgers, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.draws import normal_cubics
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Parts
+from coopbandits.core.streams import stream_keys
+from coopbandits.sim.cpu.choices import is_ours
+from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
+from coopbandits.sim.gpu.backend import Backend, Launch, Program
+from coopbandits.sim.gpu.source import program
+from coopbandits.sim.gpu.translate import index_source
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.tapes import DECISIONS, REWARDS
+
+FAN = 64
+"""As in `fold.cu`."""
+
+FOREVER = 1 << 60
+
+
+def lines_of(task: Task) -> int:
+    """Return how many sums an agent keeps: reward and regret; with many tables what these cost."""
+    return 2 if task.tables.is_single else 5
+
+
+def shared_bytes(num_arms: int, threads: int) -> int:
+    """Return the shared memory of `play`: totals of all arms, and a few variates."""
+    return 8 * threads * (2 * num_arms + 8)
+
+
+def block_of(num_arms: int) -> int:
+    """Return how many agents a block of `play` has; few where they have many arms."""
+    fitting = (size for size in (128, 64) if shared_bytes(num_arms, size) <= 100_000)
+    return next(fitting, 32)
+
+
+class Spans:
+    """The spans of rounds that kernels are launched for, uploaded together."""
+
+    def __init__(self, task: Task, spans: list[tuple[int, int]], backend: Backend) -> None:
+        firsts, rounds = (np.array(column, dtype=np.int64) for column in zip(*spans, strict=True))
+        slots = np.searchsorted(task.rounds, firsts, side="right")
+        ends = np.searchsorted(task.rounds, firsts + rounds, side="right")
+        self.firsts, self.rounds, self.slots, self.stops = firsts, rounds, slots, ends - slots
+        lists = [
+            np.append(task.rounds[slot:end] - first, FOREVER)
+            for slot, end, first in zip(slots, ends, firsts, strict=True)
+        ]
+        starts = np.cumsum([0, *(each.size for each in lists[:-1])])
+        self.listed = backend.upload(np.concatenate(lists).astype(np.int64))
+        table = [firsts, rounds, self.listed.address + 8 * starts, slots, self.stops]
+        self.table = backend.upload(np.stack(table, axis=1).astype(np.int64))
+
+    def address(self, number: int) -> int:
+        """Return where a span stands."""
+        place: int = self.table.address + 40 * number
+        return place
+
+
+class DeviceRuns:
+    """What the drivers of all kernels share.
+
+    Registers are pairs (sum, count), for every arm (agents, runs): threads side by side read side
+    by side, whether they are agents of one run or runs of one agent.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        task: Task,
+        runs: range,
+        tick: Tick,
+        backend: Backend,
+        make_spans: Callable[[], list[tuple[int, int]]],
+    ) -> None:
+        self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
+        self.num_runs, self.num_agents = len(runs), task.network.num_agents
+        self.num_arms, self.everywhere = task.problem.num_arms, len(runs) * self.num_agents
+        self.numbers = index_numbers(parts, task)
+        self.numbers_there = backend.upload(self.numbers)
+        self.spans = Spans(task, make_spans(), backend)
+        self.lines = lines_of(task)
+        self._keep_world(runs)
+        self._keep_tally()
+
+    def _keep_world(self, runs: range) -> None:
+        task, backend = self.task, self.backend
+        tables = task.tables
+        shuffled = runs if task.shuffle_arms else runs[:1]
+        ordered = [tables.ordered(task.arm_order(run)) for run in shuffled]
+        arrays = [
+            np.stack([rows for rows, _ in ordered]),
+            np.stack([prices for _, prices in ordered]),
+            tables.places,
+            tables.starts,
+            normal_cubics(),
+            *(stream_keys(task.seed, stream, runs) for stream in (REWARDS, DECISIONS)),
+        ]
+        self.width = arrays[0].shape[2]
+        self.kept = [backend.upload(array) for array in arrays]
+        whole = (
+            self.num_agents, self.num_runs, arrays[0].shape[1], len(ordered), tables.starts.size,
+            tables.period,
+        )  # fmt: skip
+        addresses = [memory.address for memory in self.kept]
+        self.world = backend.upload(np.array([*addresses, *whole], dtype=np.int64))
+
+    def _keep_tally(self) -> None:
+        task, zeros, slots = self.task, self.backend.zeros, self.task.rounds.size
+        agents, most = self.everywhere, int(self.spans.stops.max(initial=0))
+        self.counts = zeros((self.num_runs, slots, self.num_arms), np.int64)
+        self.ledger = zeros((self.lines, agents))
+        self.noted = zeros((self.lines, max(1, most), agents))
+        folded = self.lines * max(1, most) * -(-self.num_agents // FAN) * self.num_runs
+        self.folded = [zeros((folded,)), zeros((folded,))]
+        self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
+        self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
+        self.trouble = zeros((2,), np.int32)
+        self.totals = np.zeros((self.lines, slots, self.num_runs))
+        memories = (
+            self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
+        )  # fmt: skip
+        addresses = [memory.address for memory in memories]
+        whole = [*addresses, slots, task.horizon]
+        self.tally = self.backend.upload(np.array(whole, dtype=np.int64))
+
+    def constants(self, **more: int) -> dict[str, int]:
+        """Return what is fixed before kernels are compiled."""
+        task, index = self.task, self.parts.index
+        return {
+            "K": self.num_arms,
+            "FORM": task.problem.kernel_form().kind,
+            "WIDTH": self.width,
+            "IS_NORMAL": int(task.problem.variate == "normal"),
+            "LINES": self.lines,
+            "KEEPS_PULLS": int(bool(task.keep)),
+            "KEEPS_ARMS": int(task.keep == "arms"),
+            "NUMBERS": self.numbers.shape[1] if len(self.numbers) > 1 else 0,
+            "SCRATCH": max(1, index.scratch_size(self.num_arms)),
+            "IS_RANDOM": int(index.random),
+            "IS_OURS": int(is_ours(index)),
+            "HAS_PICK": int(index.pick is not None),
+            **more,
+        }
+
+    def compiled(self, files: tuple[str, ...], constants: dict[str, int]) -> Program:
+        """Return some kernels for this task."""
+        index = index_source(self.parts.index) if not constants.get("HAS_BONUS") else ""
+        return self.backend.compile(program(files, constants, index))
+
+    @cached_property
+    def folding(self) -> Program:
+        """The kernel that adds up what agents noted; the same for all tasks."""
+        return self.backend.compile(program(("fold.cu",), {}))
+
+    def played(self, number: int) -> None:
+        """Write down what a span's recorded rounds add up to, and tell of progress."""
+        stops, first = int(self.spans.stops[number]), int(self.spans.slots[number])
+        if stops:
+            source, size = self.noted, self.num_agents
+            for turn in range(100):
+                target = self.folded[turn % 2]
+                left = -(-size // FAN)
+                blocks = -(-self.lines * stops * left * self.num_runs // 128)
+                self.folding.launch(
+                    "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
+                    self.lines,
+                )  # fmt: skip
+                source, size = target, left
+                if size == 1:
+                    break
+            found = self.backend.download(source)[: self.lines * stops * self.num_runs]
+            self.totals[:, first : first + stops] = found.reshape(self.lines, stops, -1)
+        self.tick(int(self.spans.rounds[number]) * self.everywhere)
+
+    def finish(self) -> Record:
+        """Return the record; raise where a choice failed."""
+        task, load, record = self.task, self.backend.download, Record.empty(self.task, self.num_runs)
+        if trouble := int(load(self.trouble)[0]):
+            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
+        record.arm_counts[:] = load(self.counts).cumsum(axis=1)
+        record.rewards[:], record.worst[:] = self.totals[0].T, self.totals[1].T
+        if self.lines > 2:
+            record.costs[:] = self.totals[2:].transpose(2, 1, 0)
+        if task.keep:
+            made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
+            record.agent_pulls[:] = made.transpose(1, 0, 2)
+        if task.keep == "arms":
+            record.arms[:] = load(self.arms).reshape(record.arms.shape)
+        return record
+
+    def registers(self) -> Any:
+        """Return zeros for every arm, agent and run."""
+        return self.backend.zeros((self.num_arms, self.everywhere, 2))
+
+
+def run_bytes(task: Task) -> int:
+    """Return about how many bytes of the device one run takes: registers, ledgers, what is kept."""
+    agents, num_arms = task.network.num_agents, task.problem.num_arms
+    lines, stops = lines_of(task), min(task.rounds.size, 64)
+    kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
+    each = 4 * 16 * num_arms + 8 * lines * (stops + 3) + kept
+    table = task.tables.rows.nbytes if task.shuffle_arms else 0
+    return agents * each + 8 * task.rounds.size * num_arms + table + 32
+
+
+def links_there(matrix: Any, backend: Backend) -> tuple[Any, Any, Any]:
+    """Return P's rows on the device: where each begins, whose values, and their weights."""
+    indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    return tuple(  # type: ignore[return-value]  # of three
+        backend.upload(each) for each in (indptr, indices, matrix.data.astype(np.float64))
+    )
+
+
+def floats(*values: float) -> NDArray[np.float64]:
+    """Return numbers as they are uploaded."""
+    return np.array(values, dtype=np.float64)
