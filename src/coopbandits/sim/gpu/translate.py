@@ -33,7 +33,7 @@ OPERATORS: dict[type, str] = {
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "&&", ast.Or: "||", ast.USub: "-",
     ast.Not: "!", ast.UAdd: "+",
 }  # fmt: skip
-MATH = ("sqrt", "log", "exp", "expm1", "log1p", "pow", "copysign", "floor", "ceil", "fabs")
+MATH = ("sqrt", "log", "exp", "expm1", "log1p", "pow", "copysign", "floor", "ceil", "fabs", "lgamma")
 TYPES = {"float": "double", "int": "long long", "bool": "bool", "None": "void"}
 
 
@@ -98,15 +98,15 @@ class _Function:
             kind = TYPES.get(ast.unparse(argument.annotation) if argument.annotation else "")
             self.kinds[argument.arg] = kind or "?"
             if kind in ("double", "bool"):
-                given.append(f"{kind} {argument.arg}")
+                given.append(f"{kind} {argument.arg}_")
                 continue
             templates.append(f"class {argument.arg.upper()}_")
-            given.append(f"{argument.arg.upper()}_{'' if kind else '&&'} {argument.arg}")
+            given.append(f"{argument.arg.upper()}_{'' if kind else '&&'} {argument.arg}_")
         returns = self._returns()
         self.book.returns[self.name] = returns
         arguments = set(self.kinds)
         lines = self._block([each for each in self.node.body if not _is_docstring(each)])
-        declared = [f"{kind} {name};" for name, kind in self.kinds.items() if name not in arguments]
+        declared = [f"{kind} {name}_;" for name, kind in self.kinds.items() if name not in arguments]
         head = f"template <{', '.join(templates)}>\n" if templates else ""
         body = textwrap.indent("\n".join([*declared, *lines]), "    ")
         return f"{head}__device__ __forceinline__ {returns} {self.name}({', '.join(given)}) {{\n{body}\n}}"
@@ -204,7 +204,7 @@ class _Function:
         body = self._block(node.body)
         if before is None:
             del self.kinds[name]
-        head = f"UNROLL for (int {name} = {first}; {name} < {last}; {name}++) {{"
+        head = f"UNROLL for (int {name}_ = {first}; {name}_ < {last}; {name}_++) {{"
         return [head, *_inside(body), "}"]
 
     def _loop_over_constants(self, node: ast.For, name: str) -> list[str]:
@@ -212,7 +212,7 @@ class _Function:
         table = ", ".join(_literal(float(number)) for number in numbers)
         self.kinds.setdefault(name, "double")
         head = f"for (int at_{name} = 0; at_{name} < {len(numbers)}; at_{name}++) {{"
-        set_it = f"{name} = table_{name}[at_{name}];"
+        set_it = f"{name}_ = table_{name}[at_{name}];"
         table = f"const double table_{name}[] = {{{table}}};"
         return ["{", table, head, *_inside([set_it, *self._block(node.body)]), "}", "}"]
 
@@ -266,7 +266,7 @@ class _Function:
             case ast.Constant(value=bool() | int() | float() as value):
                 return _literal(value)
             case ast.Name(id=name) if name in self.kinds:
-                return name
+                return f"{name}_"  # nothing in C++ is called so
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return f"(double({self._(left)}) / double({self._(right)}))"
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
@@ -282,7 +282,7 @@ class _Function:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return f"({self._(test)} ? {self._(body)} : {self._(orelse)})"
             case ast.Attribute(value=ast.Name(id="estimate"), attr=attr):
-                return f"estimate.{attr}"
+                return f"estimate_.{attr}"
             case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0 | 1 as at)):
                 return f"{self._(call)}.{'second' if at else 'first'}"
             case ast.Subscript(value=value, slice=place):
@@ -294,7 +294,7 @@ class _Function:
     def _power(self, base: ast.expr, exponent: ast.expr) -> str:
         if isinstance(exponent, ast.Constant) and exponent.value == 2:
             return f"({self._(base)} * {self._(base)})"
-        return f"pow(double({self._(base)}), double({self._(exponent)}))"
+        return f"::pow(double({self._(base)}), double({self._(exponent)}))"
 
     def _compare(self, left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> str:
         sides, tests = [left, *others], []
@@ -314,10 +314,10 @@ class _Function:
                 nested = f"{name}({nested}, {text})"
             return nested
         if function in (int, float, bool, abs):
-            name = {int: "(long long)", float: "double", bool: "bool", abs: "fabs"}[function]
+            name = {int: "(long long)", float: "double", bool: "bool", abs: "::fabs"}[function]
             return f"{name}({texts[0]})"
         if isinstance(func, ast.Attribute) and self._global(func.value) is math and func.attr in MATH:
-            return f"{func.attr}({', '.join(f'double({text})' for text in texts)})"
+            return f"::{func.attr}({', '.join(f'double({text})' for text in texts)})"
         if isinstance(function, FunctionType):
             return f"{self.book.add(function)}({', '.join(texts)})"
         raise self._refused(node, f"calls {ast.unparse(func)}, which is not translated")

@@ -48,7 +48,7 @@ struct Draws {
         is_put_off = true;
         return 0.0;
     }
-    __device__ double gamma_of(word_t key, double shape) {
+    __device__ __noinline__ double gamma_of(word_t key, double shape) {
         double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
         for (long long trial = 0;; trial++) {
             double x = normal_of(word_at(key, 2 * trial)), base = 1.0 + c * x;
@@ -63,49 +63,70 @@ struct Draws {
 
 #include "index.h"
 
-__device__ __forceinline__ int best_arm(const double* values) {
-    double largest = values[0];
-    UNROLL for (int k = 1; k < K; k++) largest = larger(largest, values[k]);
-    if (fabs(largest) < INF) largest -= TIE * larger(1.0, fabs(largest));
-    int arm = 0;
-    UNROLL for (int k = K - 1; k >= 0; k--) if (values[k] >= largest) arm = k;
-    return arm;
-}
-
-__device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const double* numbers,
-                                      const double2* cubics, int* trouble) {
-    double scratch[SCRATCH];
-    double values[K];
+// The plain way: all values, then what the index picks, or the lowest arm within rounding of the
+// largest value.
+__device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
+                                          const double* numbers, const double2* cubics,
+                                          int* trouble) {
+    double scratch[SCRATCH], values[K];
     Index<false> whole(cubics);
     whole.prepare(estimate, word, numbers, scratch);
-#if IS_RANDOM
-    Index<true> quick(cubics);
-    bool put_off[K];
-    bool any = false;
-    UNROLL for (int k = 0; k < K; k++) {
-        quick.is_put_off = false;
-        values[k] = quick.value(k, estimate, word, numbers, scratch);
-        put_off[k] = quick.is_put_off;
-        any |= quick.is_put_off;
+    for (int k = 0; k < K; k++) {
+        values[k] = whole.value(k, estimate, word, numbers, scratch);
+        if (values[k] != values[k]) *trouble = 1;
     }
-    if (any) {
-        UNROLL for (int k = 0; k < K; k++)
-            if (put_off[k]) values[k] = whole.value(k, estimate, word, numbers, scratch);
-    }
-#else
-    UNROLL for (int k = 0; k < K; k++) values[k] = whole.value(k, estimate, word, numbers, scratch);
-#endif
-#if !IS_OURS
-    for (int k = 0; k < K; k++) if (values[k] != values[k]) *trouble = 1;
-#endif
 #if HAS_PICK
     int arm = int(whole.pick(values, estimate, word, numbers, scratch));
-    if (arm < 0 || arm >= K) {
-        *trouble = 2;
-        arm = 0;
-    }
-    return arm;
+    if (arm >= 0 && arm < K) return arm;
+    *trouble = 2;
+    return 0;
 #else
-    return best_arm(values);
+    double largest = values[0];
+    for (int k = 1; k < K; k++) largest = larger(largest, values[k]);
+    if (fabs(largest) < INF) largest -= TIE * larger(1.0, fabs(largest));
+    int arm = 0;
+    for (int k = K - 1; k >= 0; k--) if (values[k] >= largest) arm = k;
+    return arm;
+#endif
+}
+
+// The same arm with less at hand: the best and the second best, in one go over the arms. Draws that
+// are put off come after; where two arms may tie, the plain way decides.
+__device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const double* numbers,
+                                      const double2* cubics, int* trouble) {
+#if HAS_PICK || !IS_OURS || K > 64
+    return choose_by_all(estimate, word, numbers, cubics, trouble);
+#else
+    double scratch[SCRATCH], best = -1e300, second = -1e300;
+    int arm = 0;
+    Index<IS_RANDOM> quick(cubics);
+    quick.prepare(estimate, word, numbers, scratch);
+    word_t put_off = 0;
+    UNROLL for (int k = 0; k < K; k++) {
+        quick.is_put_off = false;
+        double value = quick.value(k, estimate, word, numbers, scratch);
+        if (IS_RANDOM && quick.is_put_off) {
+            put_off |= word_t(1) << k;
+            value = -1e300;
+        }
+        arm = value > best ? k : arm;
+        second = larger(second, smaller(best, value));
+        best = larger(best, value);
+    }
+#if IS_RANDOM
+    if (put_off) {
+        Index<false> whole(cubics);
+        UNROLL for (int k = 0; k < K; k++) {
+            if (put_off >> k & 1) {
+                double value = whole.value(k, estimate, word, numbers, scratch);
+                arm = value > best ? k : arm;
+                second = larger(second, smaller(best, value));
+                best = larger(best, value);
+            }
+        }
+    }
+#endif
+    if (best < INF && best - second > ROUNDING * larger(1.0, fabs(best))) return arm;
+    return choose_by_all(estimate, word, numbers, cubics, trouble);
 #endif
 }

@@ -14,6 +14,7 @@
 
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define __restrict__
 #define UNROLL
 

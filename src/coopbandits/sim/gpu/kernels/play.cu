@@ -19,6 +19,26 @@ __device__ __forceinline__ double2 mean_and_width(double total, double count, do
 }
 
 #if HAS_BONUS
+// The next variates of one agent, BLOCK apart; those in the tails are put off and made together.
+__device__ __forceinline__ void make_variates(word_t key, long long done, const double2* cubics,
+                                              double* variates) {
+    unsigned tails = 0;
+    UNROLL for (int i = 0; i < NEAR; i++) {
+        word_t word = word_at(key, done + i);
+#if IS_NORMAL
+        variates[i * BLOCK] = centre_normal(word, cubics);
+        tails |= is_tail(word) ? 1u << i : 0u;
+#else
+        variates[i * BLOCK] = uniform_of(word);
+#endif
+    }
+    while (tails) {
+        int i = __ffs(tails) - 1;
+        tails &= tails - 1;
+        variates[i * BLOCK] = tail_quantile(uniform_of(word_at(key, done + i)));
+    }
+}
+
 // As `_play_own_pulls` of the CPU engine: all arms are looked at only when the arm in play may have
 // lost its lead, which a bound on the others tells without division and root.
 struct Player {
@@ -75,15 +95,16 @@ struct Player {
 #endif
 
 // `levels`: a of the bonus in every round, or the time where the index has none.
-KERNEL(play, BLOCK, 1,
+KERNEL(play, BLOCK, 512 / BLOCK,
        (const World* world_at, const Tally* tally_at, const Span* span_at, const double2* read,
         double2* fresh, const double* levels, const Reading* reading_at, const double* numbers,
         int* live)) {
     SHARED(shared);
-    const World world = *world_at;
-    const Tally tally = *tally_at;
-    const Span span = *span_at;
+    const World& world = *world_at;
+    const Tally& tally = *tally_at;
+    const Span& span = *span_at;
     const Reading reading = *reading_at;
+    const int rounds = int(span.rounds);
     const long long everywhere = world.agents * world.runs;
     const long long at = (long long)blockIdx.x * BLOCK + threadIdx.x;
     if (at >= everywhere) return;
@@ -95,95 +116,66 @@ KERNEL(play, BLOCK, 1,
     Books books(world, tally, span, at);
     const word_t key = word_at(world.reward_keys[books.run], books.agent);
     double gained = 0.0;
-    long long start = 0;
-    int arm = 0;
-    // What is pulled of one arm is written down when it is left.
-#define BOOK(end)                                                                            \
-    if (end > start) {                                                                       \
-        double2* own = fresh + arm * everywhere + at;                                        \
-        *own = make_double2(own->x + gained, own->y + double(end - start));                  \
-        int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;                 \
-        if (*alive == 0) *alive = 1;                                                         \
-        books.enter(arm, start, end, gained);                                                \
-        gained = 0.0;                                                                        \
-        start = end;                                                                         \
-    }
+    int start = 0, arm = 0;
+    auto book = [&](int end) {
+        if (end == start) return;
+        double2* own = fresh + arm * everywhere + at;
+        *own = make_double2(own->x + gained, own->y + double(end - start));
+        int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
+        if (*alive == 0) *alive = 1;
+        books.enter(arm, start, end, gained);
+        gained = 0.0;
+        start = end;
+    };
 #if HAS_BONUS
     double* variates = shared + 2 * K * BLOCK + threadIdx.x;
     Player player(totals, reading);
-    const double* row = books.rows;
-    for (long long r = 0; r < span.rounds; r++) {
-        const long long done = span.first + r;
-        if (r % NEAR == 0) {
-#if IS_NORMAL
-            unsigned tails = 0;  // put off, and made together
-            UNROLL for (int i = 0; i < NEAR; i++) {
-                word_t word = word_at(key, done + i);
-                variates[i * BLOCK] = centre_normal(word, world.cubics);
-                tails |= is_tail(word) ? 1u << i : 0u;
-            }
-            while (tails) {
-                int i = __ffs(tails) - 1;
-                tails &= tails - 1;
-                variates[i * BLOCK] = tail_quantile(uniform_of(word_at(key, done + i)));
-            }
-#else
-            UNROLL for (int i = 0; i < NEAR; i++)
-                variates[i * BLOCK] = uniform_of(word_at(key, done + i));
-#endif
-        }
-        bool is_elsewhere = books.enters_segment(done);
-        if (is_elsewhere) {
-            BOOK(r);
-            books.enter_segment(done);
-        }
-        if ((player.must_look || r % STRETCH == 0) && (reading.own_pulls || r == 0)) {
-            player.leave(reading);
-            long long last = (r / STRETCH + 1) * STRETCH;
-            last = reading.own_pulls && last < span.rounds ? last : span.rounds;
-            int found = player.look(levels[r], levels[last - 1]);
-            if (found != arm) BOOK(r);
-            arm = found;
-            player.take(arm);
-            is_elsewhere = true;
-        }
-        if (is_elsewhere) row = books.row(arm);
-        double reward = reward_of(row, variates[r % NEAR * BLOCK]);
-        gained += reward;
-        if (reading.own_pulls) player.add(reward, reading.weight);
-        if (books.stops_after(r)) {
-            BOOK(r + 1);
-            books.note();
-        }
-    }
 #else
     const word_t words = word_at(world.decision_keys[books.run], books.agent);
     numbers += books.agent * NUMBERS;
-    for (long long r = 0; r < span.rounds; r++) {
-        const long long done = span.first + r;
-        if (books.enters_segment(done)) {
-            BOOK(r);
-            books.enter_segment(done);
+#endif
+    const double* row = world.tables;
+    const double2* const cubics = world.cubics;
+    const long long first = span.first;
+    for (int r = 0;; r++) {
+        const bool is_over = r == rounds, is_noted = r == books.stop, is_elsewhere = r >= books.border;
+        int chosen = arm;
+#if HAS_BONUS
+        if (r % NEAR == 0 && !is_over) make_variates(key, first + r, cubics, variates);
+        bool looks = r == 0 || (reading.own_pulls && (player.must_look || r % STRETCH == 0));
+        if (looks && !is_over) {
+            player.leave(reading);
+            int last = (r / STRETCH + 1) * STRETCH;
+            last = reading.own_pulls && last < rounds ? last : rounds;
+            chosen = player.look(levels[r], levels[last - 1]);
+            player.take(chosen);
         }
-        if (r == 0 || reading.own_pulls || IS_RANDOM) {
+#else
+        if ((r == 0 || reading.own_pulls || IS_RANDOM) && !is_over) {
             Estimate estimate = estimate_of(totals, BLOCK, 1.0, levels[r], reading.num_agents);
-            int found = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers,
-                               world.cubics, tally.trouble);
-            if (found != arm) BOOK(r);
-            arm = found;
+            chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
+                            tally.trouble);
         }
-        double reward = reward_of(books.row(arm), variate_of(word_at(key, done), world.cubics));
-        gained += reward;
+#endif
+        // What is pulled of one arm is booked when it is left, and when others need to know.
+        if (is_over || is_noted || is_elsewhere || chosen != arm) {
+            book(r);
+            if (is_noted) books.note();
+            if (is_elsewhere) books.enter_segment(r);
+            if (is_over) break;
+            arm = chosen;
+            row = books.row(arm);
+        }
+#if HAS_BONUS
+        double reward = reward_of(row, variates[r % NEAR * BLOCK]);
+        if (reading.own_pulls) player.add(reward, reading.weight);
+#else
+        double reward = reward_of(row, variate_of(word_at(key, first + r), cubics));
         if (reading.own_pulls) {
             double2* own = totals + arm * BLOCK;
             *own = make_double2(own->x + reading.weight * reward, own->y + reading.weight);
         }
-        if (books.stops_after(r)) {
-            BOOK(r + 1);
-            books.note();
-        }
-    }
 #endif
-    BOOK(span.rounds);
-    books.close();
+        gained += reward;
+    }
 }

@@ -22,31 +22,31 @@ __device__ __forceinline__ void average(const Links& links, long long agent, con
 }
 
 __device__ __forceinline__ void choose_and_pull(const World& world, const Tally& tally,
-                                                Books& books, word_t key, word_t words, long long r,
+                                                Books& books, word_t key, word_t words, int r,
                                                 double time, const double* numbers, double2* own,
                                                 int stride) {
     const long long done = books.span.first + r;
-    if (books.enters_segment(done)) books.enter_segment(done);
+    if (r >= books.border) books.enter_segment(r);
     Estimate estimate = estimate_of(own, stride, double(world.agents), time, double(world.agents));
     int arm = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers, world.cubics,
                      tally.trouble);
     double reward = reward_of(books.row(arm), variate_of(word_at(key, done), world.cubics));
     own[arm * stride] = make_double2(own[arm * stride].x + reward, own[arm * stride].y + 1.0);
     books.enter(arm, r, r + 1, reward);
-    if (books.stops_after(r)) books.note();
+    if (r + 1 == books.stop) books.note();
 }
 
 // Whole runs: block = run, thread = agent, all averages in shared memory.
-KERNEL_WITH_BARRIERS(runs, THREADS, 1,
+KERNEL_WITH_BARRIERS(runs, THREADS, THREADS <= 128 ? 512 / THREADS : 1,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
                       const int* indptr, const int* indices, const double* weights, double2* state,
                       const double* times, const double* numbers)) {
     SHARED(shared);
-    const World world = *world_at;
-    const Tally tally = *tally_at;
-    const Span span = *span_at;
+    const World& world = *world_at;
+    const Tally& tally = *tally_at;
+    const Span& span = *span_at;
     const Links links = {indptr, indices, weights};
-    const int agents = int(world.agents), agent = threadIdx.x;
+    const int agents = int(world.agents), agent = threadIdx.x, rounds = int(span.rounds);
     const bool is_there = agent < agents;
     const long long at = (is_there ? agent : 0) * world.runs + blockIdx.x;
     double2* values = (double2*)shared;  // (K, agents)
@@ -58,7 +58,7 @@ KERNEL_WITH_BARRIERS(runs, THREADS, 1,
     if (is_there)
         for (int k = 0; k < K; k++) values[k * agents + agent] = kept[k * agents + agent];
     __syncthreads();
-    for (long long r = 0; r < span.rounds; r++) {
+    for (int r = 0; r < rounds; r++) {
         double2 mixed[K];
         if (is_there) average(links, agent, values, agents, 1, mixed);
         __syncthreads();
@@ -71,17 +71,16 @@ KERNEL_WITH_BARRIERS(runs, THREADS, 1,
     }
     if (!is_there) return;
     for (int k = 0; k < K; k++) kept[k * agents + agent] = values[k * agents + agent];
-    books.close();
 }
 
 // One round on a graph that does not fit into shared memory: thread = agent, rows in memory.
-KERNEL(one_round, 128, 1,
+KERNEL(one_round, 128, 4,
        (const World* world_at, const Tally* tally_at, const Span* span_at, const int* indptr,
         const int* indices, const double* weights, const double2* before, double2* after,
         const double* times, const double* numbers)) {
-    const World world = *world_at;
-    const Tally tally = *tally_at;
-    const Span span = *span_at;
+    const World& world = *world_at;
+    const Tally& tally = *tally_at;
+    const Span& span = *span_at;
     const Links links = {indptr, indices, weights};
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
     if (at >= world.agents * world.runs) return;
@@ -95,5 +94,4 @@ KERNEL(one_round, 128, 1,
     choose_and_pull(world, tally, books, key, words, 0, times[0], numbers + books.agent * NUMBERS,
                     mixed, 1);
     UNROLL for (int k = 0; k < K; k++) own[k] = mixed[k];
-    books.close();
 }

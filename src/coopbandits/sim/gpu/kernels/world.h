@@ -45,86 +45,62 @@ __device__ __forceinline__ long long place_of_segment(const World& world, long l
 }
 
 // One agent's bookings: pulls of one arm are entered together when it is left or a round recorded.
+// Little is kept at hand, since registers are dear, and bookings are rare.
 struct Books {
     const World& world;
     const Tally& tally;
     const Span& span;
-    long long at, agent, run, everywhere, place, border;
-    const double *rows, *prices;
-    double reward, regret;
-#if LINES > 2
-    double common, best;
-#endif
-    int passed;
+    const long long at;  // agent·runs + run
+    const int agent, run;
+    int place = 0, border = -1, stop, passed = 0;  // border and stop are counted within the span
 
     __device__ Books(const World& w, const Tally& t, const Span& s, long long at_)
-        : world(w), tally(t), span(s), at(at_) {
-        agent = at / world.runs;
-        run = at % world.runs;
-        everywhere = world.agents * world.runs;
-        long long version = world.versions > 1 ? run * world.rows : 0;
-        rows = world.tables + version * WIDTH;
-        prices = world.prices + version * 3;
-        reward = tally.ledger[at];
-        regret = tally.ledger[everywhere + at];
-#if LINES > 2
-        common = tally.ledger[3 * everywhere + at];
-        best = tally.ledger[4 * everywhere + at];
-#endif
-        passed = 0;
-        border = -1;
-        place = 0;
+        : world(w), tally(t), span(s), at(at_), agent(int(at_ / w.runs)), run(int(at_ % w.runs)) {
+        stop = near(span.stops[0]);
+    }
+    __device__ static int near(long long rounds) {
+        return rounds < (1 << 30) ? int(rounds) : 1 << 30;
+    }
+    __device__ long long row_of(int arm) const {
+        return (world.versions > 1 ? run * world.rows : 0) + place + arm;
     }
     __device__ __forceinline__ const double* row(int arm) const {
-        return rows + (place + arm) * WIDTH;
+        return world.tables + row_of(arm) * WIDTH;
     }
-    __device__ __forceinline__ bool enters_segment(long long done) const { return done >= border; }
-    __device__ __forceinline__ void enter_segment(long long done) {
-        place = world.places[agent] + place_of_segment(world, done, &border);
+    __device__ void enter_segment(int r) {
+        long long ends, done = span.first + r;
+        place = int(world.places[agent] + place_of_segment(world, done, &ends));
+        border = near(ends - span.first);
     }
-    __device__ void enter(int arm, long long start, long long end, double gained) {
+    __device__ void enter(int arm, int start, int end, double gained) {
         // Lanes of a warp that book into the same place do so together.
         long long target = (run * tally.slots + span.slot + passed) * K + arm;
         unsigned same = __match_any_sync(__activemask(), target);
         unsigned pulls = __reduce_add_sync(same, unsigned(end - start));
         if (int(threadIdx.x & 31) == __ffs(same) - 1)
             atomicAdd(tally.counts + target, (unsigned long long)pulls);
-        reward += gained;
-        const double* price = prices + (place + arm) * 3;
-        regret += (end - start) * price[0];
+        const double* price = world.prices + row_of(arm) * 3;
+        const long long line = world.agents * world.runs;
+        tally.ledger[at] += gained;
+        tally.ledger[line + at] += (end - start) * price[0];
 #if LINES > 2
-        common += (end - start) * price[1];
-        best += (end - start) * price[2];
+        tally.ledger[3 * line + at] += (end - start) * price[1];
+        tally.ledger[4 * line + at] += (end - start) * price[2];
 #endif
 #if KEEPS_PULLS
-        tally.made[at * K + arm] += int(end - start);
+        tally.made[at * K + arm] += end - start;
 #endif
 #if KEEPS_ARMS
         int* kept = tally.arms + (run * world.agents + agent) * tally.horizon + span.first;
-        for (long long r = start; r < end; r++) kept[r] = arm;
+        for (int r = start; r < end; r++) kept[r] = arm;
 #endif
     }
-    __device__ __forceinline__ bool stops_after(long long round) const {
-        return round + 1 == span.stops[passed];
-    }
+    // Writes down where the ledger stands after a recorded round.
     __device__ void note() {
-        double* noted = tally.noted + passed * everywhere + at;
-        long long line = span.num_stops * everywhere;
-        noted[0] = reward;
-        noted[line] = regret;
-#if LINES > 2
-        noted[2 * line] = regret;
-        noted[3 * line] = common;
-        noted[4 * line] = best;
-#endif
-        passed++;
-    }
-    __device__ void close() {
-        tally.ledger[at] = reward;
-        tally.ledger[everywhere + at] = regret;
-#if LINES > 2
-        tally.ledger[3 * everywhere + at] = common;
-        tally.ledger[4 * everywhere + at] = best;
-#endif
+        const long long all = world.agents * world.runs;
+        for (int line = 0; line < LINES; line++)
+            tally.noted[(line * span.num_stops + passed) * all + at] =
+                tally.ledger[(line == 2 ? 1 : line) * all + at];
+        stop = near(span.stops[++passed]);
     }
 };
