@@ -91,7 +91,8 @@ def simulate(
         Independent repetitions, and the seed they all follow from.
     engine : str
         "auto" for the fastest that can play the policy, or the name of one; the result is the
-        same. What the named engine cannot play falls back to "reference", with a note.
+        same. What the named engine cannot play falls back to "reference", with a note; what "gpu"
+        cannot, to the fastest other one.
     rounds : int, sequence of int or None
         The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
@@ -223,7 +224,8 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
 
 def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
     setup = tasks[0].setup
-    size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
+    pulls = min(getattr(engine, "batch_pulls", BATCH_PULLS) for engine in engines)
+    size = pulls // (setup.network.num_agents * setup.horizon)
     for engine, task in zip(engines, tasks, strict=True):
         needed = engine.run_bytes(task)
         size = 1 if needed is None else min(size, BATCH_BYTES // needed)

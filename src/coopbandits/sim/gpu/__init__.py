@@ -85,7 +85,7 @@ class GPUEngine:
         """Return what there is no kernel for, or None; refuse where no kernel could ever run."""
         backend()
         missing = obstacle(task)
-        return None if missing is None else f"has no kernel for a GPU{missing}"
+        return None if missing is None else f"has no GPU kernel{missing}"
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of this machine's own memory that one run takes; see `play`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class CudaDevice:
         self.name = self.device.name
         self.arch = f"sm_{found.major}{found.minor}"
         self.stream = self.device.create_stream()
+        self.usage: dict[str, tuple[int, int]] = {}
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
 
     def free_bytes(self) -> int:
@@ -89,6 +91,20 @@ class CudaDevice:
     def wait(self) -> None:
         """Return when all that was started has ended."""
         self.stream.sync()
+
+    def copy_rate(self, size: int = 1 << 32) -> float:
+        """Return how many bytes a second a copy reads and writes together."""
+        source, target = Array(self, (size,), np.uint8), Array(self, (size,), np.uint8)
+        for _ in range(2):
+            self.wait()
+            started = time.perf_counter()
+            for _ in range(10):
+                _checked(
+                    driver.cuMemcpyDtoDAsync(target.address, source.address, size, self._stream)
+                )
+            self.wait()
+            rate = 20 * size / (time.perf_counter() - started)
+        return rate
 
     @property
     def _stream(self) -> Any:
@@ -132,6 +148,8 @@ class Kernels:
             most = self.device.most_shared - kernel.attributes.shared_size_bytes
             _checked(driver.cuKernelSetAttribute(what, most, handle, at))
             self.kernels[name] = kernel
+            used = kernel.attributes
+            self.device.usage[name] = used.num_regs, used.local_size_bytes
         return self.kernels[name]
 
 
