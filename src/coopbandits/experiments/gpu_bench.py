@@ -132,8 +132,8 @@ def main(words: list[str]) -> None:
                 say(f"{rows[-1]}\n")
                 sys.stdout.flush()
         if rows:
-            say("\n" + columns([list(rows[0]), *([str(v) for v in row.values()] for row in rows)]))
-            say("\n\n")
+            cells = [tuple(rows[0]), *(tuple(map(str, row.values())) for row in rows)]
+            say("\n" + "\n".join(columns(cells)) + "\n\n")
     for name, used in getattr(there, "usage", {}).items():
         say(f"{name}: {used[0]} registers, {used[1]} bytes of local memory\n")
 
