@@ -33,7 +33,8 @@ DRIVERS: dict[type, Driver] = {
 MOST_ARMS = 400
 """The totals of an agent's arms stand in shared memory, of which there is so much."""
 
-MOST_AGENTS = 1 << 31
+MOST_AGENTS = (1 << 31) - 1
+"""Of all runs of a batch together: places are whole numbers of 32 bits."""
 
 SHARE = 0.9
 """How much of the free memory is taken."""
@@ -108,6 +109,7 @@ class GPUEngine:
                 f"{there.name} has {free / 1e9:.3g} GB free; take fewer agents (about {agents} "
                 'fit), or engine="cpu"'
             )
+        fitting = max(1, min(fitting, MOST_AGENTS // task.network.num_agents))
         parts = cpu.parts_of(task)
         driver = DRIVERS[type(parts.aggregation)]
         batches = [runs[at : at + fitting] for at in range(0, len(runs), fitting)]

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopbandits.core.draws import normal_cubics
 from coopbandits.core.errors import InputError
@@ -116,6 +115,7 @@ class DeviceRuns:
 
     def _keep_tally(self) -> None:
         task, zeros, slots = self.task, self.backend.zeros, self.task.rounds.size
+        self.slots = slots
         agents, most = self.everywhere, int(self.spans.stops.max(initial=0))
         self.counts = zeros((self.num_runs, slots, self.num_arms), np.int64)
         self.ledger = zeros((self.lines, agents))
@@ -125,7 +125,7 @@ class DeviceRuns:
         self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
         self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
         self.trouble = zeros((2,), np.int32)
-        self.totals = np.zeros((self.lines, slots, self.num_runs))
+        self.totals = zeros((self.lines, slots, self.num_runs))
         memories = (
             self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
         )  # fmt: skip
@@ -163,23 +163,20 @@ class DeviceRuns:
         return self.backend.compile(program(("fold.cu",), {}))
 
     def played(self, number: int) -> None:
-        """Write down what a span's recorded rounds add up to, and tell of progress."""
-        stops, first = int(self.spans.stops[number]), int(self.spans.slots[number])
-        if stops:
-            source, size = self.noted, self.num_agents
-            for turn in range(100):
-                target = self.folded[turn % 2]
-                left = -(-size // FAN)
-                blocks = -(-self.lines * stops * left * self.num_runs // 128)
-                self.folding.launch(
-                    "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
-                    self.lines,
-                )  # fmt: skip
-                source, size = target, left
-                if size == 1:
-                    break
-            found = self.backend.download(source)[: self.lines * stops * self.num_runs]
-            self.totals[:, first : first + stops] = found.reshape(self.lines, stops, -1)
+        """Have a span's recorded rounds added up, and tell of progress."""
+        stops, source, size = int(self.spans.stops[number]), self.noted, self.num_agents
+        turn = 0
+        while stops and source is not self.totals:
+            left = -(-size // FAN)
+            target, first, width = self.folded[turn % 2], 0, stops
+            if left == 1:
+                target, first, width = self.totals, int(self.spans.slots[number]), self.slots
+            blocks = -(-self.lines * stops * left * self.num_runs // 128)
+            self.folding.launch(
+                "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
+                self.lines, first, width,
+            )  # fmt: skip
+            source, size, turn = target, left, turn + 1
         self.tick(int(self.spans.rounds[number]) * self.everywhere)
 
     def finish(self) -> Record:
@@ -188,9 +185,10 @@ class DeviceRuns:
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
         record.arm_counts[:] = load(self.counts).cumsum(axis=1)
-        record.rewards[:], record.worst[:] = self.totals[0].T, self.totals[1].T
+        totals = load(self.totals)
+        record.rewards[:], record.worst[:] = totals[0].T, totals[1].T
         if self.lines > 2:
-            record.costs[:] = self.totals[2:].transpose(2, 1, 0)
+            record.costs[:] = totals[2:].transpose(2, 1, 0)
         if task.keep:
             made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
             record.agent_pulls[:] = made.transpose(1, 0, 2)
@@ -220,7 +218,3 @@ def links_there(matrix: Any, backend: Backend) -> tuple[Any, Any, Any]:
         backend.upload(each) for each in (indptr, indices, matrix.data.astype(np.float64))
     )
 
-
-def floats(*values: float) -> NDArray[np.float64]:
-    """Return numbers as they are uploaded."""
-    return np.array(values, dtype=np.float64)

@@ -18,6 +18,9 @@ from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.runs import DeviceRuns, block_of, links_there, shared_bytes
 from coopbandits.sim.record import Record, Task, Tick
 
+RESIDENT = 512
+"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
 
@@ -53,7 +56,9 @@ class Player:
         found = explorations_of(state.parts, state.task, times, num_agents, stage)
         self.levels = state.backend.upload(times if found is None else found)
         self.block = block_of(state.num_arms)
-        constants = state.constants(BLOCK=self.block, HAS_BONUS=int(found is not None))
+        constants = state.constants(
+            BLOCK=self.block, RESIDENT=RESIDENT // self.block, HAS_BONUS=int(found is not None)
+        )
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
         self.live_shape = (state.num_arms, groups)
@@ -161,6 +166,7 @@ class Mixer:
             if (regular := regular_links(matrix)) is not None:
                 degree, near, weights = regular
                 self.links = (self.links[0], backend.upload(near), backend.upload(weights))
+        self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree), "HAS_BONUS": 1}
         )
@@ -195,12 +201,18 @@ class Mixer:
         mixed, self.spare = self._step_through(np.arange(self.state.num_arms), values, None)
         return mixed
 
+    def _listed(self, arms: tuple[int, ...]) -> Any:
+        """Return a list of arms on the device; mostly there are few different ones."""
+        if arms not in self.lists:
+            self.lists[arms] = self.state.backend.upload(np.array(arms, dtype=np.int32))
+        return self.lists[arms]
+
     def _step_through(
         self, alive: NDArray[Any], values: Any, accumulated: Any
     ) -> tuple[Any, Any]:
         """Make all steps with some arms; returns where the result is, and the other array."""
         state, operator = self.state, self.operator
-        there = state.backend.upload(alive.astype(np.int32))
+        there = self._listed(tuple(alive.tolist()))
         size = Launch(-(-state.everywhere // 128), alive.size, 128)
         before, rho = self.spare, 0.0
         for step in range(operator.steps):

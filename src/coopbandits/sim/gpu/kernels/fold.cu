@@ -1,19 +1,21 @@
 // Adds up what agents noted, FAN of them at a time in a fixed order: the same bits in any batch.
+// A line of the result has room for `width` recorded rounds, and these are its `first` and next.
 #define FAN 64
 KERNEL(fold, 128, 1,
        (const double* noted, double* folded, long long slots, long long size, long long runs,
-        long long lines)) {
+        long long lines, long long first, long long width)) {
     const long long left = (size + FAN - 1) / FAN;
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
     if (at >= lines * slots * left * runs) return;
     const long long run = at % runs, part = at / runs % left, row = at / runs / left;
     const double* from = noted + (row * size + part * FAN) * runs + run;
     const long long end = size - part * FAN < FAN ? size - part * FAN : FAN;
-    const bool is_regret = row / slots == 1;  // of which the largest is asked for
+    const long long line = row / slots, slot = row % slots;
+    const bool is_regret = line == 1;  // of which the largest is asked for
     double found = 0.0;
     for (long long i = 0; i < end; i++) {
         double value = from[i * runs];
         found = is_regret ? (value > found ? value : found) : found + value;
     }
-    folded[at] = found;
+    folded[((line * width + first + slot) * left + part) * runs + run] = found;
 }

@@ -11,7 +11,8 @@ KERNEL(mix_sparse, 128, 1,
     const long long everywhere = agents * runs;
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
     if (at >= everywhere) return;
-    const long long agent = at / runs, run = at % runs, slab = alive[blockIdx.y] * everywhere;
+    const unsigned agent = unsigned(at) / unsigned(runs), run = unsigned(at) % unsigned(runs);
+    const long long slab = alive[blockIdx.y] * everywhere;
     const double2* from = in + slab + run;
     double2 before = make_double2(0.0, 0.0);
     if (drop != 0.0) before = out[slab + at];

@@ -95,7 +95,7 @@ struct Player {
 #endif
 
 // `levels`: a of the bonus in every round, or the time where the index has none.
-KERNEL(play, BLOCK, 512 / BLOCK,
+KERNEL(play, BLOCK, RESIDENT,
        (const World* world_at, const Tally* tally_at, const Span* span_at, const double2* read,
         double2* fresh, const double* levels, const Reading* reading_at, const double* numbers,
         int* live)) {

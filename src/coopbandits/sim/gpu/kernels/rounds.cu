@@ -37,7 +37,7 @@ __device__ __forceinline__ void choose_and_pull(const World& world, const Tally&
 }
 
 // Whole runs: block = run, thread = agent, all averages in shared memory.
-KERNEL_WITH_BARRIERS(runs, THREADS, THREADS <= 128 ? 512 / THREADS : 1,
+KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
                       const int* indptr, const int* indices, const double* weights, double2* state,
                       const double* times, const double* numbers)) {

@@ -55,7 +55,7 @@ struct Books {
     int place = 0, border = -1, stop, passed = 0;  // border and stop are counted within the span
 
     __device__ Books(const World& w, const Tally& t, const Span& s, long long at_)
-        : world(w), tally(t), span(s), at(at_), agent(int(at_ / w.runs)), run(int(at_ % w.runs)) {
+        : world(w), tally(t), span(s), at(at_), agent(int(unsigned(at_) / unsigned(w.runs))), run(int(unsigned(at_) % unsigned(w.runs))) {
         stop = near(span.stops[0]);
     }
     __device__ static int near(long long rounds) {
