@@ -14,14 +14,14 @@ MOST_STOPS = 16
 
 MOST_THREADS = 1024
 
-RESIDENT = 512
+RESIDENT = 384
 """As in `staged`."""
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
     """Play some runs of any index on a running consensus."""
     agents = task.network.num_agents
-    shared = 16 * task.problem.num_arms * agents
+    shared = 2 * 16 * task.problem.num_arms * agents  # of this round and of the last
     is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
     state = DeviceRuns(
         parts, task, runs, tick, backend, lambda: _spans(task) if is_whole else _rounds(task)

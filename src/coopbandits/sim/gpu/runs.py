@@ -20,6 +20,9 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
+BLOCKS = (128, 64)
+"""Threads of a block of `play`, the more the better; 32 where many arms take much memory."""
+
 FAN = 64
 """As in `fold.cu`."""
 
@@ -38,7 +41,7 @@ def shared_bytes(num_arms: int, threads: int) -> int:
 
 def block_of(num_arms: int) -> int:
     """Return how many agents a block of `play` has; few where they have many arms."""
-    fitting = (size for size in (128, 64) if shared_bytes(num_arms, size) <= 100_000)
+    fitting = (size for size in BLOCKS if shared_bytes(num_arms, size) <= 100_000)
     return next(fitting, 32)
 
 

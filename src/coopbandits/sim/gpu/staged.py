@@ -18,7 +18,7 @@ from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.runs import DeviceRuns, block_of, links_there, shared_bytes
 from coopbandits.sim.record import Record, Task, Tick
 
-RESIDENT = 512
+RESIDENT = 384
 """Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
 
 SPAN_PULLS = 200_000_000

@@ -27,6 +27,10 @@ LEAVES = {
 }
 """Functions that `leaves.h` and `choice.h` have under a name of their own."""
 
+MANY = 1000
+DRAWS = {"this->normal_of": 1, "this->gamma_of": MANY}
+"""How many normals a leaf draws; a gamma draws until one fits."""
+
 WORDS = ("word_at", "word_of")
 OPERATORS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">",
@@ -42,15 +46,19 @@ class CannotTranslateError(Exception):
 
 
 def index_source(index: Index) -> str:
-    """Return the functions of an index as the C++ class `Index`."""
+    """Return the functions of an index as the C++ class `Index`, and how it draws."""
     book = _Book()
     names = ["prepare", "value"] + (["pick"] if index.pick is not None else [])
     for name in names:
         book.add(getattr(index, name), name)
+    draws_one = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
+    draws_one = draws_one and "value" not in book.branching
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
-        "template <bool PUTS_OFF>\nstruct Index : Draws<PUTS_OFF> {\n"
-        "    __device__ explicit Index(const double2* cubics_) : Draws<PUTS_OFF>(cubics_) {}\n"
+        f"#define ONE_NORMAL {int(draws_one)}\n"
+        '#include "draws.h"\n'
+        "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
+        "    __device__ explicit Index(const double2* cubics_) : Draws<ASKS>(cubics_) {}\n"
         f"{body}\n}};\n"
     )
 
@@ -61,6 +69,8 @@ class _Book:
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
         self.returns: dict[str, str] = {}
+        self.draws: dict[str, int] = {}
+        self.branching: set[str] = set()
         self.texts: list[str] = []
 
     def add(self, function: Any, name: str | None = None) -> str:
@@ -71,7 +81,11 @@ class _Book:
             if not isinstance(function, FunctionType) or function.__closure__:
                 raise CannotTranslateError(f"{function!r} is no plain function")
             self.names[function] = name or f"{function.__name__}_{len(self.names)}"
-            self.texts.append(_Function(function, self.names[function], self).text())
+            made = _Function(function, self.names[function], self)
+            self.texts.append(made.text())
+            self.draws[self.names[function]] = made.draws
+            if made.branches:
+                self.branching.add(self.names[function])
         return self.names[function]
 
 
@@ -89,7 +103,9 @@ class _Function:
             raise CannotTranslateError(f"{function.__name__} is no plain function")
         self.node = node
         self.kinds: dict[str, str] = {}
-        self.arrays: set[str] = set()
+        self.draws, self.per_call = 0, 1
+        choices = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
+        self.branches = any(isinstance(each, choices) for each in ast.walk(node))
 
     def text(self) -> str:
         """Return the function."""
@@ -146,6 +162,7 @@ class _Function:
                 lines = [f"if ({self._(test)}) {{", *_inside(self._block(body)), "}"]
                 return [*lines, "else {", *_inside(self._block(orelse)), "}"] if orelse else lines
             case ast.While(test=test, body=body, orelse=[]):
+                self.per_call = MANY
                 return [f"while ({self._(test)}) {{", *_inside(self._block(body)), "}"]
             case ast.For(orelse=[]):
                 return self._loop(node)
@@ -199,9 +216,10 @@ class _Function:
                 return self._loop_over_constants(node, name)
             case _:
                 raise self._refused(node, "loops over what is no range")
-        before = self.kinds.get(name)
-        self.kinds[name] = "long long"
+        before, once = self.kinds.get(name), self.per_call
+        self.kinds[name], self.per_call = "long long", MANY
         body = self._block(node.body)
+        self.per_call = once
         if before is None:
             del self.kinds[name]
         head = f"UNROLL for (int {name}_ = {first}; {name}_ < {last}; {name}_++) {{"
@@ -319,7 +337,10 @@ class _Function:
         if isinstance(func, ast.Attribute) and self._global(func.value) is math and func.attr in MATH:
             return f"::{func.attr}({', '.join(f'double({text})' for text in texts)})"
         if isinstance(function, FunctionType):
-            return f"{self.book.add(function)}({', '.join(texts)})"
+            name = self.book.add(function)
+            self.draws += self.per_call * DRAWS.get(name, self.book.draws.get(name, 0))
+            self.branches |= name in self.book.branching
+            return f"{name}({', '.join(texts)})"
         raise self._refused(node, f"calls {ast.unparse(func)}, which is not translated")
 
 

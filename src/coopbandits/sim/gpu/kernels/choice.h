@@ -35,32 +35,6 @@ __device__ __forceinline__ Two<A, B> two(A a, B b) { return {a, b}; }
 __device__ __forceinline__ double larger(double a, double b) { return b > a ? b : a; }
 __device__ __forceinline__ double smaller(double a, double b) { return b < a ? b : a; }
 
-// Draws, of which some are dear: one in forty normals takes logarithms, and in a warp nearly always
-// one lane has such a one. With PUTS_OFF these are left out and only marked, to be made together.
-template <bool PUTS_OFF>
-struct Draws {
-    const double2* cubics;
-    bool is_put_off = false;
-    __device__ explicit Draws(const double2* cubics_) : cubics(cubics_) {}
-    __device__ __forceinline__ double normal_of(word_t word) {
-        if (!is_tail(word)) return centre_normal(word, cubics);
-        if (!PUTS_OFF) return tail_quantile(uniform_of(word));
-        is_put_off = true;
-        return 0.0;
-    }
-    __device__ __noinline__ double gamma_of(word_t key, double shape) {
-        double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
-        for (long long trial = 0;; trial++) {
-            double x = normal_of(word_at(key, 2 * trial)), base = 1.0 + c * x;
-            if (is_put_off) return 1.0;
-            if (base <= 0.0) continue;
-            double v = base * base * base;
-            double bound = 0.5 * x * x + d * (1.0 - v + log(v));
-            if (log(uniform_of(word_at(key, 2 * trial + 1))) < bound) return d * v;
-        }
-    }
-};
-
 #include "index.h"
 
 // The plain way: all values, then what the index picks, or the lowest arm within rounding of the
@@ -72,6 +46,11 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
     Index<false> whole(cubics);
     whole.prepare(estimate, word, numbers, scratch);
     for (int k = 0; k < K; k++) {
+#if ONE_NORMAL
+        Index<true> asking(cubics);
+        asking.value(k, estimate, word, numbers, scratch);
+        if (is_tail(asking.asked)) whole.late = tail_quantile(uniform_of(asking.asked));
+#endif
         values[k] = whole.value(k, estimate, word, numbers, scratch);
         if (values[k] != values[k]) *trouble = 1;
     }
@@ -90,8 +69,8 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
 #endif
 }
 
-// The same arm with less at hand: the best and the second best, in one go over the arms. Draws that
-// are put off come after; where two arms may tie, the plain way decides.
+// The same arm with less at hand: the best and the second best, in one go over the arms. Where two
+// arms may tie, the plain way decides.
 __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const double* numbers,
                                       const double2* cubics, int* trouble) {
 #if HAS_PICK || !IS_OURS || K > 64
@@ -99,33 +78,32 @@ __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, con
 #else
     double scratch[SCRATCH], best = -1e300, second = -1e300;
     int arm = 0;
-    Index<IS_RANDOM> quick(cubics);
-    quick.prepare(estimate, word, numbers, scratch);
-    word_t put_off = 0;
+    Index<false> whole(cubics);
+#if ONE_NORMAL
+    double late[K];
+    word_t tails = 0;
+    Index<true> asking(cubics);
     UNROLL for (int k = 0; k < K; k++) {
-        quick.is_put_off = false;
-        double value = quick.value(k, estimate, word, numbers, scratch);
-        if (IS_RANDOM && quick.is_put_off) {
-            put_off |= word_t(1) << k;
-            value = -1e300;
-        }
+        asking.value(k, estimate, word, numbers, scratch);
+        tails |= is_tail(asking.asked) ? word_t(1) << k : 0;
+    }
+    for (word_t left = tails; left; left &= left - 1) {
+        int k = __ffsll(left) - 1;
+        asking.value(k, estimate, word, numbers, scratch);
+        late[k] = tail_by_logarithm(uniform_of(asking.asked));
+    }
+    FORGET(word);  // words of all arms are made again: kept, they would take all registers
+#endif
+    whole.prepare(estimate, word, numbers, scratch);
+    UNROLL for (int k = 0; k < K; k++) {
+#if ONE_NORMAL
+        if (tails >> k & 1) whole.late = late[k];
+#endif
+        double value = whole.value(k, estimate, word, numbers, scratch);
         arm = value > best ? k : arm;
         second = larger(second, smaller(best, value));
         best = larger(best, value);
     }
-#if IS_RANDOM
-    if (put_off) {
-        Index<false> whole(cubics);
-        UNROLL for (int k = 0; k < K; k++) {
-            if (put_off >> k & 1) {
-                double value = whole.value(k, estimate, word, numbers, scratch);
-                arm = value > best ? k : arm;
-                second = larger(second, smaller(best, value));
-                best = larger(best, value);
-            }
-        }
-    }
-#endif
     if (best < INF && best - second > ROUNDING * larger(1.0, fabs(best))) return arm;
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #endif

@@ -17,6 +17,7 @@
 #define __noinline__
 #define __restrict__
 #define UNROLL
+#define FORGET(word)
 
 struct alignas(16) double2 {
     double x, y;
@@ -107,6 +108,7 @@ void launch(void (*kernel)(A...), bool has_barriers, int wide, int high, int thr
 #define __syncthreads() host::pause()
 #define __ldg(at) (*(at))
 static inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
+static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 static inline unsigned __activemask() { return 1u << (threadIdx.x & 31); }
 static inline unsigned __match_any_sync(unsigned mask, long long) { return mask; }
 static inline unsigned __reduce_add_sync(unsigned, unsigned value) { return value; }

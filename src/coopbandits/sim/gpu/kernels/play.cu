@@ -103,7 +103,9 @@ KERNEL(play, BLOCK, RESIDENT,
     const World& world = *world_at;
     const Tally& tally = *tally_at;
     const Span& span = *span_at;
-    const Reading reading = *reading_at;
+    const Reading& reading = *reading_at;
+    const double weight = reading.weight;
+    const bool own_pulls = reading.own_pulls;
     const int rounds = int(span.rounds);
     const long long everywhere = world.agents * world.runs;
     const long long at = (long long)blockIdx.x * BLOCK + threadIdx.x;
@@ -142,16 +144,16 @@ KERNEL(play, BLOCK, RESIDENT,
         int chosen = arm;
 #if HAS_BONUS
         if (r % NEAR == 0 && !is_over) make_variates(key, first + r, cubics, variates);
-        bool looks = r == 0 || (reading.own_pulls && (player.must_look || r % STRETCH == 0));
+        bool looks = r == 0 || (own_pulls && (player.must_look || r % STRETCH == 0));
         if (looks && !is_over) {
             player.leave(reading);
             int last = (r / STRETCH + 1) * STRETCH;
-            last = reading.own_pulls && last < rounds ? last : rounds;
+            last = own_pulls && last < rounds ? last : rounds;
             chosen = player.look(levels[r], levels[last - 1]);
             player.take(chosen);
         }
 #else
-        if ((r == 0 || reading.own_pulls || IS_RANDOM) && !is_over) {
+        if ((r == 0 || own_pulls || IS_RANDOM) && !is_over) {
             Estimate estimate = estimate_of(totals, BLOCK, 1.0, levels[r], reading.num_agents);
             chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
                             tally.trouble);
@@ -168,12 +170,12 @@ KERNEL(play, BLOCK, RESIDENT,
         }
 #if HAS_BONUS
         double reward = reward_of(row, variates[r % NEAR * BLOCK]);
-        if (reading.own_pulls) player.add(reward, reading.weight);
+        if (own_pulls) player.add(reward, weight);
 #else
         double reward = reward_of(row, variate_of(word_at(key, first + r), cubics));
-        if (reading.own_pulls) {
+        if (own_pulls) {
             double2* own = totals + arm * BLOCK;
-            *own = make_double2(own->x + reading.weight * reward, own->y + reading.weight);
+            *own = make_double2(own->x + weight * reward, own->y + weight);
         }
 #endif
         gained += reward;
