@@ -55,7 +55,8 @@ def test_names_are_those_of_the_table() -> None:
     for name, module in engine.ENGINES:
         assert import_module(module).ENGINE.name == name
     with pytest.raises(
-        cb.InputError, match="unknown engine 'tpu'; did you mean|unknown engine 'tpu'; known are array, auto, cpu, gpu, ref"
+        cb.InputError,
+        match="unknown engine 'tpu'; known are array, auto, cpu, gpu, ref",
     ):
         choose("tpu", task(cb.DDUCB()))
 

@@ -49,12 +49,12 @@ class _Scrambler:
 
     def __call__(self, value: Halves) -> Halves:
         before, self.constant = self.constant, self.constant * self.factor & _BITS
-        value = (value ^ np.uint32(before)) * np.uint32(self.constant)
-        return value ^ (value >> _16)
+        mixed: Halves = (value ^ np.uint32(before)) * np.uint32(self.constant)
+        return mixed ^ (mixed >> _16)
 
 
 def _mixed(left: Halves, right: Halves) -> Halves:
-    mixed = left * MIX_L - right * MIX_R
+    mixed: Halves = left * MIX_L - right * MIX_R
     return mixed ^ (mixed >> _16)
 
 

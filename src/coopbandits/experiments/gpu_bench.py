@@ -97,8 +97,9 @@ def _error(found: Record, expected: Record) -> float:
 def timed(case: Case) -> dict[str, Any]:
     """Play twice, and time the second."""
     task = case.task()
+    ticks: list[tuple[float, int]] = []
     for _ in range(2):
-        ticks: list[tuple[float, int]] = []
+        ticks.clear()
         started = time.perf_counter()
         gpu.ENGINE.play(
             task, range(case.runs), lambda pulls: ticks.append((time.perf_counter(), pulls))
@@ -106,12 +107,13 @@ def timed(case: Case) -> dict[str, Any]:
         whole = time.perf_counter() - started
     playing = started + whole - ticks[0][0]  # launches return at once, and the end waits for all
     pulls = sum(pulls for _, pulls in ticks[1:])
+    each = pulls / network_of(case.graph).num_agents
     return {
         "case": case.name,
         "policy": case.policy,
         "whole": f"{whole * 1e3:.1f} ms",
         "playing": f"{playing * 1e3:.1f} ms",
-        "µs per run-round": f"{playing * 1e6 / (pulls / case.pulls() * case.horizon * case.runs):.3g}",
+        "µs per run-round": f"{playing * 1e6 / each:.3g}",
         "agent-rounds/s": f"{pulls / playing:.3g}",
     }
 

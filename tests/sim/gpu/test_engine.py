@@ -15,6 +15,7 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.sim import gpu
 from coopbandits.sim.gpu.backend import VARIABLE, backend
 from coopbandits.sim.gpu.emulated import Emulated
+from coopbandits.sim.gpu.runs import run_bytes
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
 
@@ -70,7 +71,10 @@ class Dictionary(Index):
 def test_an_index_that_is_no_cpp_is_named_with_its_line() -> None:
     missing = gpu.obstacle(task(cb.combine(LocalSums(), Dictionary())))
     assert missing is not None
-    assert "Dictionary cannot be translated (line 3 of value has (arm, estimate.counts[arm])" in missing
+    assert (
+        "Dictionary cannot be translated (line 3 of value has (arm, estimate.counts[arm])"
+        in missing
+    )
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,13 @@ def test_a_run_is_the_same_bits_in_any_batch(text: str) -> None:
 def test_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     played = task(cb.DDUCB(), 5)
     expected = gpu.ENGINE.play(played, range(5), lambda _: None)
-    monkeypatch.setattr(Emulated, "free_bytes", lambda _: 3 * gpu.run_bytes(played))
+    monkeypatch.setattr(Emulated, "free_bytes", lambda _: 3 * run_bytes(played))
     found = gpu.ENGINE.play(played, range(5), lambda _: None)
     assert np.array_equal(found.rewards, expected.rewards)
-    monkeypatch.setattr(Emulated, "free_bytes", lambda _: gpu.run_bytes(played) // 2)
-    with pytest.raises(cb.InputError, match=r"dducb would take .* GB for one run, and emulated has"):
+    monkeypatch.setattr(Emulated, "free_bytes", lambda _: run_bytes(played) // 2)
+    with pytest.raises(
+        cb.InputError, match=r"dducb would take .* GB for one run, and emulated has"
+    ):
         gpu.ENGINE.play(played, range(5), lambda _: None)
 
 

@@ -28,9 +28,10 @@ def check(
     problem: cb.Problem, network: cb.Network, policy: AnyPolicy, horizon: int, **more: Any
 ) -> cb.Result:
     """Play on both engines; whole numbers agree exactly, sums of rewards to 1e-9."""
-    given: Any = (problem, network, policy, horizon, 2, 5)
-    expected = cb.simulate(*given, "reference", keep="arms", **more)
-    found = cb.simulate(*given, "gpu", keep="arms", **more)
+    expected, found = (
+        cb.simulate(problem, network, policy, horizon, 2, 5, engine, keep="arms", **more)
+        for engine in ("reference", "gpu")
+    )
     assert (found.meta["engines"], expected.meta["engines"]) == (["gpu"], ["reference"])
     for name in NAMES:
         assert np.array_equal(found.dataset[name], expected.dataset[name]), name

@@ -29,7 +29,9 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
     times_there = backend.upload(times)
     threads = -(-agents // 32) * 32 if is_whole else 128
-    kernels = state.compiled(("rounds.cu",), state.constants(THREADS=threads, RESIDENT=max(1, RESIDENT // threads)))
+    kernels = state.compiled(
+        ("rounds.cu",), state.constants(THREADS=threads, RESIDENT=max(1, RESIDENT // threads))
+    )
     links = links_there(task.network.matrix, backend)
     before = state.registers()
     after = before if is_whole else state.registers()

@@ -184,7 +184,11 @@ class DeviceRuns:
 
     def finish(self) -> Record:
         """Return the record; raise where a choice failed."""
-        task, load, record = self.task, self.backend.download, Record.empty(self.task, self.num_runs)
+        task, load, record = (
+            self.task,
+            self.backend.download,
+            Record.empty(self.task, self.num_runs),
+        )
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
         record.arm_counts[:] = load(self.counts).cumsum(axis=1)
@@ -217,7 +221,5 @@ def run_bytes(task: Task) -> int:
 def links_there(matrix: Any, backend: Backend) -> tuple[Any, Any, Any]:
     """Return P's rows on the device: where each begins, whose values, and their weights."""
     indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    return tuple(  # type: ignore[return-value]  # of three
-        backend.upload(each) for each in (indptr, indices, matrix.data.astype(np.float64))
-    )
-
+    weights = matrix.data.astype(np.float64)
+    return backend.upload(indptr), backend.upload(indices), backend.upload(weights)

@@ -29,9 +29,7 @@ def play_local(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backe
     """Play some runs on own sums: one stage that never ends, in spans."""
     times = np.maximum(2.0, np.arange(float(task.horizon)))
     most = max(1, SPAN_PULLS // (len(runs) * task.network.num_agents))
-    spans = [
-        (first, min(most, task.horizon - first)) for first in range(0, task.horizon, most)
-    ]
+    spans = [(first, min(most, task.horizon - first)) for first in range(0, task.horizon, most)]
     state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans)
     player = Player(state, times, 1.0, task.horizon)
     fresh = state.registers()
@@ -91,9 +89,7 @@ class Player:
 class DeviceStages:
     """The pipeline of `sim.cpu.staged.Stages`, whose numbers it takes, on a device."""
 
-    def __init__(
-        self, parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend
-    ) -> None:
+    def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> None:
         registers = parts.statistic.registers(task.problem.num_arms)
         shape = (0, task.network.num_agents, registers.size)
         # What is never played there takes no memory: of the CPU engine only its numbers are used.
@@ -207,9 +203,7 @@ class Mixer:
             self.lists[arms] = self.state.backend.upload(np.array(arms, dtype=np.int32))
         return self.lists[arms]
 
-    def _step_through(
-        self, alive: NDArray[Any], values: Any, accumulated: Any
-    ) -> tuple[Any, Any]:
+    def _step_through(self, alive: NDArray[Any], values: Any, accumulated: Any) -> tuple[Any, Any]:
         """Make all steps with some arms; returns where the result is, and the other array."""
         state, operator = self.state, self.operator
         there = self._listed(tuple(alive.tolist()))

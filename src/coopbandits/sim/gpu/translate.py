@@ -37,7 +37,19 @@ OPERATORS: dict[type, str] = {
     ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.And: "&&", ast.Or: "||", ast.USub: "-",
     ast.Not: "!", ast.UAdd: "+",
 }  # fmt: skip
-MATH = ("sqrt", "log", "exp", "expm1", "log1p", "pow", "copysign", "floor", "ceil", "fabs", "lgamma")
+MATH = (
+    "sqrt",
+    "log",
+    "exp",
+    "expm1",
+    "log1p",
+    "pow",
+    "copysign",
+    "floor",
+    "ceil",
+    "fabs",
+    "lgamma",
+)
 TYPES = {"float": "double", "int": "long long", "bool": "bool", "None": "void"}
 
 
@@ -97,7 +109,9 @@ class _Function:
         try:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError) as error:
-            raise CannotTranslateError(f"the source of {function.__name__} is not at hand") from error
+            raise CannotTranslateError(
+                f"the source of {function.__name__} is not at hand"
+            ) from error
         node = ast.parse(source).body[0]
         if not isinstance(node, ast.FunctionDef):
             raise CannotTranslateError(f"{function.__name__} is no plain function")
@@ -122,10 +136,13 @@ class _Function:
         self.book.returns[self.name] = returns
         arguments = set(self.kinds)
         lines = self._block([each for each in self.node.body if not _is_docstring(each)])
-        declared = [f"{kind} {name}_;" for name, kind in self.kinds.items() if name not in arguments]
+        declared = [
+            f"{kind} {name}_;" for name, kind in self.kinds.items() if name not in arguments
+        ]
         head = f"template <{', '.join(templates)}>\n" if templates else ""
         body = textwrap.indent("\n".join([*declared, *lines]), "    ")
-        return f"{head}__device__ __forceinline__ {returns} {self.name}({', '.join(given)}) {{\n{body}\n}}"
+        start = f"{head}__device__ __forceinline__ {returns} {self.name}({', '.join(given)})"
+        return f"{start} {{\n{body}\n}}"
 
     def _returns(self) -> str:
         said = ast.unparse(self.node.returns) if self.node.returns else "float"
@@ -147,7 +164,7 @@ class _Function:
                 return ["return;"]
             case ast.Return(value=ast.Tuple(elts=[first, second])):
                 return [f"return two<double, double>({self._(first)}, {self._(second)});"]
-            case ast.Return(value=value):
+            case ast.Return(value=ast.expr() as value):
                 return [f"return {self._(value)};"]
             case ast.Assign(targets=[target], value=value):
                 return self._assign(target, value)
@@ -324,7 +341,11 @@ class _Function:
 
     def _call(self, node: ast.expr, func: ast.expr, given: list[ast.expr]) -> str:
         function, texts = self._global(func), [self._(each) for each in given]
-        if function is len and ast.unparse(given[0]) in ("estimate.sums", "estimate.counts", "values"):
+        if function is len and ast.unparse(given[0]) in (
+            "estimate.sums",
+            "estimate.counts",
+            "values",
+        ):
             return "K"
         if function in (min, max) and len(texts) > 1:
             name, nested = ("smaller" if function is min else "larger"), texts[0]
@@ -334,7 +355,11 @@ class _Function:
         if function in (int, float, bool, abs):
             name = {int: "(long long)", float: "double", bool: "bool", abs: "::fabs"}[function]
             return f"{name}({texts[0]})"
-        if isinstance(func, ast.Attribute) and self._global(func.value) is math and func.attr in MATH:
+        if (
+            isinstance(func, ast.Attribute)
+            and self._global(func.value) is math
+            and func.attr in MATH
+        ):
             return f"::{func.attr}({', '.join(f'double({text})' for text in texts)})"
         if isinstance(function, FunctionType):
             name = self.book.add(function)
