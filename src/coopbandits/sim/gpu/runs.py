@@ -20,8 +20,9 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-BLOCKS = (128, 64)
-"""Threads of a block of `play`, the more the better; 32 where many arms take much memory."""
+BLOCKS = (64,)
+"""Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
+ones of a launch leave more of the device idle."""
 
 FAN = 64
 """As in `fold.cu`."""
