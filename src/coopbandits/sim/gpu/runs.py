@@ -212,7 +212,7 @@ class DeviceRuns:
 def run_bytes(task: Task) -> int:
     """Return about how many bytes of the device one run takes: registers, ledgers, what is kept."""
     agents, num_arms = task.network.num_agents, task.problem.num_arms
-    lines, stops = lines_of(task), min(task.rounds.size, 64)
+    lines, stops = lines_of(task), task.rounds.size  # at most all in one span
     kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
     each = 4 * 16 * num_arms + 8 * lines * (stops + 3) + kept
     table = task.tables.rows.nbytes if task.shuffle_arms else 0
