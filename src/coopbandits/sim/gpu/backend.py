@@ -59,8 +59,8 @@ class Backend(Protocol):
     def upload(self, values: NDArray[Any]) -> Any:
         """Return a copy of an array."""
 
-    def download(self, memory: Any) -> NDArray[Any]:
-        """Return an array's content, when all that was started has ended."""
+    def download(self, memory: Any, into: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return an array's content, when all that was started has ended; `into` is where to."""
 
     def clear(self, memory: Any, first: int, size: int) -> None:
         """Set some bytes to zero."""

@@ -74,9 +74,9 @@ class CudaDevice:
             self.wait()  # `values` may be gone before the copy is made
         return made
 
-    def download(self, memory: Array) -> NDArray[Any]:
+    def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the content."""
-        values = np.empty(memory.shape, memory.kind)
+        values = np.empty(memory.shape, memory.kind) if into is None else into
         if memory.nbytes:
             at = values.ctypes.data
             _checked(driver.cuMemcpyDtoHAsync(at, memory.address, memory.nbytes, self._stream))

@@ -58,9 +58,12 @@ class Emulated:
         """Return a copy of an array."""
         return Array(np.array(values, order="C"))
 
-    def download(self, memory: Array) -> NDArray[Any]:
+    def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of the content."""
-        return memory.values.copy()
+        if into is None:
+            return memory.values.copy()
+        into[:] = memory.values
+        return into
 
     def clear(self, memory: Array, first: int, size: int) -> None:
         """Set some bytes to zero."""

@@ -20,9 +20,11 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-BLOCKS = (64,)
-"""Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
-ones of a launch leave more of the device idle."""
+MOST_NORMALS = 64
+"""Those in the tails are bits of one word."""
+
+MOST_LINKS = 17
+"""Neighbours, and the agent itself, whose values a thread fetches all at once."""
 
 FAN = 64
 """As in `fold.cu`."""
@@ -35,15 +37,9 @@ def lines_of(task: Task) -> int:
     return 2 if task.tables.is_single else 5
 
 
-def shared_bytes(num_arms: int, threads: int) -> int:
-    """Return the shared memory of `play`: totals of all arms, and a few variates."""
-    return 8 * threads * (2 * num_arms + 8)
-
-
-def block_of(num_arms: int) -> int:
-    """Return how many agents a block of `play` has; few where they have many arms."""
-    fitting = (size for size in BLOCKS if shared_bytes(num_arms, size) <= 100_000)
-    return next(fitting, 32)
+def normals_of(parts: Parts, num_arms: int) -> int:
+    """Return how many normals an agent keeps in shared memory until it has chosen."""
+    return num_arms if parts.index.random and num_arms <= MOST_NORMALS else 0
 
 
 class Spans:
@@ -185,14 +181,17 @@ class DeviceRuns:
 
     def finish(self) -> Record:
         """Return the record; raise where a choice failed."""
-        task, load, record = (
-            self.task,
-            self.backend.download,
-            Record.empty(self.task, self.num_runs),
-        )
+        task, load = self.task, self.backend.download
+        threads = self.num_runs * self.num_arms
+        self.folding.launch(
+            "accumulate", Launch(-(-threads // 128), 1, 128), self.counts, self.slots,
+            self.num_arms, self.num_runs,
+        )  # fmt: skip
+        record = Record.empty(task, self.num_runs)
+        record.arm_counts.fill(0)  # the system hands out this memory while the device still plays
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
-        record.arm_counts[:] = load(self.counts).cumsum(axis=1)
+        load(self.counts, record.arm_counts)
         totals = load(self.totals)
         record.rewards[:], record.worst[:] = totals[0].T, totals[1].T
         if self.lines > 2:
@@ -221,6 +220,14 @@ def run_bytes(task: Task) -> int:
 
 def links_there(matrix: Any, backend: Backend) -> tuple[Any, Any, Any]:
     """Return P's rows on the device: where each begins, whose values, and their weights."""
-    indptr, indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    weights = matrix.data.astype(np.float64)
+    indptr = matrix.indptr.astype(np.int32, copy=False)
+    indices = matrix.indices.astype(np.int32, copy=False)
+    weights = matrix.data.astype(np.float64, copy=False)
     return backend.upload(indptr), backend.upload(indices), backend.upload(weights)
+
+
+def links_of_each(matrix: Any) -> int:
+    """Return how many entries every row of P has, or 0 where they differ or are many."""
+    sizes = np.diff(matrix.indptr)
+    most = int(sizes.max())
+    return most if most <= MOST_LINKS and (sizes == most).all() else 0

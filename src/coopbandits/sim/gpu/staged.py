@@ -15,11 +15,21 @@ from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import DeviceRuns, block_of, links_there, shared_bytes
+from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there, normals_of
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = 384
 """Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+
+BLOCK = 64
+"""Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
+ones of a launch leave more of the device idle."""
+
+NEAR = 16
+"""Variates that an agent makes at a time: the more, the fewer lanes idle while others make tails."""
+
+MOST_SHARED = 100_000
+"""Bytes of shared memory that a block of 64 may take."""
 
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
@@ -53,10 +63,14 @@ class Player:
         self.state = state
         found = explorations_of(state.parts, state.task, times, num_agents, stage)
         self.levels = state.backend.upload(times if found is None else found)
-        self.block = block_of(state.num_arms)
+        variates = normals_of(state.parts, state.num_arms) if found is None else NEAR
+        each = 8 * (2 * state.num_arms + variates + state.lines)  # totals, variates and ledger
+        self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
+        self.shared = each * self.block
         constants = state.constants(
-            BLOCK=self.block, RESIDENT=RESIDENT // self.block, HAS_BONUS=int(found is not None)
-        )
+            BLOCK=self.block, RESIDENT=RESIDENT // self.block, HAS_BONUS=int(found is not None),
+            VARIATES=variates,
+        )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
         self.live_shape = (state.num_arms, groups)
@@ -74,10 +88,7 @@ class Player:
             told = [factor, reading.weight, reading.least, reading.num_agents]
             whole = np.array([int(reading.own_pulls)]).view(np.float64)
             self.readings[reading, factor] = state.backend.upload(np.append(told, whole))
-        size = Launch(
-            -(-state.everywhere // self.block), 1, self.block,
-            shared_bytes(state.num_arms, self.block),
-        )  # fmt: skip
+        size = Launch(-(-state.everywhere // self.block), 1, self.block, self.shared)
         self.kernels.launch(
             "play", size, state.world, state.tally, state.spans.address(number), read, fresh,
             self.levels.address + 8 * int(state.spans.firsts[number]),
@@ -154,17 +165,21 @@ class Mixer:
         self.state, self.operator = state, operator
         backend, matrix = state.backend, operator.matrix
         degree, weights = 0, np.zeros(0)
+        self.tiles = -(-state.num_agents // 128)
+        self.each = -(-state.num_agents // (8 * self.tiles))  # agents of a warp, in `mix_dense`
         if operator.dense is not None:
             self.dense = backend.upload(operator.dense)
         else:
             self.spare = state.registers()
-            self.links = links_there(matrix, backend)
             if (regular := regular_links(matrix)) is not None:
                 degree, near, weights = regular
-                self.links = (self.links[0], backend.upload(near), backend.upload(weights))
+                near_there = backend.upload(near)
+                self.links = (near_there, near_there, backend.upload(weights))
+            else:
+                self.links = links_there(matrix, backend)
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
-            ("mix.cu",), {**state.constants(DEGREE=degree), "HAS_BONUS": 1}
+            ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
         )
 
     def add_to(self, accumulated: Any, values: Any, live: Any) -> None:
@@ -172,7 +187,8 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            size = Launch(groups * -(-state.num_agents // 64), state.num_arms, 256, 16 * 16 * 64)
+            shared = 8 * 16 * (2 * 32 + 8 * self.each)
+            size = Launch(groups * self.tiles, state.num_arms, 256, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,
@@ -232,11 +248,12 @@ def regular_links(
     The weights are that of the own value and that of a link; no other need be read then.
     """
     agents = matrix.shape[0]
-    sizes = np.diff(matrix.indptr)
-    rows = np.repeat(np.arange(agents), sizes)
-    is_own = matrix.indices == rows
-    degree = int(sizes[0]) - 1
-    if not 1 <= degree <= 16 or (sizes != degree + 1).any() or is_own.sum() != agents:
+    degree = links_of_each(matrix) - 1
+    if degree < 1:
+        return None
+    rows = np.arange(agents, dtype=matrix.indices.dtype)[:, np.newaxis]
+    is_own = (matrix.indices.reshape(agents, -1) == rows).reshape(-1)
+    if np.count_nonzero(is_own) != agents:
         return None
     own, theirs = matrix.data[is_own], matrix.data[~is_own]
     if (own != own[0]).any() or (theirs != theirs[0]).any():

@@ -49,7 +49,7 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
 #if ONE_NORMAL
         Index<true> asking(cubics);
         asking.value(k, estimate, word, numbers, scratch);
-        if (is_tail(asking.asked)) whole.late = tail_quantile(uniform_of(asking.asked));
+        whole.late = normal_of(asking.asked, cubics);
 #endif
         values[k] = whole.value(k, estimate, word, numbers, scratch);
         if (values[k] != values[k]) *trouble = 1;
@@ -70,34 +70,35 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
 }
 
 // The same arm with less at hand: the best and the second best, in one go over the arms. Where two
-// arms may tie, the plain way decides.
+// arms may tie, the plain way decides. Normals stand in `normals`, in shared memory and `apart` from
+// each other, until their values are asked for: kept in registers, they would take most of them.
 __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const double* numbers,
-                                      const double2* cubics, int* trouble) {
-#if HAS_PICK || !IS_OURS || K > 64
+                                      const double2* cubics, double* normals, int apart,
+                                      int* trouble) {
+#if HAS_PICK || !IS_OURS || (ONE_NORMAL && VARIATES < K)
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #else
     double scratch[SCRATCH], best = -1e300, second = -1e300;
     int arm = 0;
     Index<false> whole(cubics);
 #if ONE_NORMAL
-    double late[K];
     word_t tails = 0;
     Index<true> asking(cubics);
     UNROLL for (int k = 0; k < K; k++) {
         asking.value(k, estimate, word, numbers, scratch);
+        normals[k * apart] = centre_normal(asking.asked, cubics);
         tails |= is_tail(asking.asked) ? word_t(1) << k : 0;
     }
     for (word_t left = tails; left; left &= left - 1) {
         int k = __ffsll(left) - 1;
         asking.value(k, estimate, word, numbers, scratch);
-        late[k] = tail_by_logarithm(uniform_of(asking.asked));
+        normals[k * apart] = tail_by_logarithm(uniform_of(asking.asked));
     }
-    FORGET(word);  // words of all arms are made again: kept, they would take all registers
 #endif
     whole.prepare(estimate, word, numbers, scratch);
     UNROLL for (int k = 0; k < K; k++) {
 #if ONE_NORMAL
-        if (tails >> k & 1) whole.late = late[k];
+        whole.late = normals[k * apart];
 #endif
         double value = whole.value(k, estimate, word, numbers, scratch);
         arm = value > best ? k : arm;

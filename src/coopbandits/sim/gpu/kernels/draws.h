@@ -1,7 +1,8 @@
 #pragma once
 // Draws, of which some are dear: one in forty normals takes logarithms, and in a warp nearly always
 // one lane has such a one. Where an index draws one normal per arm, whatever it has seen, these are
-// made first, all lanes together: ASKS only notes the word, and the compiler leaves out the rest.
+// made before all values, by all lanes together: ASKS only notes the word, and the compiler leaves out
+// the rest; the normal made of it is handed over as `late`.
 template <bool ASKS>
 struct Draws {
     const double2* cubics;
@@ -14,7 +15,7 @@ struct Draws {
             return 0.0;
         }
 #if ONE_NORMAL
-        return is_tail(word) ? late : centre_normal(word, cubics);
+        return late;
 #else
         return ::normal_of(word, cubics);
 #endif

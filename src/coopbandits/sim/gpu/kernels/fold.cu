@@ -19,3 +19,12 @@ KERNEL(fold, 128, 1,
     }
     folded[((line * width + first + slot) * left + part) * runs + run] = found;
 }
+
+// Pulls between recorded rounds become pulls up to them. Thread = arm of a run.
+KERNEL(accumulate, 128, 1,
+       (unsigned long long* counts, long long slots, long long arms, long long runs)) {
+    const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
+    if (at >= runs * arms) return;
+    unsigned long long* pulls = counts + at / arms * slots * arms + at % arms;
+    for (long long slot = 1; slot < slots; slot++) pulls[slot * arms] += pulls[(slot - 1) * arms];
+}

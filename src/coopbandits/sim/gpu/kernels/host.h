@@ -17,7 +17,6 @@
 #define __noinline__
 #define __restrict__
 #define UNROLL
-#define FORGET(word)
 
 struct alignas(16) double2 {
     double x, y;
@@ -106,6 +105,7 @@ void launch(void (*kernel)(A...), bool has_barriers, int wide, int high, int thr
 #define blockDim host::block_size
 #define SHARED(name) double* name = host::shared.data()
 #define __syncthreads() host::pause()
+#define __syncwarp() host::pause()
 #define __ldg(at) (*(at))
 static inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
 static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }

@@ -97,6 +97,21 @@ __device__ __forceinline__ double reward_of(const double* row, double variate) {
     return row[1 + (place < size - 1 ? place : size - 1)];
 #endif
 }
+// The row of the arm in play; numbers are kept at hand where they are few.
+struct Row {
+#if FORM < 2
+    double numbers[WIDTH];
+    __device__ __forceinline__ void take(const double* row) {
+        UNROLL for (int i = 0; i < WIDTH; i++) numbers[i] = row[i];
+    }
+#else
+    const double* numbers;
+    __device__ __forceinline__ void take(const double* row) { numbers = row; }
+#endif
+    __device__ __forceinline__ double reward(double variate) const {
+        return reward_of(numbers, variate);
+    }
+};
 __device__ __forceinline__ double variate_of(word_t word, const double2* cubics) {
 #if IS_NORMAL
     return normal_of(word, cubics);

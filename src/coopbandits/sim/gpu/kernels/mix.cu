@@ -46,8 +46,7 @@ KERNEL(mix_sparse, 128, 1,
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
 // Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them.
-#define TILE 64
-#define EACH 8
+#define TILE (8 * EACH)
 #define DEEP 16
 KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
                      (const double* dense, const double2* in, double2* totals, const int* live,

@@ -4,8 +4,8 @@
 #include "choice.h"
 #endif
 
-#define NEAR 8       // variates made at a time
-#define STRETCH 128  // rounds for which one bound on the other arms is used
+#define NEAR VARIATES  // variates made at a time
+#define STRETCH 128    // rounds for which one bound on the other arms is used
 
 struct Reading {
     double factor, weight, least, num_agents;
@@ -115,7 +115,10 @@ KERNEL(play, BLOCK, RESIDENT,
         double2 settled = read[k * everywhere + at];
         totals[k * BLOCK] = make_double2(reading.factor * settled.x, reading.factor * settled.y);
     }
-    Books books(world, tally, span, at);
+    double* variates = shared + 2 * K * BLOCK + threadIdx.x;
+    Books books(world, tally, span, at, variates + VARIATES * BLOCK, BLOCK);
+    books.open();
+    const bool is_crowded = world.runs < 32;
     const word_t key = word_at(world.reward_keys[books.run], books.agent);
     double gained = 0.0;
     int start = 0, arm = 0;
@@ -125,18 +128,17 @@ KERNEL(play, BLOCK, RESIDENT,
         *own = make_double2(own->x + gained, own->y + double(end - start));
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
         if (*alive == 0) *alive = 1;
-        books.enter(arm, start, end, gained);
+        books.enter(arm, start, end, gained, is_crowded);
         gained = 0.0;
         start = end;
     };
 #if HAS_BONUS
-    double* variates = shared + 2 * K * BLOCK + threadIdx.x;
     Player player(totals, reading);
 #else
     const word_t words = word_at(world.decision_keys[books.run], books.agent);
     numbers += books.agent * NUMBERS;
 #endif
-    const double* row = world.tables;
+    Row row = {};
     const double2* const cubics = world.cubics;
     const long long first = span.first;
     for (int r = 0;; r++) {
@@ -156,7 +158,7 @@ KERNEL(play, BLOCK, RESIDENT,
         if ((r == 0 || own_pulls || IS_RANDOM) && !is_over) {
             Estimate estimate = estimate_of(totals, BLOCK, 1.0, levels[r], reading.num_agents);
             chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
-                            tally.trouble);
+                            variates, BLOCK, tally.trouble);
         }
 #endif
         // What is pulled of one arm is booked when it is left, and when others need to know.
@@ -166,13 +168,13 @@ KERNEL(play, BLOCK, RESIDENT,
             if (is_elsewhere) books.enter_segment(r);
             if (is_over) break;
             arm = chosen;
-            row = books.row(arm);
+            row.take(books.row(arm));
         }
 #if HAS_BONUS
-        double reward = reward_of(row, variates[r % NEAR * BLOCK]);
+        double reward = row.reward(variates[r % NEAR * BLOCK]);
         if (own_pulls) player.add(reward, weight);
 #else
-        double reward = reward_of(row, variate_of(word_at(key, first + r), cubics));
+        double reward = row.reward(variate_of(word_at(key, first + r), cubics));
         if (own_pulls) {
             double2* own = totals + arm * BLOCK;
             *own = make_double2(own->x + weight * reward, own->y + weight);
@@ -180,4 +182,5 @@ KERNEL(play, BLOCK, RESIDENT,
 #endif
         gained += reward;
     }
+    books.close();
 }

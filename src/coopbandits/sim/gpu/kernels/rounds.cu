@@ -6,49 +6,57 @@ struct Links {
     const double* weights;
 };
 
-#define SOME 6  // arms averaged in one go over the neighbours: more would need more registers
+#define SOME 9  // arms averaged in one go over the neighbours: more would need more registers
+#define FEW 4   // neighbours that are kept in registers, where LINKS, their number, is the same for all
 
-// Writes one agent's averages of all arms. Pairs of one agent are `stride` apart, agents `step`.
-__device__ __forceinline__ void average(const Links& links, long long agent, const double2* values,
-                                        long long stride, long long step, double2* own) {
-    const int start = links.indptr[agent], end = links.indptr[agent + 1];
-    UNROLL for (int first = 0; first < K; first += SOME) {
-        double2 mixed[SOME];
-        UNROLL for (int k = 0; k < SOME; k++) mixed[k] = make_double2(0.0, 0.0);
-        for (int j = start; j < end; j++) {
-            const double weight = links.weights[j];
-            const double2* theirs = values + links.indices[j] * step;
-            UNROLL for (int k = 0; k < SOME; k++) {
-                if (first + k >= K) break;
-                double2 value = theirs[(first + k) * stride];
-                mixed[k].x += weight * value.x;
-                mixed[k].y += weight * value.y;
-            }
-        }
-        UNROLL for (int k = 0; k < SOME; k++) {
-            if (first + k >= K) break;
-            own[(first + k) * stride] = mixed[k];
+// The neighbours of one agent, itself included, and their weights.
+struct Near {
+#if LINKS > 0 && LINKS <= FEW
+    int agents[LINKS];
+    double weights[LINKS];
+    __device__ Near(const Links& links, int agent) {
+        UNROLL for (int j = 0; j < LINKS; j++) {
+            agents[j] = links.indices[agent * LINKS + j];
+            weights[j] = links.weights[agent * LINKS + j];
         }
     }
-}
+    template <class Use>
+    __device__ __forceinline__ void each(Use use) const {
+        UNROLL for (int j = 0; j < LINKS; j++) use(agents[j], weights[j]);
+    }
+#else
+    const Links& links;
+    const int start, end;
+    __device__ Near(const Links& links_, int agent)
+        : links(links_), start(links_.indptr[agent]), end(links_.indptr[agent + 1]) {}
+    template <class Use>
+    __device__ __forceinline__ void each(Use use) const {
+        for (int j = start; j < end; j++) use(links.indices[j], links.weights[j]);
+    }
+#endif
+};
 
 // One agent that chooses and pulls; pulls of one arm in a row are booked together.
 struct Agent {
     Books books;
     const word_t key, words;
     const double* numbers;
-    const double* row;
+    double* const normals;  // `apart` from each other
+    const int apart;
+    const bool is_crowded;
+    Row row = {};
     double gained = 0.0;
     int arm = 0, start = 0;
 
-    __device__ Agent(const World& world, const Tally& tally, const Span& span, long long at,
-                     const double* numbers_)
-        : books(world, tally, span, at), key(word_at(world.reward_keys[books.run], books.agent)),
-          words(word_at(world.decision_keys[books.run], books.agent)),
-          numbers(numbers_ + books.agent * NUMBERS), row(world.tables) {}
+    __device__ Agent(const Books& books_, const double* numbers_, double* normals_, int apart_,
+                     bool is_crowded_)
+        : books(books_), key(word_at(books.world.reward_keys[books.run], books.agent)),
+          words(word_at(books.world.decision_keys[books.run], books.agent)),
+          numbers(numbers_ + books.agent * NUMBERS), normals(normals_), apart(apart_),
+          is_crowded(is_crowded_) {}
 
     __device__ void book(int end) {
-        if (end > start) books.enter(arm, start, end, gained);
+        if (end > start) books.enter(arm, start, end, gained, is_crowded);
         start = end;
         gained = 0.0;
     }
@@ -58,15 +66,15 @@ struct Agent {
         const long long done = books.span.first + r;
         Estimate estimate = estimate_of(own, stride, agents, time, agents);
         int chosen = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers, cubics,
-                            books.tally.trouble);
+                            normals, apart, books.tally.trouble);
         bool is_elsewhere = r >= books.border;
         if (is_elsewhere || chosen != arm) {
             book(r);
             if (is_elsewhere) books.enter_segment(r);
             arm = chosen;
-            row = books.row(arm);
+            row.take(books.row(arm));
         }
-        double reward = reward_of(row, variate_of(word_at(key, done), cubics));
+        double reward = row.reward(variate_of(word_at(key, done), cubics));
         gained += reward;
         own[arm * stride] = make_double2(own[arm * stride].x + reward, own[arm * stride].y + 1.0);
         if (r + 1 == books.stop) {
@@ -76,49 +84,104 @@ struct Agent {
     }
 };
 
-// Whole runs: block = run, thread = agent, averages of this round and the last in shared memory.
+// Whole runs: block = run, thread = agent, all averages in shared memory.
 KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
                       const int* indptr, const int* indices, const double* weights, double2* state,
                       const double* times, const double* numbers)) {
     SHARED(shared);
     const Links links = {indptr, indices, weights};
-    const int agents = int(world_at->agents), agent = threadIdx.x, rounds = int(span_at->rounds);
-    const bool is_there = agent < agents;
-    const long long at = (is_there ? agent : 0) * world_at->runs + blockIdx.x;
-    double2* values = (double2*)shared;  // (K, agents)
-    double2* others = values + K * agents;
-    double2* kept = state + (long long)blockIdx.x * agents * K;
-    Agent player(*world_at, *tally_at, *span_at, at, numbers);
-    if (is_there)
-        for (int k = 0; k < K; k++) values[k * agents + agent] = kept[k * agents + agent];
+    const int agents = int(world_at->agents), rounds = int(span_at->rounds);
+    const bool is_there = int(threadIdx.x) < agents;
+    const int agent = is_there ? threadIdx.x : 0;
+    double2* values = (double2*)shared + agent;  // (K, agents)
+    double* normals = shared + 2 * K * agents + agent;
+    double2* kept = state + (long long)blockIdx.x * agents * K + agent;
+    const Near near(links, agent);
+    Agent player(Books(*world_at, *tally_at, *span_at, agent * world_at->runs + blockIdx.x,
+                       normals + VARIATES * agents, agents),
+                 numbers, normals, agents, false);
+    if (is_there) {
+        player.books.open();
+        for (int k = 0; k < K; k++) values[k * agents] = kept[k * agents];
+    }
     for (int r = 0; r < rounds; r++) {
         __syncthreads();  // the last round is over
-        if (is_there) {
-            average(links, agent, values, agents, 1, others + agent);
-            player.play(r, times[r], others + agent, agents);
+        UNROLL for (int first = 0; first < K; first += SOME) {
+            double2 mixed[SOME];
+            UNROLL for (int k = 0; k < SOME; k++) mixed[k] = make_double2(0.0, 0.0);
+            near.each([&](int other, double weight) {
+                const double2* theirs = (const double2*)shared + other;
+                UNROLL for (int k = 0; k < SOME; k++) {
+                    if (first + k >= K) break;
+                    double2 value = theirs[(first + k) * agents];
+                    mixed[k].x += weight * value.x;
+                    mixed[k].y += weight * value.y;
+                }
+            });
+            __syncthreads();  // all have read these arms
+            UNROLL for (int k = 0; k < SOME; k++)
+                if (is_there && first + k < K) values[(first + k) * agents] = mixed[k];
         }
-        double2* swapped = values;
-        values = others;
-        others = swapped;
+        if (is_there) player.play(r, times[r], values, agents);
     }
     if (!is_there) return;
     player.book(rounds);
-    for (int k = 0; k < K; k++) kept[k * agents + agent] = values[k * agents + agent];
+    player.books.close();
+    for (int k = 0; k < K; k++) kept[k * agents] = values[k * agents];
 }
 
-// One round on a graph that does not fit into shared memory: thread = agent, rows in memory.
-KERNEL(one_round, 128, RESIDENT,
-       (const World* world_at, const Tally* tally_at, const Span* span_at, const int* indptr,
-        const int* indices, const double* weights, const double2* before, double2* after,
-        const double* times, const double* numbers)) {
-    const Links links = {indptr, indices, weights};
-    const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
-    if (at >= world_at->agents * world_at->runs) return;
-    Agent player(*world_at, *tally_at, *span_at, at, numbers);
-    const long long first = player.books.run * world_at->agents * K;
-    double2* own = after + first + player.books.agent * (long long)K;
-    average(links, player.books.agent, before + first, 1, K, own);
-    player.play(0, times[0], own, 1);
-    player.book(1);
+// One round on a graph that does not fit into shared memory. A warp averages the rows of its agents,
+// lanes side by side on one row, into a tile of shared memory; then every lane plays an agent.
+#define WIDE 33  // pairs from one arm to the next: with 32, lanes would meet in one bank
+KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
+                     (const World* world_at, const Tally* tally_at, const Span* span_at,
+                      const int* indptr, const int* indices, const double* weights,
+                      const double2* before, double2* after, const double* times,
+                      const double* numbers)) {
+    SHARED(shared);
+    const int lane = threadIdx.x % 32;
+    const long long agents = world_at->agents, runs = world_at->runs, everywhere = agents * runs;
+    const long long first = (long long)blockIdx.x * THREADS + threadIdx.x - lane;
+    double2* tile = (double2*)shared + threadIdx.x / 32 * K * WIDE;  // (K, WIDE)
+    for (int each = lane; each < 32 * K; each += 32) {
+        const int who = each / K, k = each % K;
+        if (first + who >= everywhere) break;
+        const unsigned agent = unsigned(first + who) / unsigned(runs);
+        const unsigned run = unsigned(first + who) % unsigned(runs);
+        const double2* from = before + run * agents * K + k;
+        double2 mixed = make_double2(0.0, 0.0);
+#if LINKS > 0
+        double2 theirs[LINKS];
+        UNROLL for (int j = 0; j < LINKS; j++)
+            theirs[j] = __ldg(from + indices[agent * LINKS + j] * (long long)K);
+        UNROLL for (int j = 0; j < LINKS; j++) {
+            mixed.x += weights[agent * LINKS + j] * theirs[j].x;
+            mixed.y += weights[agent * LINKS + j] * theirs[j].y;
+        }
+#else
+        for (int j = indptr[agent]; j < indptr[agent + 1]; j++) {
+            double2 value = __ldg(from + indices[j] * (long long)K);
+            mixed.x += weights[j] * value.x;
+            mixed.y += weights[j] * value.y;
+        }
+#endif
+        tile[k * WIDE + who] = mixed;
+    }
+    __syncwarp();
+    if (const long long at = first + lane; at < everywhere) {
+        double* normals = shared + THREADS / 32 * 2 * K * WIDE + threadIdx.x;
+        Agent player(Books(*world_at, *tally_at, *span_at, at, tally_at->ledger + at, everywhere),
+                     numbers, normals, THREADS, runs < 32);
+        player.play(0, times[0], tile + lane, WIDE);
+        player.book(1);
+    }
+    __syncwarp();
+    for (int each = lane; each < 32 * K; each += 32) {
+        const int who = each / K, k = each % K;
+        if (first + who >= everywhere) break;
+        const unsigned agent = unsigned(first + who) / unsigned(runs);
+        const unsigned run = unsigned(first + who) % unsigned(runs);
+        after[(run * agents + agent) * K + k] = tile[k * WIDE + who];
+    }
 }

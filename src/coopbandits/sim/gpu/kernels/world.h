@@ -52,11 +52,24 @@ struct Books {
     const Span& span;
     const long long at;  // agent·runs + run
     const int agent, run;
+    double* const ledger;  // of this agent, its lines `apart` from each other: shared memory, or all
+    const long long apart;
     int place = 0, border = -1, stop, passed = 0;  // border and stop are counted within the span
 
-    __device__ Books(const World& w, const Tally& t, const Span& s, long long at_)
-        : world(w), tally(t), span(s), at(at_), agent(int(unsigned(at_) / unsigned(w.runs))), run(int(unsigned(at_) % unsigned(w.runs))) {
+    __device__ Books(const World& w, const Tally& t, const Span& s, long long at_, double* ledger_,
+                     long long apart_)
+        : world(w), tally(t), span(s), at(at_), agent(int(unsigned(at_) / unsigned(w.runs))),
+          run(int(unsigned(at_) % unsigned(w.runs))), ledger(ledger_), apart(apart_) {
         stop = near(span.stops[0]);
+    }
+    // Many bookings go into a ledger in shared memory, which is opened before and closed after them.
+    __device__ __forceinline__ void open() {
+        const long long all = world.agents * world.runs;
+        UNROLL for (int i = 0; i < LINES; i++) ledger[i * apart] = tally.ledger[i * all + at];
+    }
+    __device__ __forceinline__ void close() {
+        const long long all = world.agents * world.runs;
+        UNROLL for (int i = 0; i < LINES; i++) tally.ledger[i * all + at] = ledger[i * apart];
     }
     __device__ static int near(long long rounds) {
         return rounds < (1 << 30) ? int(rounds) : 1 << 30;
@@ -72,20 +85,23 @@ struct Books {
         place = int(world.places[agent] + place_of_segment(world, done, &ends));
         border = near(ends - span.first);
     }
-    __device__ void enter(int arm, int start, int end, double gained) {
-        // Lanes of a warp that book into the same place do so together.
+    // `is_crowded`: all warps book into few places, so that lanes with the same one do so together.
+    __device__ void enter(int arm, int start, int end, double gained, bool is_crowded) {
         long long target = (run * tally.slots + span.slot + passed) * K + arm;
-        unsigned same = __match_any_sync(__activemask(), target);
-        unsigned pulls = __reduce_add_sync(same, unsigned(end - start));
-        if (int(threadIdx.x & 31) == __ffs(same) - 1)
-            atomicAdd(tally.counts + target, (unsigned long long)pulls);
+        unsigned pulls = unsigned(end - start);
+        bool is_first = true;
+        if (is_crowded) {
+            unsigned same = __match_any_sync(__activemask(), target);
+            pulls = __reduce_add_sync(same, pulls);
+            is_first = int(threadIdx.x & 31) == __ffs(same) - 1;
+        }
+        if (is_first) atomicAdd(tally.counts + target, (unsigned long long)pulls);
         const double* price = world.prices + row_of(arm) * 3;
-        const long long line = world.agents * world.runs;
-        tally.ledger[at] += gained;
-        tally.ledger[line + at] += (end - start) * price[0];
+        ledger[0] += gained;
+        ledger[apart] += (end - start) * price[0];
 #if LINES > 2
-        tally.ledger[3 * line + at] += (end - start) * price[1];
-        tally.ledger[4 * line + at] += (end - start) * price[2];
+        ledger[3 * apart] += (end - start) * price[1];
+        ledger[4 * apart] += (end - start) * price[2];
 #endif
 #if KEEPS_PULLS
         tally.made[at * K + arm] += end - start;
@@ -100,7 +116,7 @@ struct Books {
         const long long all = world.agents * world.runs;
         for (int line = 0; line < LINES; line++)
             tally.noted[(line * span.num_stops + passed) * all + at] =
-                tally.ledger[(line == 2 ? 1 : line) * all + at];
+                ledger[(line == 2 ? 1 : line) * apart];
         stop = near(span.stops[++passed]);
     }
 };
