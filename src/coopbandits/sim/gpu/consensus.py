@@ -24,7 +24,7 @@ MOST_SHARED = 75_000
 """Bytes of shared memory that a block of 128 may take."""
 
 RESIDENT = 384
-"""As in `staged`."""
+"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:

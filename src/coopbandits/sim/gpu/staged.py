@@ -26,7 +26,7 @@ BLOCK = 64
 ones of a launch leave more of the device idle."""
 
 NEAR = 16
-"""Variates that an agent makes at a time: the more, the fewer lanes idle while others make tails."""
+"""Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
 MOST_SHARED = 100_000
 """Bytes of shared memory that a block of 64 may take."""
