@@ -88,7 +88,7 @@ bench: $(VENV)/.dev
 # The GPU engine against the CPU engine, and its times; needs a CUDA device. With COOPBANDITS_GPU=
 # emulated it goes without one, slowly. CASES="W1 W2" for some.
 bench-gpu: $(VENV)/.dev
-	[ "$$COOPBANDITS_GPU" = emulated ] || $(PIP) "cuda-core[cu13]"
+	[ "$$COOPBANDITS_GPU" = emulated ] || $(PIP) --editable '.[gpu]'
 	$(BIN)/python -m coopbandits.experiments.gpu_bench $(CASES)
 
 docs: $(VENV)/.docs

@@ -117,10 +117,10 @@ class CudaDevice:
         return Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
 
 
-def compiled(text: str, arch: str) -> bytes:
-    """Return a source compiled for an architecture."""
-    options = ProgramOptions(arch=arch, std="c++17")
-    return bytes(Program(text, "c++", options).compile("cubin").code)
+def compiled(text: str, arch: str, log: Any = None) -> bytes:
+    """Return a source compiled for an architecture; `log` is told registers and spills."""
+    options = ProgramOptions(arch=arch, std="c++17", ptxas_options=["-v"] if log else None)
+    return bytes(Program(text, "c++", options).compile("cubin", logs=log).code)
 
 
 class Kernels:

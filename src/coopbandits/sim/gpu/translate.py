@@ -50,7 +50,7 @@ MATH = (
     "fabs",
     "lgamma",
 )
-TYPES = {"float": "double", "int": "long long", "bool": "bool", "None": "void"}
+TYPES = {"float": "real", "int": "long long", "bool": "bool", "None": "void"}
 
 
 class CannotTranslateError(Exception):
@@ -70,7 +70,7 @@ def index_source(index: Index) -> str:
         f"#define ONE_NORMAL {int(draws_one)}\n"
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
-        "    __device__ explicit Index(const double2* cubics_) : Draws<ASKS>(cubics_) {}\n"
+        "    __device__ explicit Index(const real2* cubics_) : Draws<ASKS>(cubics_) {}\n"
         f"{body}\n}};\n"
     )
 
@@ -127,7 +127,7 @@ class _Function:
         for argument in self.node.args.args:
             kind = TYPES.get(ast.unparse(argument.annotation) if argument.annotation else "")
             self.kinds[argument.arg] = kind or "?"
-            if kind in ("double", "bool"):
+            if kind in ("real", "bool"):
                 given.append(f"{kind} {argument.arg}_")
                 continue
             templates.append(f"class {argument.arg.upper()}_")
@@ -147,7 +147,7 @@ class _Function:
     def _returns(self) -> str:
         said = ast.unparse(self.node.returns) if self.node.returns else "float"
         if said.startswith("tuple"):
-            return "Two<double, double>"
+            return "Two<real, real>"
         if said in TYPES:
             return TYPES[said]
         raise self._refused(self.node, f"returns {said}")
@@ -163,7 +163,7 @@ class _Function:
             case ast.Return(value=None) | ast.Return(value=ast.Constant(value=None)):
                 return ["return;"]
             case ast.Return(value=ast.Tuple(elts=[first, second])):
-                return [f"return two<double, double>({self._(first)}, {self._(second)});"]
+                return [f"return two<real, real>({self._(first)}, {self._(second)});"]
             case ast.Return(value=ast.expr() as value):
                 return [f"return {self._(value)};"]
             case ast.Assign(targets=[target], value=value):
@@ -215,7 +215,7 @@ class _Function:
             raise self._refused(target, "takes more than two apart")
         for each in target.elts:
             if isinstance(each, ast.Name):
-                self.kinds.setdefault(each.id, "double")
+                self.kinds.setdefault(each.id, "real")
         first, second = (self._(each) for each in target.elts)
         lines = [f"auto both = {self._(value)};", f"{first} = both.first;"]
         return ["{", *_inside([*lines, f"{second} = both.second;"]), "}"]
@@ -245,10 +245,10 @@ class _Function:
     def _loop_over_constants(self, node: ast.For, name: str) -> list[str]:
         numbers = self._global(node.iter)
         table = ", ".join(_literal(float(number)) for number in numbers)
-        self.kinds.setdefault(name, "double")
+        self.kinds.setdefault(name, "real")
         head = f"for (int at_{name} = 0; at_{name} < {len(numbers)}; at_{name}++) {{"
         set_it = f"{name}_ = table_{name}[at_{name}];"
-        table = f"const double table_{name}[] = {{{table}}};"
+        table = f"const real table_{name}[] = {{{table}}};"
         return ["{", table, head, *_inside([set_it, *self._block(node.body)]), "}", "}"]
 
     def _global(self, node: ast.expr) -> Any:
@@ -279,10 +279,10 @@ class _Function:
                     return "long long"
                 if isinstance(function, FunctionType):
                     name = self.book.add(function)
-                    return "word_t" if name in WORDS else self.book.returns.get(name, "double")
+                    return "word_t" if name in WORDS else self.book.returns.get(name, "real")
             case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub() | ast.Mult()):
                 kinds = {self._kind(left), self._kind(right)}
-                if "double" not in kinds:
+                if "real" not in kinds:
                     return "word_t" if "word_t" in kinds else "long long"
             case ast.UnaryOp(operand=operand):
                 return self._kind(operand)
@@ -290,7 +290,7 @@ class _Function:
                 if self._kind(body) == self._kind(orelse):
                     return self._kind(body)
         found = self._global(node)
-        return "long long" if type(found) is int else "double"
+        return "long long" if type(found) is int else "real"
 
     def _(self, node: ast.expr) -> str:
         """Return an expression."""
@@ -303,7 +303,7 @@ class _Function:
             case ast.Name(id=name) if name in self.kinds:
                 return f"{name}_"  # nothing in C++ is called so
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return f"(double({self._(left)}) / double({self._(right)}))"
+                return f"(real({self._(left)}) / real({self._(right)}))"
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self._power(left, right)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
@@ -329,7 +329,7 @@ class _Function:
     def _power(self, base: ast.expr, exponent: ast.expr) -> str:
         if isinstance(exponent, ast.Constant) and exponent.value == 2:
             return f"({self._(base)} * {self._(base)})"
-        return f"::pow(double({self._(base)}), double({self._(exponent)}))"
+        return f"::pow(real({self._(base)}), real({self._(exponent)}))"
 
     def _compare(self, left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> str:
         sides, tests = [left, *others], []
@@ -353,14 +353,14 @@ class _Function:
                 nested = f"{name}({nested}, {text})"
             return nested
         if function in (int, float, bool, abs):
-            name = {int: "(long long)", float: "double", bool: "bool", abs: "::fabs"}[function]
+            name = {int: "(long long)", float: "real", bool: "bool", abs: "::fabs"}[function]
             return f"{name}({texts[0]})"
         if (
             isinstance(func, ast.Attribute)
             and self._global(func.value) is math
             and func.attr in MATH
         ):
-            return f"::{func.attr}({', '.join(f'double({text})' for text in texts)})"
+            return f"::{func.attr}({', '.join(f'real({text})' for text in texts)})"
         if isinstance(function, FunctionType):
             name = self.book.add(function)
             self.draws += self.per_call * DRAWS.get(name, self.book.draws.get(name, 0))
@@ -385,4 +385,4 @@ def _literal(value: float) -> str:
         return f"{value}" if abs(value) < 1 << 31 else f"{value}ll"
     if math.isinf(value):
         return "INF" if value > 0 else "(-INF)"
-    return repr(float(value))
+    return f"real({float(value)!r})"

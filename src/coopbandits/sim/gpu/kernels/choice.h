@@ -4,25 +4,25 @@
 
 // Totals of one agent: `factor` times a column of pairs (sum, count).
 struct Sums {
-    const double2* at;
+    const real2* at;
     int stride;
-    double factor;
-    __device__ __forceinline__ double operator[](int k) const { return factor * at[k * stride].x; }
+    real factor;
+    __device__ __forceinline__ real operator[](int k) const { return factor * at[k * stride].x; }
 };
 struct Counts {
-    const double2* at;
+    const real2* at;
     int stride;
-    double factor;
-    __device__ __forceinline__ double operator[](int k) const { return factor * at[k * stride].y; }
+    real factor;
+    __device__ __forceinline__ real operator[](int k) const { return factor * at[k * stride].y; }
 };
 struct Estimate {
     Sums sums;
     Counts counts;
-    double time, num_agents, anticipation, squares;
+    real time, num_agents, anticipation, squares;
 };
-__device__ __forceinline__ Estimate estimate_of(const double2* at, int stride, double factor,
-                                                double time, double num_agents) {
-    return {{at, stride, factor}, {at, stride, factor}, time, num_agents, 1.0, 0.0};
+__device__ __forceinline__ Estimate estimate_of(const real2* at, int stride, real factor,
+                                                real time, real num_agents) {
+    return {{at, stride, factor}, {at, stride, factor}, time, num_agents, real(1), real(0)};
 }
 
 template <class A, class B>
@@ -32,17 +32,17 @@ struct Two {
 };
 template <class A, class B>
 __device__ __forceinline__ Two<A, B> two(A a, B b) { return {a, b}; }
-__device__ __forceinline__ double larger(double a, double b) { return b > a ? b : a; }
-__device__ __forceinline__ double smaller(double a, double b) { return b < a ? b : a; }
+__device__ __forceinline__ real larger(real a, real b) { return b > a ? b : a; }
+__device__ __forceinline__ real smaller(real a, real b) { return b < a ? b : a; }
 
 #include "index.h"
 
 // The plain way: all values, then what the index picks, or the lowest arm within rounding of the
 // largest value.
 __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
-                                          const double* numbers, const double2* cubics,
+                                          const real* numbers, const real2* cubics,
                                           int* trouble) {
-    double scratch[SCRATCH], values[K];
+    real scratch[SCRATCH], values[K];
     Index<false> whole(cubics);
     whole.prepare(estimate, word, numbers, scratch);
     for (int k = 0; k < K; k++) {
@@ -60,9 +60,9 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
     *trouble = 2;
     return 0;
 #else
-    double largest = values[0];
+    real largest = values[0];
     for (int k = 1; k < K; k++) largest = larger(largest, values[k]);
-    if (fabs(largest) < INF) largest -= TIE * larger(1.0, fabs(largest));
+    if (fabs(largest) < INF) largest -= TIE * larger(real(1), fabs(largest));
     int arm = 0;
     for (int k = K - 1; k >= 0; k--) if (values[k] >= largest) arm = k;
     return arm;
@@ -72,13 +72,13 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
 // The same arm with less at hand: the best and the second best, in one go over the arms. Where two
 // arms may tie, the plain way decides. Normals stand in `normals`, in shared memory and `apart` from
 // each other, until their values are asked for: kept in registers, they would take most of them.
-__device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const double* numbers,
-                                      const double2* cubics, double* normals, int apart,
+__device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const real* numbers,
+                                      const real2* cubics, real* normals, int apart,
                                       int* trouble) {
 #if HAS_PICK || !IS_OURS || (ONE_NORMAL && VARIATES < K)
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #else
-    double scratch[SCRATCH], best = -1e300, second = -1e300;
+    real scratch[SCRATCH], best = LOWEST, second = LOWEST;
     int arm = 0;
     Index<false> whole(cubics);
 #if ONE_NORMAL
@@ -92,7 +92,7 @@ __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, con
     for (word_t left = tails; left; left &= left - 1) {
         int k = __ffsll(left) - 1;
         asking.value(k, estimate, word, numbers, scratch);
-        normals[k * apart] = tail_by_logarithm(uniform_of(asking.asked));
+        normals[k * apart] = tail_normal(asking.asked);
     }
 #endif
     whole.prepare(estimate, word, numbers, scratch);
@@ -100,12 +100,12 @@ __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, con
 #if ONE_NORMAL
         whole.late = normals[k * apart];
 #endif
-        double value = whole.value(k, estimate, word, numbers, scratch);
+        real value = whole.value(k, estimate, word, numbers, scratch);
         arm = value > best ? k : arm;
         second = larger(second, smaller(best, value));
         best = larger(best, value);
     }
-    if (best < INF && best - second > ROUNDING * larger(1.0, fabs(best))) return arm;
+    if (best < INF && best - second > ROUNDING * larger(real(1), fabs(best))) return arm;
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #endif
 }

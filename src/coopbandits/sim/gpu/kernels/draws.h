@@ -5,14 +5,14 @@
 // the rest; the normal made of it is handed over as `late`.
 template <bool ASKS>
 struct Draws {
-    const double2* cubics;
+    const real2* cubics;
     word_t asked = 0;
-    double late = 0.0;
-    __device__ explicit Draws(const double2* cubics_) : cubics(cubics_) {}
-    __device__ __forceinline__ double normal_of(word_t word) {
+    real late = 0;
+    __device__ explicit Draws(const real2* cubics_) : cubics(cubics_) {}
+    __device__ __forceinline__ real normal_of(word_t word) {
         if (ASKS) {
             asked = word;
-            return 0.0;
+            return 0;
         }
 #if ONE_NORMAL
         return late;
@@ -20,13 +20,13 @@ struct Draws {
         return ::normal_of(word, cubics);
 #endif
     }
-    __device__ __noinline__ double gamma_of(word_t key, double shape) {
-        double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
+    __device__ __noinline__ real gamma_of(word_t key, real shape) {
+        real d = shape - real(1.0) / real(3.0), c = real(1.0) / sqrt(real(9.0) * d);
         for (long long trial = 0;; trial++) {
-            double x = normal_of(word_at(key, 2 * trial)), base = 1.0 + c * x;
-            if (base <= 0.0) continue;
-            double v = base * base * base;
-            double bound = 0.5 * x * x + d * (1.0 - v + log(v));
+            real x = normal_of(word_at(key, 2 * trial)), base = real(1.0) + c * x;
+            if (base <= real(0.0)) continue;
+            real v = base * base * base;
+            real bound = real(0.5) * x * x + d * (real(1.0) - v + log(v));
             if (log(uniform_of(word_at(key, 2 * trial + 1))) < bound) return d * v;
         }
     }

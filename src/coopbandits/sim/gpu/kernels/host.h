@@ -5,12 +5,22 @@
 #pragma once
 #include <ucontext.h>
 
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <tuple>
+#include <cstdlib>
 #include <utility>
-#include <vector>
+
+// All that kernels use of <cmath>, which takes longer to compile than most of them.
+extern "C" {
+double sqrt(double), log(double), exp(double), expm1(double), log1p(double), lgamma(double);
+double floor(double), ceil(double), fabs(double), pow(double, double), copysign(double, double);
+double fmax(double, double);
+float sqrtf(float), logf(float), expf(float), expm1f(float), log1pf(float), lgammaf(float);
+float floorf(float), ceilf(float), fabsf(float), powf(float, float), copysignf(float, float);
+float fmaxf(float, float);
+}
+#define ALSO(name) static inline float name(float x) { return name##f(x); }
+#define ALSO_OF_TWO(name) static inline float name(float x, float y) { return name##f(x, y); }
+ALSO(sqrt) ALSO(log) ALSO(exp) ALSO(expm1) ALSO(log1p) ALSO(lgamma) ALSO(floor) ALSO(ceil) ALSO(fabs)
+ALSO_OF_TWO(pow) ALSO_OF_TWO(copysign) ALSO_OF_TWO(fmax)
 
 #define __device__
 #define __forceinline__ inline
@@ -21,7 +31,9 @@
 struct alignas(16) double2 {
     double x, y;
 };
-static inline double2 make_double2(double x, double y) { return {x, y}; }
+struct alignas(8) float2 {
+    float x, y;
+};
 
 namespace host {
 struct Place {
@@ -29,16 +41,18 @@ struct Place {
 };
 struct Fiber {
     ucontext_t context;
-    std::vector<char> stack;
+    char* stack = nullptr;
     bool is_done = true;
 };
+constexpr size_t STACK = 1 << 18;
+constexpr int MOST_THREADS = 1024;
 static Place thread_at, block_at, block_size;
-static std::vector<double> shared;
-static std::vector<Fiber> fibers;
+static double* shared;
+static Fiber fibers[MOST_THREADS];
 static ucontext_t home;
 static int running;
-static std::function<void()> body;
-constexpr size_t STACK = 1 << 18;
+static void (*body)(void**);
+static void** given;
 
 static void pause() {
     int self = running;
@@ -48,21 +62,20 @@ static void pause() {
     thread_at = at;
 }
 static void enter() {
-    body();
+    body(given);
     fibers[running].is_done = true;
     swapcontext(&fibers[running].context, &home);
 }
 static void start(Fiber& fiber) {
-    fiber.stack.resize(STACK);
+    if (fiber.stack == nullptr) fiber.stack = static_cast<char*>(malloc(STACK));
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_stack.ss_sp = fiber.stack;
+    fiber.context.uc_stack.ss_size = STACK;
     fiber.context.uc_link = &home;
     makecontext(&fiber.context, enter, 0);
     fiber.is_done = false;
 }
 static void play_block(int threads) {
-    if (int(fibers.size()) < threads) fibers.resize(threads);
     for (int t = 0; t < threads; t++) start(fibers[t]);
     for (int left = threads; left > 0;) {
         left = 0;
@@ -75,35 +88,37 @@ static void play_block(int threads) {
         }
     }
 }
-template <class... A, size_t... I>
-void call(void (*kernel)(A...), void** given, std::index_sequence<I...>) {
-    kernel(*static_cast<A*>(given[I])...);
-}
-template <class... A>
-void launch(void (*kernel)(A...), bool has_barriers, int wide, int high, int threads, int bytes,
-            void** given) {
-    shared.assign(bytes / 8 + 2, 0.0);
+static void launch(bool has_barriers, int wide, int high, int threads, int bytes) {
+    shared = static_cast<double*>(calloc(bytes / 8 + 2, 8));
     block_size.x = threads;
-    body = [=] { call(kernel, given, std::index_sequence_for<A...>{}); };
     for (block_at.y = 0; int(block_at.y) < high; block_at.y++) {
         for (block_at.x = 0; int(block_at.x) < wide; block_at.x++) {
             if (has_barriers) {
                 play_block(threads);
-            } else {
-                for (int t = 0; t < threads; t++) {
-                    thread_at.x = t;
-                    body();
-                }
+                continue;
+            }
+            for (int t = 0; t < threads; t++) {
+                thread_at.x = t;
+                body(given);
             }
         }
     }
+    free(shared);
+}
+template <class... A, size_t... I>
+void call(void (*kernel)(A...), void** values, std::index_sequence<I...>) {
+    kernel(*static_cast<A*>(values[I])...);
+}
+template <class... A>
+void call(void (*kernel)(A...), void** values) {
+    call(kernel, values, std::index_sequence_for<A...>{});
 }
 }  // namespace host
 
 #define threadIdx host::thread_at
 #define blockIdx host::block_at
 #define blockDim host::block_size
-#define SHARED(name) double* name = host::shared.data()
+#define SHARED(name) double* name = host::shared
 #define __syncthreads() host::pause()
 #define __syncwarp() host::pause()
 #define __ldg(at) (*(at))
@@ -119,11 +134,13 @@ static inline T atomicAdd(T* at, T value) {
     return before;
 }
 
-#define KERNEL_(has_barriers, name, given)                                                       \
-    static void name given;                                                                      \
+#define KERNEL_(has_barriers, name, given_)                                                      \
+    static void name given_;                                                                     \
     extern "C" void launch_##name(int wide, int high, int threads, int bytes, void** values) {   \
-        host::launch(name, has_barriers, wide, high, threads, bytes, values);                    \
+        host::body = [](void** its) { host::call(name, its); };                                  \
+        host::given = values;                                                                    \
+        host::launch(has_barriers, wide, high, threads, bytes);                                  \
     }                                                                                            \
-    static void name given
+    static void name given_
 #define KERNEL(name, threads, blocks, given) KERNEL_(false, name, given)
 #define KERNEL_WITH_BARRIERS(name, threads, blocks, given) KERNEL_(true, name, given)

@@ -2,8 +2,8 @@
 #include "leaves.h"
 
 KERNEL(fill, 128, 1,
-       (const word_t* keys, const double2* cubics, const double* rows, long long size,
-        word_t* words, double* uniforms, double* normals, double* quantiles, double* rewards)) {
+       (const word_t* keys, const real2* cubics, const real* rows, long long size,
+        word_t* words, real* uniforms, real* normals, real* quantiles, real* rewards)) {
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
     if (at >= size) return;
     words[at] = word_at(keys[at], at);

@@ -13,15 +13,15 @@ struct Reading {
 };
 
 // An arm's index s/n + √(a/n) as mean + width·√a.
-__device__ __forceinline__ double2 mean_and_width(double total, double count, double least) {
-    if (count <= least) return make_double2(INF, 0.0);
-    return make_double2(total / count, 1.0 / sqrt(count));
+__device__ __forceinline__ real2 mean_and_width(real total, real count, real least) {
+    if (count <= least) return make_real2(INF, 0);
+    return make_real2(total / count, real(1) / sqrt(count));
 }
 
 #if HAS_BONUS
 // The next variates of one agent, BLOCK apart; those in the tails are put off and made together.
-__device__ __forceinline__ void make_variates(word_t key, long long done, const double2* cubics,
-                                              double* variates) {
+__device__ __forceinline__ void make_variates(word_t key, long long done, const real2* cubics,
+                                              real* variates) {
     unsigned tails = 0;
     UNROLL for (int i = 0; i < NEAR; i++) {
         word_t word = word_at(key, done + i);
@@ -35,22 +35,23 @@ __device__ __forceinline__ void make_variates(word_t key, long long done, const 
     while (tails) {
         int i = __ffs(tails) - 1;
         tails &= tails - 1;
-        variates[i * BLOCK] = tail_quantile(uniform_of(word_at(key, done + i)));
+        variates[i * BLOCK] = tail_called(word_at(key, done + i));
     }
 }
 
 // As `_play_own_pulls` of the CPU engine: all arms are looked at only when the arm in play may have
 // lost its lead, which a bound on the others tells without division and root.
 struct Player {
-    double mean[K], width[K];
-    double2* totals;  // of this thread, BLOCK apart
-    double total, count, bound, exploration;
+    real mean[K], width[K];
+    real2* totals;  // of this thread, BLOCK apart
+    real total, count, bound, exploration;
     bool must_look;
     int arm;
 
-    __device__ Player(double2* totals_, const Reading& reading) : totals(totals_) {
+    __device__ Player(real2* totals_, const Reading& reading) : totals(totals_) {
         UNROLL for (int k = 0; k < K; k++) {
-            double2 found = mean_and_width(totals[k * BLOCK].x, totals[k * BLOCK].y, reading.least);
+            real2 found = mean_and_width(totals[k * BLOCK].x, totals[k * BLOCK].y,
+                                         real(reading.least));
             mean[k] = found.x;
             width[k] = found.y;
         }
@@ -59,24 +60,24 @@ struct Player {
     }
     __device__ __forceinline__ void leave(const Reading& reading) {
         if (arm < 0) return;
-        totals[arm * BLOCK] = make_double2(total, count);
-        double2 found = mean_and_width(total, count, reading.least);
+        totals[arm * BLOCK] = make_real2(total, count);
+        real2 found = mean_and_width(total, count, real(reading.least));
         UNROLL for (int k = 0; k < K; k++) {
             mean[k] = k == arm ? found.x : mean[k];
             width[k] = k == arm ? found.y : width[k];
         }
     }
-    __device__ __forceinline__ int look(double now, double later) {
-        double root = sqrt(now), best = -1e300, others = -1e300;
+    __device__ __forceinline__ int look(real now, real later) {
+        real root = sqrt(now), best = LOWEST, others = LOWEST;
         UNROLL for (int k = 0; k < K; k++) best = fmax(best, mean[k] + width[k] * root);
-        double enough = best < INF ? best - TIE * fmax(1.0, fabs(best)) : best;
+        real enough = best < INF ? best - TIE * fmax(real(1), fabs(best)) : best;
         int found = 0;
         UNROLL for (int k = K - 1; k >= 0; k--)
             found = mean[k] + width[k] * root >= enough ? k : found;
         root = sqrt(later);
         UNROLL for (int k = 0; k < K; k++)
-            others = fmax(others, k == found ? -1e300 : mean[k] + width[k] * root);
-        bound = others > -1e300 ? others + ROUNDING * fmax(1.0, fabs(others)) : others;
+            others = fmax(others, k == found ? LOWEST : mean[k] + width[k] * root);
+        bound = others > LOWEST ? others + ROUNDING * fmax(real(1), fabs(others)) : others;
         exploration = now;
         return found;
     }
@@ -85,51 +86,52 @@ struct Player {
         total = totals[arm * BLOCK].x;
         count = totals[arm * BLOCK].y;
     }
-    __device__ __forceinline__ void add(double reward, double weight) {
+    __device__ __forceinline__ void add(real reward, real weight) {
         total += weight * reward;
         count += weight;
-        double lack = bound * count - total;
-        must_look = lack > 0.0 && exploration * count <= lack * lack;
+        real lack = bound * count - total;
+        must_look = lack > 0 && exploration * count <= lack * lack;
     }
 };
 #endif
 
 // `levels`: a of the bonus in every round, or the time where the index has none.
 KERNEL(play, BLOCK, RESIDENT,
-       (const World* world_at, const Tally* tally_at, const Span* span_at, const double2* read,
-        double2* fresh, const double* levels, const Reading* reading_at, const double* numbers,
+       (const World* world_at, const Tally* tally_at, const Span* span_at, const real2* read,
+        real2* fresh, const real* levels, const Reading* reading_at, const real* numbers,
         int* live)) {
     SHARED(shared);
     const World& world = *world_at;
     const Tally& tally = *tally_at;
     const Span& span = *span_at;
     const Reading& reading = *reading_at;
-    const double weight = reading.weight;
+    const real weight = real(reading.weight), factor = real(reading.factor);
     const bool own_pulls = reading.own_pulls;
     const int rounds = int(span.rounds);
     const long long everywhere = world.agents * world.runs;
     const long long at = (long long)blockIdx.x * BLOCK + threadIdx.x;
     if (at >= everywhere) return;
-    double2* totals = (double2*)shared + threadIdx.x;
+    real2* totals = (real2*)shared + threadIdx.x;
     UNROLL for (int k = 0; k < K; k++) {
-        double2 settled = read[k * everywhere + at];
-        totals[k * BLOCK] = make_double2(reading.factor * settled.x, reading.factor * settled.y);
+        real2 settled = read[k * everywhere + at];
+        totals[k * BLOCK] = make_real2(factor * settled.x, factor * settled.y);
     }
-    double* variates = shared + 2 * K * BLOCK + threadIdx.x;
-    Books books(world, tally, span, at, variates + VARIATES * BLOCK, BLOCK);
+    double* ledger = (double*)((real2*)shared + K * BLOCK) + threadIdx.x;
+    real* variates = (real*)(ledger + LINES * BLOCK - threadIdx.x) + threadIdx.x;
+    Books books(world, tally, span, at, ledger, BLOCK);
     books.open();
     const bool is_crowded = world.runs < 32;
     const word_t key = word_at(world.reward_keys[books.run], books.agent);
-    double gained = 0.0;
+    real gained = 0;
     int start = 0, arm = 0;
     auto book = [&](int end) {
         if (end == start) return;
-        double2* own = fresh + arm * everywhere + at;
-        *own = make_double2(own->x + gained, own->y + double(end - start));
+        real2* own = fresh + arm * everywhere + at;
+        *own = make_real2(own->x + gained, own->y + real(end - start));
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
         if (*alive == 0) *alive = 1;
         books.enter(arm, start, end, gained, is_crowded);
-        gained = 0.0;
+        gained = 0;
         start = end;
     };
 #if HAS_BONUS
@@ -139,7 +141,7 @@ KERNEL(play, BLOCK, RESIDENT,
     numbers += books.agent * NUMBERS;
 #endif
     Row row = {};
-    const double2* const cubics = world.cubics;
+    const real2* const cubics = world.cubics;
     const long long first = span.first;
     for (int r = 0;; r++) {
         const bool is_over = r == rounds, is_noted = r == books.stop, is_elsewhere = r >= books.border;
@@ -156,7 +158,7 @@ KERNEL(play, BLOCK, RESIDENT,
         }
 #else
         if ((r == 0 || own_pulls || IS_RANDOM) && !is_over) {
-            Estimate estimate = estimate_of(totals, BLOCK, 1.0, levels[r], reading.num_agents);
+            Estimate estimate = estimate_of(totals, BLOCK, 1, levels[r], real(reading.num_agents));
             chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
                             variates, BLOCK, tally.trouble);
         }
@@ -171,13 +173,13 @@ KERNEL(play, BLOCK, RESIDENT,
             row.take(books.row(arm));
         }
 #if HAS_BONUS
-        double reward = row.reward(variates[r % NEAR * BLOCK]);
+        real reward = row.reward(variates[r % NEAR * BLOCK]);
         if (own_pulls) player.add(reward, weight);
 #else
-        double reward = row.reward(variate_of(word_at(key, first + r), cubics));
+        real reward = row.reward(variate_of(word_at(key, first + r), cubics));
         if (own_pulls) {
-            double2* own = totals + arm * BLOCK;
-            *own = make_double2(own->x + weight * reward, own->y + weight);
+            real2* own = totals + arm * BLOCK;
+            *own = make_real2(own->x + weight * reward, own->y + weight);
         }
 #endif
         gained += reward;

@@ -3,7 +3,7 @@
 
 struct Links {
     const int *indptr, *indices;
-    const double* weights;
+    const real* weights;
 };
 
 #define SOME 9  // arms averaged in one go over the neighbours: more would need more registers
@@ -13,7 +13,7 @@ struct Links {
 struct Near {
 #if LINKS > 0 && LINKS <= FEW
     int agents[LINKS];
-    double weights[LINKS];
+    real weights[LINKS];
     __device__ Near(const Links& links, int agent) {
         UNROLL for (int j = 0; j < LINKS; j++) {
             agents[j] = links.indices[agent * LINKS + j];
@@ -40,15 +40,15 @@ struct Near {
 struct Agent {
     Books books;
     const word_t key, words;
-    const double* numbers;
-    double* const normals;  // `apart` from each other
+    const real* numbers;
+    real* const normals;  // `apart` from each other
     const int apart;
     const bool is_crowded;
     Row row = {};
-    double gained = 0.0;
+    real gained = 0;
     int arm = 0, start = 0;
 
-    __device__ Agent(const Books& books_, const double* numbers_, double* normals_, int apart_,
+    __device__ Agent(const Books& books_, const real* numbers_, real* normals_, int apart_,
                      bool is_crowded_)
         : books(books_), key(word_at(books.world.reward_keys[books.run], books.agent)),
           words(word_at(books.world.decision_keys[books.run], books.agent)),
@@ -58,11 +58,11 @@ struct Agent {
     __device__ void book(int end) {
         if (end > start) books.enter(arm, start, end, gained, is_crowded);
         start = end;
-        gained = 0.0;
+        gained = 0;
     }
-    __device__ __forceinline__ void play(int r, double time, double2* own, int stride) {
-        const double agents = double(books.world.agents);
-        const double2* cubics = books.world.cubics;
+    __device__ __forceinline__ void play(int r, real time, real2* own, int stride) {
+        const real agents = real(books.world.agents);
+        const real2* cubics = books.world.cubics;
         const long long done = books.span.first + r;
         Estimate estimate = estimate_of(own, stride, agents, time, agents);
         int chosen = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers, cubics,
@@ -74,9 +74,9 @@ struct Agent {
             arm = chosen;
             row.take(books.row(arm));
         }
-        double reward = row.reward(variate_of(word_at(key, done), cubics));
+        real reward = row.reward(variate_of(word_at(key, done), cubics));
         gained += reward;
-        own[arm * stride] = make_double2(own[arm * stride].x + reward, own[arm * stride].y + 1.0);
+        own[arm * stride] = make_real2(own[arm * stride].x + reward, own[arm * stride].y + 1);
         if (r + 1 == books.stop) {
             book(r + 1);
             books.note();
@@ -87,19 +87,20 @@ struct Agent {
 // Whole runs: block = run, thread = agent, all averages in shared memory.
 KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
-                      const int* indptr, const int* indices, const double* weights, double2* state,
-                      const double* times, const double* numbers)) {
+                      const int* indptr, const int* indices, const real* weights, real2* state,
+                      const real* times, const real* numbers)) {
     SHARED(shared);
     const Links links = {indptr, indices, weights};
     const int agents = int(world_at->agents), rounds = int(span_at->rounds);
     const bool is_there = int(threadIdx.x) < agents;
     const int agent = is_there ? threadIdx.x : 0;
-    double2* values = (double2*)shared + agent;  // (K, agents)
-    double* normals = shared + 2 * K * agents + agent;
-    double2* kept = state + (long long)blockIdx.x * agents * K + agent;
+    real2* values = (real2*)shared + agent;  // (K, agents)
+    double* ledger = (double*)((real2*)shared + K * agents) + agent;
+    real* normals = (real*)(ledger + LINES * agents - agent) + agent;
+    real2* kept = state + (long long)blockIdx.x * agents * K + agent;
     const Near near(links, agent);
     Agent player(Books(*world_at, *tally_at, *span_at, agent * world_at->runs + blockIdx.x,
-                       normals + VARIATES * agents, agents),
+                       ledger, agents),
                  numbers, normals, agents, false);
     if (is_there) {
         player.books.open();
@@ -108,13 +109,13 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
     for (int r = 0; r < rounds; r++) {
         __syncthreads();  // the last round is over
         UNROLL for (int first = 0; first < K; first += SOME) {
-            double2 mixed[SOME];
-            UNROLL for (int k = 0; k < SOME; k++) mixed[k] = make_double2(0.0, 0.0);
-            near.each([&](int other, double weight) {
-                const double2* theirs = (const double2*)shared + other;
+            real2 mixed[SOME];
+            UNROLL for (int k = 0; k < SOME; k++) mixed[k] = make_real2(0, 0);
+            near.each([&](int other, real weight) {
+                const real2* theirs = (const real2*)shared + other;
                 UNROLL for (int k = 0; k < SOME; k++) {
                     if (first + k >= K) break;
-                    double2 value = theirs[(first + k) * agents];
+                    real2 value = theirs[(first + k) * agents];
                     mixed[k].x += weight * value.x;
                     mixed[k].y += weight * value.y;
                 }
@@ -136,23 +137,23 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
 #define WIDE 33  // pairs from one arm to the next: with 32, lanes would meet in one bank
 KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
-                      const int* indptr, const int* indices, const double* weights,
-                      const double2* before, double2* after, const double* times,
-                      const double* numbers)) {
+                      const int* indptr, const int* indices, const real* weights,
+                      const real2* before, real2* after, const real* times,
+                      const real* numbers)) {
     SHARED(shared);
     const int lane = threadIdx.x % 32;
     const long long agents = world_at->agents, runs = world_at->runs, everywhere = agents * runs;
     const long long first = (long long)blockIdx.x * THREADS + threadIdx.x - lane;
-    double2* tile = (double2*)shared + threadIdx.x / 32 * K * WIDE;  // (K, WIDE)
+    real2* tile = (real2*)shared + threadIdx.x / 32 * K * WIDE;  // (K, WIDE)
     for (int each = lane; each < 32 * K; each += 32) {
         const int who = each / K, k = each % K;
         if (first + who >= everywhere) break;
         const unsigned agent = unsigned(first + who) / unsigned(runs);
         const unsigned run = unsigned(first + who) % unsigned(runs);
-        const double2* from = before + run * agents * K + k;
-        double2 mixed = make_double2(0.0, 0.0);
+        const real2* from = before + run * agents * K + k;
+        real2 mixed = make_real2(0, 0);
 #if LINKS > 0
-        double2 theirs[LINKS];
+        real2 theirs[LINKS];
         UNROLL for (int j = 0; j < LINKS; j++)
             theirs[j] = __ldg(from + indices[agent * LINKS + j] * (long long)K);
         UNROLL for (int j = 0; j < LINKS; j++) {
@@ -161,7 +162,7 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
         }
 #else
         for (int j = indptr[agent]; j < indptr[agent + 1]; j++) {
-            double2 value = __ldg(from + indices[j] * (long long)K);
+            real2 value = __ldg(from + indices[j] * (long long)K);
             mixed.x += weights[j] * value.x;
             mixed.y += weights[j] * value.y;
         }
@@ -170,7 +171,7 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
     }
     __syncwarp();
     if (const long long at = first + lane; at < everywhere) {
-        double* normals = shared + THREADS / 32 * 2 * K * WIDE + threadIdx.x;
+        real* normals = (real*)((real2*)shared + THREADS / 32 * K * WIDE) + threadIdx.x;
         Agent player(Books(*world_at, *tally_at, *span_at, at, tally_at->ledger + at, everywhere),
                      numbers, normals, THREADS, runs < 32);
         player.play(0, times[0], tile + lane, WIDE);

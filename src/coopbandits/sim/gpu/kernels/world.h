@@ -3,11 +3,11 @@
 #include "leaves.h"
 
 struct World {
-    const double* tables;      // (versions, rows, WIDTH)
+    const real* tables;        // (versions, rows, WIDTH)
     const double* prices;      // (versions, rows, 3)
     const long long* places;   // (agents,) the first row of every agent
     const long long* starts;   // (segments,)
-    const double2* cubics;
+    const real2* cubics;
     const word_t* reward_keys;    // (runs,)
     const word_t* decision_keys;  // (runs,)
     long long agents, runs, rows, versions, segments, period;
@@ -77,7 +77,7 @@ struct Books {
     __device__ long long row_of(int arm) const {
         return (world.versions > 1 ? run * world.rows : 0) + place + arm;
     }
-    __device__ __forceinline__ const double* row(int arm) const {
+    __device__ __forceinline__ const real* row(int arm) const {
         return world.tables + row_of(arm) * WIDTH;
     }
     __device__ void enter_segment(int r) {
