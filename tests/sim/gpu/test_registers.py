@@ -11,7 +11,6 @@ import pytest
 from coopbandits.experiments.gpu_bench import STAGED, Case
 from coopbandits.sim import gpu
 from coopbandits.sim.cpu import parts_of
-from coopbandits.sim.gpu import consensus
 from coopbandits.sim.gpu.emulated import Emulated
 from coopbandits.sim.gpu.source import text_of
 
