@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import coopbandits as cb
@@ -49,5 +50,5 @@ def test_nothing_is_undefined(
 def test_what_is_undefined_is_found(capfd: pytest.CaptureFixture[str]) -> None:
     there = backend()
     kernels = there.compile("KERNEL(overflow, 1, 1, (int* at)) { *at = *at + 2147483647; }")
-    kernels.launch("overflow", Launch(1, 1, 1), there.upload(emulated.np.ones(1, "int32")))
+    kernels.launch("overflow", Launch(1, 1, 1), there.upload(np.ones(1, np.int32)))
     assert COMPLAINT in capfd.readouterr().err
