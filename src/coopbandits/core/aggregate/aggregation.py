@@ -225,7 +225,6 @@ class Machine(Stateful, ABC):
         }
         return state | rows
 
-
     def widened(self, state: State, narrow: Registers) -> State:
         """Return the state of an agent with fewer arms, the first of this one's, for this one."""
         if not self.registered:

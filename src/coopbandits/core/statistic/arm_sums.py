@@ -113,6 +113,10 @@ class ArmRegisters(Registers):
         found[..., 2 * self.num_arms :] = values[..., 2 * source.num_arms :]
         return found
 
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return the squares."""
+        return values[2 * self.num_arms :]
+
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Counts are never negative; rewards in 0 to 1 add up to at most their number."""
         sums, counts = values[..., : self.num_arms], values[..., self._counts]

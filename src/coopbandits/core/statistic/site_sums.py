@@ -85,6 +85,10 @@ class SiteRegisters(ArmRegisters):
         found[..., 3 * here :] = values[..., 3 * there :]
         return found
 
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return the last three; squared counts follow from counts."""
+        return values[3 * self.num_arms :]
+
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """As for plain sums; whoever lies about the rest only makes others go by themselves."""
         plain: NDArray[np.float64] = values[..., : 2 * self.num_arms]

@@ -177,6 +177,10 @@ class Registers(ABC):
         self.by_arm(found)[..., list(places)] = source.by_arm(values)
         return found
 
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return what belongs to no single arm, and does not follow from what does."""
+        return values[:0]
+
     @abstractmethod
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Return what no pulls can have made of registers (…, size), as a phrase; "" for nothing.

@@ -82,6 +82,10 @@ class VersionedRegisters(Registers):
         inner = self.inner.moved(values[..., :-1], source.inner, places)
         return np.concatenate([inner, values[..., -1:]], axis=-1)
 
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return that of the statistic, and the pulls ever made."""
+        return np.append(self.inner.of_no_arm(values[:-1]), values[-1])
+
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Refuse what the statistic refuses, and more pulls than were ever made."""
         made, left = values[..., -1], self.inner.pulls(values[..., :-1])

@@ -40,7 +40,7 @@ DERIVED = 1 << 16
 NUMBERS = 1 << 32
 MOST_BANDITS = 1000
 
-SHARED = ("policy", "reward_range", "sigma", "half_life", "features", "max_pulls_per_second")
+SHARED = ("policy", "reward_range", "sigma", "half_life", "features")
 """What agents must agree on to talk about a bandit."""
 
 

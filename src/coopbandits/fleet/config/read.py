@@ -23,14 +23,14 @@
     address = "10.0.0.2:7400"
 
 Instead of arms and rewards in ``[cluster]`` there may be several bandits, in sections
-``[bandits.NAME]`` (`config.bandits`). `ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All problems are reported at once, a
-sentence each.
+``[bandits.NAME]`` (see `bandits`). `ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All
+problems are reported at once, a sentence each.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,8 @@ NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 TABLES = ("cluster", "bandits", "node", "tls", "api_tls", "api_limits", "neighbors")
 
 OF_BANDITS = (
-    "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
+    "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life",
+    "features",
 )  # fmt: skip
 """Keys of [cluster] that belong into sections of bandits where there are any."""
 
@@ -167,8 +168,8 @@ def parse_config(
     """Return the configuration in parsed TOML; relative paths start at the folder of `path`."""
     found = _Tables(data, Path(path).absolute().parent)
     declared = found.bandits()
-    readers = CLUSTER if not declared else {k: CLUSTER[k] for k in CLUSTER if k not in OF_BANDITS}
-    cluster, node = found.table("cluster", readers), found.table("node", NODE)
+    cluster = found.table("cluster", CLUSTER, needless=OF_BANDITS if declared else ())
+    node = found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
     limits = found.table("api_limits", API_LIMITS)
     if found.problems:
@@ -198,9 +199,11 @@ class _Tables:
             str(unknown_name("table", key, TABLES)) for key in data if key not in TABLES
         ]
 
-    def table(self, name: str, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
-        """Return the values given in one table, by key."""
-        return self._values(f"[{name}]", self.data.get(name, {}), readers)
+    def table(
+        self, name: str, readers: Mapping[str, read.Reader], needless: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the values given in one table, by key; some need not be there."""
+        return self._values(f"[{name}]", self.data.get(name, {}), readers, needless)
 
     def tls(self, name: str) -> TlsFiles | None:
         """Return the files that a table names; None if there is no such table."""
@@ -246,7 +249,13 @@ class _Tables:
                 found[values["id"]] = values["address"]
         return found
 
-    def _values(self, where: str, given: Any, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
+    def _values(
+        self,
+        where: str,
+        given: Any,
+        readers: Mapping[str, read.Reader],
+        needless: Collection[str] = (),
+    ) -> dict[str, Any]:
         if not isinstance(given, dict):
             self.problems.append(f"{where} is {given!r}; it must be a table")
             return {}
@@ -254,7 +263,7 @@ class _Tables:
             if key not in readers:
                 self.problems.append(str(unknown_name(f"key of {where}", key, readers)))
         for key in readers:
-            if key not in given and key not in OPTIONAL:
+            if key not in given and key not in OPTIONAL and key not in needless:
                 self.problems.append(f"{where} has no {key}; give it")
         found = {}
         for key, reader in readers.items():

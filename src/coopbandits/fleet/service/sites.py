@@ -32,7 +32,7 @@ def site_metrics(service: ApplicationService) -> list[Metric]:
 
 def warning(service: ApplicationService) -> str:
     """Return a sentence where everything is pooled although sites differ, else nothing."""
-    found, parts = scatter(service), service.config.cluster.policy_object().parts
+    found, parts = scatter(service), service.cluster.policy_object().parts
     pools = parts is not None and parts.aggregation.whole_pulls
     if found is None or not pools or not found.differs:
         return ""

@@ -11,6 +11,7 @@ from coopbandits.fleet.service.catalogue import measured
 from coopbandits.page.state import AgentState, ArmState, NeighborState
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
 
 MOST_LABELS = 50
@@ -22,11 +23,12 @@ LONGEST_LABEL = 100
 
 def agent_state(service: ApplicationService, since: int) -> AgentState:
     """Return an agent's state, with what happened after an event."""
-    node, replica, cluster = service.node, service.replica, service.config.cluster
+    node, replica, cluster = service.node, service.replica, service.cluster
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
     known = [arm for arm in estimates if arm.mean is not None]
+    own_choices = replica.own_choices[service.menu.places]
     return AgentState(
         id=service.config.id,
         cluster=cluster.name,
@@ -36,7 +38,7 @@ def agent_state(service: ApplicationService, since: int) -> AgentState:
         round=replica.rounds,
         incarnation=replica.incarnation,
         ready=service.ready(),
-        arms=[_arm(arm, int(n)) for arm, n in zip(estimates, replica.own_choices, strict=True)],
+        arms=[_arm(arm, int(n)) for arm, n in zip(estimates, own_choices, strict=True)],
         prefers=max(known, key=lambda arm: arm.mean or 0.0).arm if known else None,
         agents_known=replica.agent.estimate().num_agents,
         choices=choices,
@@ -80,14 +82,40 @@ def _api(peer: Peer, place: Address) -> str | None:
     return f"{'https' if secure else 'http'}://{Address(place.host, port)}"
 
 
+def link_metrics(node: Node) -> list[Metric]:
+    """Return what is measured of links and of the journal."""
+    peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
+    now, journal = node.clock(), node.replica.journal
+    frames = [
+        (label | {"kind": kind}, float(count))
+        for label, peer in peers
+        for kind, count in peer.frames.items()
+    ]
+    refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
+    return [
+        measured("round", ({}, node.replica.rounds)),
+        measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
+        measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
+        measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
+        measured(
+            "reconnects_total", *((label, float(max(0, peer.links - 1))) for label, peer in peers)
+        ),
+        measured("frames_total", *frames),
+        measured("refused_frames_total", *refusals),
+        measured("refused_strangers_total", ({}, node.strangers)),
+        measured("journal_bytes", ({}, journal.size)),
+        measured("journal_seconds_total", ({}, journal.disk.seconds)),
+    ]
+
+
 def arm_metrics(service: ApplicationService) -> list[Metric]:
     """Return what is measured per arm, under a bounded number of labels."""
-    replica, estimates = service.replica, service.arms()
+    replica, estimates, places = service.replica, service.arms(), service.menu.places
     names = labels([arm.arm for arm in estimates])
     counts = (
-        ("arm_choices_total", replica.own_choices),
-        ("arm_rewards_total", replica.own_counts),
-        ("arm_reward_sum", replica.own_sums),
+        ("arm_choices_total", replica.own_choices[places]),
+        ("arm_rewards_total", replica.own_counts[places]),
+        ("arm_reward_sum", replica.own_sums[places]),
     )
     metrics = []
     for name, values in counts:
