@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from random import Random
 
 import networkx as nx
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import ExpiredTicketError, UnknownBanditError, UnknownTicketError
+from coopbandits.testing.torture.words import words_of
 
 from .bandits import BANNER, CLUSTER, Many, bandit, both
 
@@ -28,25 +29,34 @@ def test_every_bandit_learns_from_all_agents_and_only_its_own_rewards() -> None:
     assert sum(fleet.counts.values()) == 80
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("seed", range(4))
-def test_totals_are_exact_through_crashes_and_cuts(seed: int) -> None:
-    chance, fleet = Random(seed), Many(nx.cycle_graph(4))
-    for _ in range(120):
-        agent = chance.randrange(4)
-        if fleet.nodes[agent] is not None:
-            fleet.play(agent, chance.choice(["button", "banner"]), chance.random())
-        trouble = chance.random()
-        if trouble < 0.05 and fleet.nodes[agent] is not None:
-            fleet.crash(agent, torn=chance.randrange(30))
-        elif trouble < 0.1:
+def test_totals_are_exact_through_crashes_cuts_and_other_arms(seed: int) -> None:
+    fleet, steps = Many(nx.cycle_graph(4)), words_of(seed)
+    wide = both(arms=["red", "green", "blue"])
+    menus = [both(), wide, both(arms=["blue", "green"])] if seed % 2 else [both()]
+    for at, word in enumerate(islice(steps, 120)):
+        kind, agent, rest = word % 16, (word >> 4) % 4, word >> 12
+        alive = fleet.nodes[agent] is not None
+        if kind == 0:
+            fleet.crash(agent, rest % 30 if alive else 0)
+        elif kind == 1:
             fleet.cut_link(agent, (agent + 1) % 4)
-        elif trouble < 0.2:
+        elif kind in (2, 3):
             fleet.heal()
-        fleet.step(deliver=chance.randrange(1, 30))
+        elif alive and kind == 4:
+            fleet.take(agent, menus[at * len(menus) // 120])
+        elif alive:
+            fleet.play(agent, ("button", "banner")[rest % 2], (rest % 8) / 8)
+        fleet.step(deliver=10**9 if kind % 2 else rest % 9)
     fleet.heal()
+    for agent in range(4):
+        fleet.take(agent, menus[-1])
     fleet.steps(80)
     for agent in range(4):
         assert fleet.learned(agent) == pytest.approx(dict(fleet.counts))
+        assert "forged" not in fleet.node(agent).refusals
+    assert sum(fleet.counts.values()) > 50
 
 
 def test_a_bandit_without_news_sends_ends_and_writes_nothing() -> None:

@@ -232,7 +232,7 @@ def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) ->
     return BanditConfig(name, number, settings, arms, pinned, token)
 
 
-def default_policy(told: Mapping[str, Any]) -> dict[str, str]:
+def default_policy(told: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy of a bandit that states none."""
     if "policy" in told:
         return {}

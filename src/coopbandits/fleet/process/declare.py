@@ -25,9 +25,10 @@ from coopbandits.fleet.process.assemble import (
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.talks import MOST_UNNAMED, Terms
+from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.bandits import Bandits
-from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
@@ -72,17 +73,17 @@ def open_bandits(
     bandits = Bandits(journal, make)
     if problems := list(journal_problems(bandits, config.declared)):
         raise InputError("\n".join(problems))
-    if not journal.trouble:
-        declare(bandits, config.declared.values())
+    declare(bandits, config.declared.values(), write=False)
     bandits.begin()
     return bandits
 
 
-def declare(bandits: Bandits, declared: Iterable[BanditConfig]) -> None:
-    """Write declarations to the journal, as far as they are new."""
+def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:
+    """Have replicas take declarations, as far as they are new, and the journal too."""
     for bandit in declared:
         arms = {arm.number: arm.name for arm in bandit.arms}
-        bandits.declare(bandit.number, Declared(bandit.name, bandit.shared, arms))
+        told = Declared(bandit.name, bandit.shared, arms)
+        bandits.declare(bandit.number, told, write=write)
 
 
 def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -167,12 +168,17 @@ def take(service: ManyService, declared: Declarations) -> None:
     ------
     InputError
         One sentence per problem, one per line; nothing has changed.
+    UnavailableError
+        The journal cannot be written; to take them again is harmless.
     """
     config, node = service.config, service.node
     problems = [*declaration_problems(declared), *journal_problems(node.bandits, declared)]
     if problems:
         raise InputError("\n".join(problems))
-    declare(node.bandits, declared.values())
+    try:
+        declare(node.bandits, declared.values(), write=True)
+    except DiskError as error:
+        raise UnavailableError(f"{error}; hand in the declarations again") from error
     found = all_bandits(config, node.bandits, declared)
     node.make_room(room_for(found))
     node.talks.take(found)

@@ -39,7 +39,7 @@ class Order(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    num_arms : int
         How many there are.
     places : sequence of int
         Where they are among the own ones; empty where both are the same.
@@ -47,7 +47,7 @@ class Order(NamedTuple):
         An agent with as many arms, where they are not.
     """
 
-    count: int
+    num_arms: int
     places: Sequence[int]
     twin: CooperativeAgent | None
 

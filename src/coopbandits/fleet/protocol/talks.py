@@ -148,8 +148,8 @@ class Talk:
         if order is None or not peer.met:
             link.frames["stale"] += 1  # it was said before the last greeting
             return
-        if frame.stamp.num_arms != order.count:
-            sentence = f"a message about {frame.stamp.num_arms} arms of {order.count}"
+        if frame.stamp.num_arms != order.num_arms:
+            sentence = f"a message about {frame.stamp.num_arms} arms of {order.num_arms}"
             self.links.refuse(link, "arms", sentence)
             return
         if values is not None:

@@ -119,20 +119,20 @@ class Bandits:
         """No arms in common."""
         return {}
 
-    def declare(self, number: int, declared: Declared) -> Replica:
+    def declare(self, number: int, declared: Declared, *, write: bool = True) -> None:
         """Take the declaration of a bandit; nothing is written where it says nothing new."""
         replica = self.replicas.get(number)
         if replica is None:
-            self.journal.append(declared, number)
+            if write:
+                self.journal.append(declared, number)
             replica = self._made(number, declared, {}, [declared])
             replica.incarnation = max(replica.incarnation, self.incarnation)
             self.replicas[number] = replica
         elif _says_more(declared, replica):
-            replica.declare(declared)
-        return replica
+            replica.declare(declared, write=write)
 
     def begin(self) -> None:
-        """Write a first snapshot, once all declarations were taken."""
+        """Write the first snapshot, once all declarations were taken."""
         with suppress(DiskError):  # the journal says so, and takes nothing
             self.journal.renew(self._export)
 

@@ -328,9 +328,15 @@ class Replica:
         fresh.restore_state(fresh.reweighted(self.agent.export_state()))
         self.agent = fresh
 
-    def declare(self, declared: Declared) -> None:
-        """Take a declaration; arms that are new come behind those of before."""
-        self._log(declared)
+    def declare(self, declared: Declared, *, write: bool = True) -> None:
+        """Take a declaration; arms that are new come behind those of before.
+
+        It need not be written where a snapshot follows before anybody is told of anything.
+        """
+        if write:
+            self._log(declared)
+        else:
+            self._apply(declared)
 
     def _declare(self, declared: Declared) -> None:
         self.declared = declared
@@ -342,9 +348,9 @@ class Replica:
         wide = cast("CooperativeAgent", self._fresh_agent(list(narrow.view.neighbor_weights)))
         wide.restore_state(wide.widened(narrow.export_state(), narrow))
         self.agent = wide
-        self.own_choices, self.own_counts, self.own_sums = (
-            np.pad(each, (0, added)) for each in (self.own_choices, self.own_counts, self.own_sums)
-        )
+        self.own_choices = np.pad(self.own_choices, (0, added))
+        self.own_counts = np.pad(self.own_counts, (0, added))
+        self.own_sums = np.pad(self.own_sums, (0, added))
 
     def _observe(self, arm: int, context: bytes, reward: float) -> None:
         self.observed += 1
