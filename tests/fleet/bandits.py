@@ -16,7 +16,7 @@ from coopbandits.fleet.service.many import ManyService
 from coopbandits.testing.torture.schedule import START
 from coopbandits.testing.torture.world import World
 
-CLUSTER = ClusterConfig("shop", START - 1000, signed=False)
+CLUSTER = ClusterConfig("shop", START - 1000, (), signed=False)
 BUTTON = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
 BANNER = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
 

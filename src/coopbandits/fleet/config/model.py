@@ -103,7 +103,7 @@ class ClusterConfig:
 
     name: str
     epoch: int
-    arms: tuple[str, ...] = ()
+    arms: tuple[str, ...]
     policy: str = "flood-ts"
     reward_range: tuple[float, float] | None = None
     sigma: float | None = None

@@ -22,8 +22,8 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-Instead of arms and rewards in ``[cluster]`` there may be several bandits, in sections
-``[bandits.NAME]`` (see `bandits`). `ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All
+`ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. Instead of arms and rewards in
+``[cluster]`` there may be several bandits, in sections ``[bandits.NAME]`` (see `bandits`). All
 problems are reported at once, a sentence each.
 """
 
@@ -104,7 +104,7 @@ OPTIONAL = {
     field.name
     for kind in (ClusterConfig, NodeConfig, ApiLimits)
     for field in fields(kind)
-    if field.default is not MISSING and field.name != "arms"
+    if field.default is not MISSING
 } | bandits.OPTIONAL
 
 
@@ -174,7 +174,7 @@ def parse_config(
     limits = found.table("api_limits", API_LIMITS)
     if found.problems:
         raise ConfigError(str(path), found.problems)
-    made = ClusterConfig(**cluster, **bandits.default_policy(cluster))
+    made = ClusterConfig(**({"arms": ()} | cluster), **bandits.default_policy(cluster))
     config = NodeConfig(
         made,
         neighbors=neighbors,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
@@ -31,13 +30,12 @@ from coopbandits.fleet.service import (
     require_reward,
     require_ticket,
 )
-from coopbandits.fleet.service.bandits import bandit_state, learned
-from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state, learned
 from coopbandits.fleet.service.menu import Menu
 from coopbandits.fleet.service.pace import Pace
 from coopbandits.fleet.service.recommending import recommendation
-from coopbandits.fleet.service.sites import site_metrics, warning
-from coopbandits.fleet.service.watching import agent_state, arm_metrics, link_metrics
+from coopbandits.fleet.service.sites import warning
+from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
 
@@ -267,33 +265,4 @@ class ApplicationService:
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
-        replica, tickets = self.replica, self.replica.tickets
-        rewards, choices = int(replica.own_counts.sum()), tickets.next_number - 1
-        return [
-            *link_metrics(self.node),
-            measured("choices_total", ({}, choices)),
-            measured("rewards_total", ({}, rewards)),
-            measured("open_tickets", ({}, len(tickets.open))),
-            measured("expired_tickets_total", ({}, choices - rewards - len(tickets.open))),
-            measured(
-                "refused_pulls_total",
-                ({"call": "choose"}, self.choosing.refused),
-                ({"call": "observe"}, self.observing.refused),
-            ),
-            measured("conservation_residual", ({}, residual(self))),
-            *site_metrics(self),
-            *arm_metrics(self),
-        ]
-
-
-def residual(service: ApplicationService) -> float:
-    """Return the relative difference between pulls handed in here and the agent's own share.
-
-    0 for policies that mix shares between agents, so that none has a share of its own, and where
-    agents forget.
-    """
-    cluster, replica = service.cluster, service.replica
-    if cluster.traits.shares != OWN or cluster.traits.forgets:
-        return 0.0
-    counts = replica.agent.share().counts
-    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
+        return bandit_metrics(self.node, [self])

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.service import BanditState, Metric
 from coopbandits.fleet.service.catalogue import measured
-from coopbandits.fleet.service.watching import MOST_LABELS, OTHERS, link_metrics
+from coopbandits.fleet.service.sites import site_metrics
+from coopbandits.fleet.service.watching import (
+    MOST_LABELS,
+    OTHERS,
+    arm_metrics,
+    journal_metrics,
+    link_metrics,
+)
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
@@ -67,13 +75,14 @@ def _state(declared: object) -> str:
 
 
 def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[Metric]:
-    """Return what is measured of links, and of bandits together and one by one."""
+    """Return the metrics of an agent, of its bandits together and one by one."""
     tickets = [service.replica.tickets for service in services]
     rewards = [int(service.replica.own_counts.sum()) for service in services]
     choices = [each.next_number - 1 for each in tickets]
     waiting = [len(each.open) for each in tickets]
     expired = sum(choices) - sum(rewards) - sum(waiting)
     names = [service.declared.name for service in services]
+    alone = services[0] if len(services) == 1 else None
     return [
         *link_metrics(node),
         measured("choices_total", ({}, sum(choices))),
@@ -85,11 +94,28 @@ def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[M
             ({"call": "choose"}, sum(service.choosing.refused for service in services)),
             ({"call": "observe"}, sum(service.observing.refused for service in services)),
         ),
+        *journal_metrics(node.replica.journal),
+        measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
+        *site_metrics(alone),
         measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),
         measured("bandit_choices_total", *_labelled(names, choices)),
         measured("bandit_rewards_total", *_labelled(names, rewards)),
         measured("bandit_open_tickets", *_labelled(names, waiting)),
+        *arm_metrics(services),
     ]
+
+
+def residual(service: ApplicationService) -> float:
+    """Return the relative difference between pulls handed in here and the agent's own share.
+
+    0 for policies that mix shares between agents, so that none has a share of its own, and where
+    agents forget.
+    """
+    cluster, replica = service.cluster, service.replica
+    if cluster.traits.shares != OWN or cluster.traits.forgets:
+        return 0.0
+    counts = replica.agent.share().counts
+    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
 
 
 def _labelled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coopbandits.fleet.address import Address
@@ -13,6 +14,7 @@ from coopbandits.page.state import AgentState, ArmState, NeighborState
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.storage.journal import Journal
 
 MOST_LABELS = 50
 """Metrics have labels for so many arms; the rest are added up as `others`."""
@@ -83,9 +85,9 @@ def _api(peer: Peer, place: Address) -> str | None:
 
 
 def link_metrics(node: Node) -> list[Metric]:
-    """Return what is measured of links and of the journal."""
+    """Return what is measured of links."""
     peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
-    now, journal = node.clock(), node.replica.journal
+    now = node.clock()
     frames = [
         (label | {"kind": kind}, float(count))
         for label, peer in peers
@@ -103,34 +105,43 @@ def link_metrics(node: Node) -> list[Metric]:
         measured("frames_total", *frames),
         measured("refused_frames_total", *refusals),
         measured("refused_strangers_total", ({}, node.strangers)),
+    ]
+
+
+def journal_metrics(journal: Journal) -> list[Metric]:
+    """Return what is measured of the journal."""
+    return [
         measured("journal_bytes", ({}, journal.size)),
         measured("journal_seconds_total", ({}, journal.disk.seconds)),
     ]
 
 
-def arm_metrics(service: ApplicationService) -> list[Metric]:
-    """Return what is measured per arm, under a bounded number of labels."""
-    replica, estimates, places = service.replica, service.arms(), service.menu.places
-    names = labels([arm.arm for arm in estimates])
-    counts = (
-        ("arm_choices_total", replica.own_choices[places]),
-        ("arm_rewards_total", replica.own_counts[places]),
-        ("arm_reward_sum", replica.own_sums[places]),
-    )
+def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
+    """Return what is measured per arm, under a bounded number of labels.
+
+    Of several bandits, an arm's label begins with that of its bandit.
+    """
+    found: list[tuple[str, float | None]] = []
+    counts: list[list[float]] = []
+    for service in services:
+        replica, places = service.replica, service.menu.places
+        known = service.arms() if len(found) < MOST_LABELS else []
+        prefix = f"{service.declared.name}/" if len(services) > 1 else ""
+        found += [(prefix + arm.arm, arm.mean) for arm in known]
+        own = replica.own_choices[places], replica.own_counts[places], replica.own_sums[places]
+        counts += zip(*(each.tolist() for each in own), strict=True)
+    names = labels([name for name, _ in found])
     metrics = []
-    for name, values in counts:
-        shown = [float(value) for value in values[: len(names)]]
-        if len(values) > len(names):
-            shown.append(float(values[len(names) :].sum()))
+    for at, metric in enumerate(("arm_choices_total", "arm_rewards_total", "arm_reward_sum")):
+        shown = [float(each[at]) for each in counts[: len(names)]]
+        if len(counts) > len(names):
+            shown.append(float(sum(each[at] for each in counts[len(names) :])))
         listed = [*names, OTHERS][: len(shown)]
         samples = zip(listed, shown, strict=True)
-        metrics.append(measured(name, *(({"arm": arm}, value) for arm, value in samples)))
-    means = [
-        ({"arm": name}, arm.mean)
-        for name, arm in zip(names, estimates, strict=False)
-        if arm.mean is not None
-    ]
-    return [*metrics, measured("arm_mean", *means)]
+        metrics.append(measured(metric, *(({"arm": arm}, value) for arm, value in samples)))
+    means = zip(names, (mean for _, mean in found), strict=False)
+    shown_means = [({"arm": name}, mean) for name, mean in means if mean is not None]
+    return [*metrics, measured("arm_mean", *shown_means)]
 
 
 def labels(names: list[str]) -> list[str]:
