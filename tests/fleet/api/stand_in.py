@@ -9,6 +9,7 @@ from typing import Any
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.service import (
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     ExpiredTicketError,
@@ -18,6 +19,7 @@ from coopbandits.fleet.service import (
     Recommendation,
     Stored,
     TooManyTicketsError,
+    UnknownBanditError,
     UnknownTicketError,
     require_allowed,
 )
@@ -97,6 +99,22 @@ class StandIn:
         best = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None
         pulls = sum(arm.pulls for arm in known)
         return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
+
+    @property
+    def token(self) -> str | None:
+        return None
+
+    def bandit(self, name: str) -> StandIn:
+        if name != "default":
+            raise UnknownBanditError(f"unknown bandit {name!r}; known are default")
+        return self
+
+    def bandits(self) -> list[BanditState]:
+        done, waiting = len(self.settled), len(self.open)
+        return [BanditState("default", 0, "best", self.names, None, [], False, 0, done, waiting)]
+
+    def export(self) -> dict[str, Any]:
+        return {"arms": self.rewards}
 
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}

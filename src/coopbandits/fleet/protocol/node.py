@@ -151,7 +151,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = replica.agent.view.num_arms
+        self.num_arms = len(replica.arms)
         self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
@@ -175,6 +175,14 @@ class Node:
             self.settings.signing,
             Wire(self._say, self._refuse, self._greet_again),
         )
+
+    def replica_of(self, number: int) -> Replica:
+        """Return the state of a bandit; here there is one."""
+        del number
+        return self.replica
+
+    def wake(self, number: int) -> None:
+        """Tell of a bandit in the next round, which one that is alone does in any case."""
 
     # Called by the clock
 
@@ -334,9 +342,11 @@ class Node:
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
             self._close(peer, f"{peer.name} said: {frame.reason}")
-        else:
-            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+        elif isinstance(frame, BeatFrame):  # `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
+        else:
+            sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
+            self._refuse(peer, "bandit", sentence)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
