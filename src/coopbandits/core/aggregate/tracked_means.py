@@ -21,11 +21,12 @@ from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import weighted_sum
+from coopbandits.core.statistic import ArmSums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.statistic import Registers, Statistic
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,15 @@ class TrackedMeans(Aggregation):
         """Refuse a credit that is none."""
         require_positive("credit", self.credit)
 
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return sums per arm; refuse anything else, since only means travel."""
+        if asked != ArmSums():
+            raise InputError(
+                f"{self.name} averages the means of arms, and carries no {asked.spelling}; take "
+                "an index on sums and counts such as ucb, or another aggregation"
+            )
+        return asked
+
     def make(self, view: LocalView, registers: Registers) -> TrackedMeansMachine:
         """Return the machine of one agent."""
         return TrackedMeansMachine(view, registers, self.credit)
@@ -59,7 +69,8 @@ class TrackedMeans(Aggregation):
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size of means and counts."""
         del max_agents
-        return MessageSize(2 * registers.num_arms, 2 * registers.num_arms)
+        arms = registers.num_arms
+        return MessageSize(2 * arms, 2 * arms)
 
 
 class TrackedMeansMachine(Machine):
