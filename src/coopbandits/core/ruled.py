@@ -58,10 +58,10 @@ class RuledAgent(Stateful, Agent):
 
     def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
         """Return what the rule picks."""
-        arms = range(self.view.num_arms)
+        arms: Sequence[int] = range(self.view.num_arms)
         if allowed is not None:
             best_arm([0.0] * self.view.num_arms, allowed)  # refuses what cannot be allowed
-            arms = sorted(set(allowed))  # type: ignore[assignment]  # a list of the same
+            arms = sorted(set(allowed))
         arm = self.pick(word, arms)
         self.open_pulls[arm] += 1
         return arm

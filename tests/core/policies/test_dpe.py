@@ -107,7 +107,7 @@ def test_nothing_is_sent_once_all_agree() -> None:
         for i, agent in enumerate(agents):
             agent.observe(arm := agent.choose(0), float(tape[i, t, arm]))
         sizes.append(exchange(agents))
-    assert set().union(*sizes) == {0, 4}
+    assert {size for row in sizes for size in row} == {0, 4}
     talking = sum(any(round_sizes) for round_sizes in sizes)
     changes = max(agent.stamp for agent in agents)
     assert changes > 0

@@ -28,7 +28,7 @@ def pull_all(agents: list[GosInEAgent], rewards: Any) -> list[int]:
 
 def test_together_all_arms_are_sticky_and_each_holds_two_more() -> None:
     agents = team("grid-2x4", 20, GosInE())
-    assert frozenset().union(*(agent.sticky for agent in agents)) == set(range(20))
+    assert {arm for agent in agents for arm in agent.sticky} == set(range(20))
     assert {len(agent.sticky) for agent in agents} == {3}  # ⌈20/8⌉
     assert {len(agent.held) for agent in agents} == {5}
     assert agents[7].sticky == {21 % 20, 22 % 20, 23 % 20}

@@ -9,24 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import uniform_of, word_at
+from coopbandits.core.index.greedy import any_of
 from coopbandits.core.index.index import Floats, Index
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
-
-
-def any_at_least(values: Floats, least: float, uniform: float) -> int:
-    """Return an arm at random among those whose value reaches a bound."""
-    reaching = 0
-    for k in range(len(values)):
-        reaching += values[k] >= least
-    left = int(uniform * reaching)
-    for k in range(len(values)):
-        if values[k] >= least:
-            if left == 0:
-                return k
-            left -= 1
-    return 0
 
 
 @dataclass(frozen=True)
@@ -92,8 +79,8 @@ class Elimination(Index):
         count = estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
-        upper: float = estimate.sums[arm] / count + math.sqrt(scratch[0] / count)
-        return upper - scratch[1]
+        excess: float = estimate.sums[arm] / count + math.sqrt(scratch[0] / count) - scratch[1]
+        return excess
 
     @staticmethod
     def pick(
@@ -104,4 +91,4 @@ class Elimination(Index):
         for k in range(1, len(values)):
             largest = max(largest, values[k])
         least = largest if largest == math.inf else min(largest, 0.0)
-        return any_at_least(values, least, uniform_of(word_at(word, 0)))
+        return any_of(values, uniform_of(word_at(word, 0)), least)

@@ -124,19 +124,17 @@ class DPE2Agent(RuledAgent):
 
     def _sweep(self, level: float) -> None:
         """Queue all arms that may be better than the best, and see which is the best now."""
-        means = self.sums / np.maximum(1.0, self.counts)
+        means = self.sums / self.counts  # the first sweep goes through all arms
         uppers = [self._upper(k, level) for k in range(means.size)]
         queue = [k for k, upper in enumerate(uppers) if upper > means[self.best]]
         self.queue = np.array(sorted(queue, key=lambda k: -uppers[k]), dtype=np.int64)
         self.starting = bool(queue)
-        best = int(np.where(self.counts > 0.0, means, -math.inf).argmax())
+        best = int(means.argmax())
         if best != self.best:
             self.best, self.stamp = best, self.stamp + 1
 
     def _upper(self, arm: int, level: float) -> float:
         count = float(self.counts[arm])
-        if count == 0.0:
-            return math.inf
         mean = float(self.sums[arm]) / count
         if self.family == "bernoulli":
             return bernoulli_upper(mean, level / count)
