@@ -23,7 +23,8 @@ def played(index: Elimination, known: Estimate, allowed: list[int] | None = None
     numbers = index.numbers(one_view(num_arms=len(known.counts), sigma=0.5))
     drawn = words(5, np.arange(3000, dtype=np.uint64)).tolist()
     arms = [choose_arm(index, numbers, known, word, allowed) for word in drawn]
-    return np.bincount(arms, minlength=len(known.counts)).tolist()
+    counted: list[int] = np.bincount(arms, minlength=len(known.counts)).tolist()
+    return counted
 
 
 def test_values_are_distances_to_the_best_lower_bound() -> None:

@@ -105,7 +105,7 @@ class DPE2Agent(RuledAgent):
         if self.leads and not (self.starting and not self.open_pulls[self.best]):
             for arm in self.queue.tolist():
                 if arm in arms and not self.open_pulls[arm]:
-                    return arm
+                    return int(arm)
         return self.best if self.best in arms else arms[0]
 
     def learn(self, arm: int, reward: float) -> None:

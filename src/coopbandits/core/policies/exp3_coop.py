@@ -99,9 +99,10 @@ class Exp3CoopAgent(RuledAgent):
 
     def pick(self, word: int, arms: Sequence[int]) -> int:
         """Draw an arm."""
-        sums = np.cumsum(self.probabilities()[list(arms)])
-        if sums[-1] == 0.0:  # arms that were given up are all there is
-            sums = np.arange(1.0, len(arms) + 1.0)
+        shares = self.probabilities()[list(arms)]
+        if not shares.any():  # arms that were given up are all there is
+            shares = np.ones(len(arms))
+        sums = np.cumsum(shares)
         place = np.searchsorted(sums, uniform_of(word_at(word, 0)) * sums[-1], side="right")
         return arms[min(int(place), len(arms) - 1)]
 

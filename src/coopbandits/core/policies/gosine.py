@@ -162,7 +162,7 @@ class GosInEAgent(RuledAgent):
     def _is_useless(self, arm: int) -> bool:
         """Return whether an arm advised a phase ago was hardly played, and not for want of time."""
         settled = self.since <= math.ceil(self.phase / 2)
-        return settled and self.counts[arm] < math.ceil(math.log(self.phase + 1) ** 2)
+        return settled and bool(self.counts[arm] < math.ceil(math.log(self.phase + 1) ** 2))
 
     def _ask(self, messages: Mapping[int, Vector]) -> int:
         """Return the place of a random neighbour that is not blocked; −1 if it was not heard."""

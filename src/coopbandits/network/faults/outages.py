@@ -161,8 +161,8 @@ class Pairs(Kind):
         def down(rounds: Rounds) -> Mask:
             epochs, place = np.unique(rounds // self.every, return_inverse=True)
             drawn = draws(keys, epochs)
-            unpaired = [~matching(links, row) for row in drawn]
-            return np.array(unpaired, dtype=np.bool_).reshape(drawn.shape)[place]
+            unpaired: Mask = np.array([~matching(links, row) for row in drawn], dtype=np.bool_)
+            return unpaired.reshape(drawn.shape)[place]
 
         return down
 
