@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import networkx as nx
 import numpy as np
+import pytest
 
 from coopbandits.core import InputError, LocalView, Machine, Vector
 from coopbandits.core.aggregate import Claims
@@ -22,6 +23,9 @@ GRAPHS: dict[str, nx.Graph[Any]] = {
     "random": nx.random_regular_graph(3, 8, seed=5),
 }
 """Node 0 lies; the others stay connected without it."""
+
+BOTH_GRAPHS = ["ring", pytest.param("random", marks=pytest.mark.plays)]
+"""For tests that take long while lines are counted: one of the two is enough for that."""
 
 Lie = Callable[[int, "Den[Any]"], Vector | None]
 """What a liar tells one of its neighbours in this round."""

@@ -26,6 +26,7 @@ from coopbandits.core import (
     TreeSums,
     combine,
 )
+from coopbandits.core.aggregate import Claims
 from coopbandits.core.policy import Policy
 
 from .fleet import gossip_matrix, make_agent, one_view, views
@@ -33,8 +34,11 @@ from .fleet import gossip_matrix, make_agent, one_view, views
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
 
-SPECS = (LocalSums(), TreeSums(), FloodedTotals(), RunningConsensus(), StagedMixing())
-EVERY = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+SPECS = (
+    LocalSums(), TreeSums(), TreeSums(discount=0.9), FloodedTotals(), FloodedTotals(discount=0.9),
+    RunningConsensus(), StagedMixing(),
+)  # fmt: skip
+EVERY = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.spelling)
 
 
 def agent_of(policy: Policy, **changes: Any) -> CooperativeAgent:
@@ -117,6 +121,63 @@ def test_one_context_for_all_arms_where_each_has_a_model() -> None:
             agent.observe(min(arms), word % 3, x)
     with pytest.raises(InputError, match=r"takes \(3, 2\) or \(2,\)"):
         one.choose(1, context=np.ones(3))
+
+
+def test_what_is_believed_in_a_context() -> None:
+    agent = agent_of(combine(LocalSums(), LinTS(disjoint=True)), sigma=0.5)
+    agent.observe(1, 1.0, np.array([1.0, 0.5]))
+    agent.observe(1, 0.2, np.array([1.0, -1.0]))
+    agent.open(1, np.array([1.0, 1.0]))  # known to nobody yet, so nothing is believed of it
+    x, ridge = np.array([1.0, 0.25]), 0.25
+    matrix = ridge * np.eye(2) + np.array([[2.0, -0.5], [-0.5, 1.25]])
+    mean = float(x @ np.linalg.solve(matrix, [1.2, 0.3]))
+    deviation = 0.5 * float(x @ np.linalg.solve(matrix, x)) ** 0.5
+    unknown = 0.5 * float(x @ x / ridge) ** 0.5
+    means, deviations = agent.outlook(x)
+    np.testing.assert_allclose(means, [0.0, mean, 0.0], atol=1e-12)
+    np.testing.assert_allclose(deviations, [unknown, deviation, unknown])
+    with pytest.raises(InputError, match=r"context has shape \(3,\)"):
+        agent.outlook(np.ones(3))
+    with pytest.raises(InputError, match="looks at no features, but a context was given"):
+        agent_of(combine(TreeSums(), UCB())).outlook(x)
+    with pytest.raises(InputError, match="index ucb does not tell what it expects in a context"):
+        UCB().outlook(agent.estimate(), ())
+
+
+def test_a_pull_that_was_decided_on_before_is_open_as_any() -> None:
+    policy = combine(LocalSums(), LinTS(disjoint=True))
+    one, other, plain = agent_of(policy), agent_of(policy), agent_of(combine(LocalSums(), UCB()))
+    for word in range(4):
+        x = np.array([1.0, 0.1 * word])
+        arm = other.would_choose(word, None, x)
+        assert one.choose(word, context=x) == arm
+        other.open(arm, x)
+        assert one.export_state() == other.export_state()
+    kept = other.open_features
+    other.open_features = np.zeros_like(kept)
+    assert other.export_state() != one.export_state()
+    other.open_features = kept
+    assert other.export_state() == one.export_state()
+    plain.open(2)
+    plain.open_features = np.ones(3)
+    assert (plain.open_pulls.tolist(), plain.open_features.size) == ([0, 0, 1], 0)
+
+
+def test_features_in_flight_are_bounded() -> None:
+    view = {"num_agents": 4, "lambda_bound": 0.5}
+    agent = agent_of(combine(StagedMixing(), LinTS(disjoint=True)), **view)
+    message = agent.machine.registers.zeros()
+    agent.check_claims(message, Claims(True, 1.0, 0.0, 4, largest_feature=1.0), 0.0)
+    message[3] = 1e6  # a product of features
+    for largest, refused in ((1.0, True), (100.0, False)):
+        claims = Claims(True, 1.0, 0.0, 4, largest_feature=largest)
+        if refused:
+            with pytest.raises(
+                InputError, match=r"a claim of features in flight of 1e\+06; by now"
+            ):
+                agent.check_claims(message, claims, 0.0)
+        else:
+            agent.check_claims(message, claims, 0.0)
 
 
 def test_only_allowed_arms_are_played() -> None:

@@ -56,6 +56,10 @@ def test_tables_of_other_people() -> None:
     assert log.features[:, 0].tolist() == [[1, 0, 1], [13, 1, 0], [22, 0, 1]]
     assert (log.num_arms, log.num_features, len(log)) == (3, 3, 3)
     assert log.propensities.tolist() == [0.5, 0.25, 0.25]
+    named = DecisionLog.from_table(table | {"shown": ["b", "c", "a"]}, propensity=0.5, **names)
+    assert named.arms.tolist() == [1, 2, 0]
+    with pytest.raises(InputError, match="propensity is 0; it must be above 0 and at most 1"):
+        DecisionLog.from_table(table, propensity=0, **names)
     even = DecisionLog.from_table(table, propensity=1 / 3, **names)
     assert even.features.shape == (3, 1, 0)
     assert set(even.propensities) == {1 / 3}
@@ -65,13 +69,24 @@ def test_tables_of_other_people() -> None:
     ("table", "sentence"),
     [
         ({"arm": [0], "reward": [1.0]}, "unknown column of the log 'propensity'"),
-        ({"arm": ["a"], "reward": [1], "propensity": [1]}, "column 'arm' of the log holds text"),
+        (
+            {"arm": ["a", None], "reward": [1, 1], "propensity": [1, 1]},
+            "'arm' of the log has empty",
+        ),
+        ({"arm": [0], "reward": ["a"], "propensity": [1]}, "column 'reward' of the log holds text"),
         ({"arm": [0.5], "reward": [1], "propensity": [1]}, "must number arms 0, 1, …"),
-        ({"arm": [-1], "reward": [1], "propensity": [1]}, "decision 0 has arm -1; it must be"),
-        ({"arm": [0], "reward": [np.inf], "propensity": [1]}, "decision 0 has reward inf"),
+        ({"arm": [-1], "reward": [1], "propensity": [1]}, "must number arms 0, 1, …"),
+        (
+            {"arm": [0], "reward": [np.inf], "propensity": [1]},
+            "'reward' of the log has inf in row 0",
+        ),
         ({"arm": [0], "reward": [1], "propensity": [0]}, "propensity 0.0; it must be above 0"),
         ({"arm": [0], "reward": [1], "propensity": [1.5]}, "propensity 1.5"),
         ({"arm": [0, 1], "reward": [1], "propensity": [1]}, "different lengths"),
+        (
+            {"arm": [999_999] * 3000, "reward": [1] * 3000, "propensity": [1] * 3000},
+            "the log has 3000 decisions among 1000000 arms; number arms 0, 1, … without gaps",
+        ),
         ([[0, 1.0]], "the table is a list; give a DataFrame, dict or path"),
         ("missing.csv", "does not exist"),
     ],
@@ -83,7 +98,7 @@ def test_bad_tables_are_refused(table: Any, sentence: str) -> None:
 
 def test_bad_contexts_are_refused() -> None:
     table: Any = {"arm": [0, 1], "reward": [1, 0], "propensity": [1, 1]}
-    with pytest.raises(InputError, match=r"decision 1 has context .*made of finite features"):
+    with pytest.raises(InputError, match=r"column 'hour' of the log has nan in row 1"):
         DecisionLog.from_table(table | {"hour": [3, np.nan]}, ["hour"])
     with pytest.raises(InputError, match=r"column 'where' of the log has empty cells"):
         DecisionLog.from_table(table | {"where": ["PT", None]}, ["where"])
@@ -94,6 +109,26 @@ def test_bad_contexts_are_refused() -> None:
         replace(log, rewards=np.zeros(2))
     with pytest.raises(InputError, match=r"give one row for all of 3 arms, or one each"):
         replace(log, features=np.zeros((3, 2, 2)))
+
+
+HOSTILE: list[tuple[dict[str, Any], str]] = [
+    ({"reward": None}, "has reward None in decision 1; it must be a number"),
+    ({"reward": "1"}, "has reward '1' in decision 1; it must be a number"),
+    ({"reward": float("nan")}, "decision 1 has reward nan; it must be finite"),
+    ({"reward": 10**400}, "has a reward too large for a float"),
+    ({"propensity": 0}, "decision 1 has propensity 0.0; it must be above 0 and at most 1"),
+    ({"arm": 0.5}, "has arm 0.5 in decision 1; it must be a whole number"),
+    ({"arm": -1}, "decision 1 has arm -1; it must be a number in 0 to 1"),
+    ({"arm": 2}, "decision 1 has arm 2; it must be one that was allowed"),
+    ({"allowed": 3}, "has allowed 3 in decision 1; it must be a list of arms"),
+    ({"allowed": [0, "1"]}, "in decision 1; it must be a list of arms, numbered from 0 on"),
+    ({"allowed": [-1, 1]}, "in decision 1; it must be a list of arms, numbered from 0 on"),
+    ({"allowed": [1, 10**12]}, "2 decisions among 1000000000001 arms; number arms 0, 1, … without"),
+    ({"context": [1.0, 2.0]}, "contexts that are not as long as the others"),
+    ({"context": ["PT"]}, "contexts that are not as long as the others or hold no numbers"),
+    ({"context": None}, "contexts that are not as long as the others or hold no numbers"),
+    ({"time": [1]}, r"has time \[1\] in decision 1; it must be a number"),
+]
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
@@ -108,6 +143,16 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
             DecisionLog.load(tmp_path / name)
     with pytest.raises(InputError, match=r"cannot be read"):
         DecisionLog.load(tmp_path / "missing.jsonl")
+    whole = {"time": 0, "agent": 0, "context": [1.0], "allowed": [0, 1], "arm": 1}
+    line = whole | {"propensity": 0.5, "reward": 1.0}
+    for change, sentence in HOSTILE:
+        lines = [json.dumps(line), json.dumps(line | change)]
+        (tmp_path / "bad.jsonl").write_text("\n".join(lines))
+        with pytest.raises(InputError, match=sentence):
+            DecisionLog.load(tmp_path / "bad.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
+        DecisionLog.load(tmp_path / "empty.jsonl")
     (tmp_path / "other.jsonl").write_text('{"arm": 1}\n')
     with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
         DecisionLog.load(tmp_path / "other.jsonl")

@@ -65,7 +65,7 @@ def test_the_table_on_disk_is_exact(delivered: Delivered) -> None:
             "quantile_95": row.quantile, "values_per_agent_round": row.values,
             "score": row.score, "score_low": row.score_interval[0],
             "score_high": row.score_interval[1], "rank": row.rank,
-            "worst_agent": row.worst_agent,
+            "worst_agent": row.worst_agent, "blind": 0.0,
         }  # fmt: skip
         assert {key: float(line[key]) for key in numbers} == numbers
         assert 0.0 < row.worst_agent <= row.mean
@@ -140,7 +140,7 @@ def test_the_whole_suite_fits_into_a_hundred_columns() -> None:
     scores = made_up(plan)
     text = as_text(plan, list(group(plan, scores)))
     assert max(map(len, text.splitlines())) <= 100
-    assert len(text.splitlines()) < 130
+    assert len(text.splitlines()) < 190
     assert all(f" {policy} " in text for policy in plan.policies)
     assert all(f"\n{scenario.name} " in text for scenario in plan.scenarios)
     assert as_csv(scores).count("\n") == 1 + len(scores)
@@ -158,6 +158,27 @@ def test_faults_are_a_table_and_a_figure_of_their_own(tmp_path: Path, thread: Ex
     assert "dducb" not in [standing.policy for standing in ill.standings]  # no kernel for faults
     assert [row.score for row in ill.scores if row.policy == "flood-ts"] == [1.0]
     assert "1 scenario with faults, 2 runs each, seed 0" in text
+
+
+def test_policies_that_look_at_no_features_are_told_apart(tmp_path: Path, thread: Executor) -> None:
+    plan = make_plan(["linear", "two-arms"], ["tree-sums*lin-ts", "tree-ts"], runs=2, horizon=40)
+    text = deliver(plan, play(plan, tmp_path, thread), tmp_path)
+    without, told = text.split("1 scenario with features, 2 runs each, seed 0")
+    assert "blind" not in without
+    assert told.count("tree-ts (blind)") == told.count("central-ts (blind)") == 1
+    assert "lin-ts (blind)" not in told
+    assert "\nblind: arms have features, at which the policy does not look" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("linear"))
+    assert "  tree-sums*lin-ts  " in line
+    with (tmp_path / "leaderboard.csv").open(newline="") as file:
+        marks = {(row["scenario"], row["policy"]): row["blind"] for row in csv.DictReader(file)}
+    assert marks == {
+        ("linear", "tree-sums*lin-ts"): "0", ("linear", "tree-ts"): "1",
+        ("linear", "central-ts"): "1", ("linear", "central-totals*lin-ts"): "0",
+        ("two-arms", "tree-ts"): "0", ("two-arms", "central-ts"): "0",
+    }  # fmt: skip
+    assert (tmp_path / "contexts.svg").exists()
+    assert "tree-ts (blind)" in (tmp_path / "leaderboard.html").read_text()
 
 
 def test_central_policies_alone(tmp_path: Path, thread: Executor) -> None:

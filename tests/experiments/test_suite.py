@@ -24,7 +24,9 @@ from coopbandits import (
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
     ALONE,
+    CONTEXTUAL,
     FLOODED,
+    INFORMED,
     POLICIES,
     SCENARIOS,
     YARDSTICK,
@@ -53,7 +55,7 @@ def test_every_scenario_can_be_played(scenario: Scenario) -> None:
     assert problem.num_arms < scenario.horizon
     assert network.mixing_rounds() < scenario.horizon / 4  # several stages of DDUCB
     assert network.num_agents * scenario.horizon <= 1_000_000  # a leaderboard takes minutes
-    assert (problem.gaps > 0).sum() == problem.num_arms - 1
+    assert problem.num_features or (problem.gaps > 0).sum() == problem.num_arms - 1
     assert scenario.probes.endswith(".")
     assert scenario.probes.count(".") - scenario.probes.count("0.") == 1
 
@@ -136,7 +138,8 @@ def test_problems_say_what_their_rewards_are() -> None:
 def test_a_plan_without_wishes_is_the_whole_suite() -> None:
     plan = make_plan()
     fast = tuple(text for text in POLICIES if text not in SLOW)
-    assert (plan.scenarios, plan.policies) == (SCENARIOS, fast)
+    assert (plan.scenarios, plan.policies) == (SCENARIOS, (*fast, *CONTEXTUAL, INFORMED))
+    assert make_plan(["two-arms"]).policies == fast
     assert (plan.runs, plan.seed) == (20, 0)
 
 
@@ -147,7 +150,7 @@ def test_a_plan_keeps_the_order_of_the_suite() -> None:
     assert plan.policies == ("dec-ts", "dducb", YARDSTICK)
     assert make_plan(["two-arms"], [YARDSTICK, "dducb"]).policies == (YARDSTICK, "dducb")
     assert make_plan(["loss-30"], ["dec-ts"]).policies == ("dec-ts", FLOODED)
-    assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED, ALONE)
+    assert make_plan(policies=["dducb"]).policies == ("dducb", YARDSTICK, FLOODED, ALONE, INFORMED)
 
 
 def test_scenarios_of_ones_own() -> None:
@@ -160,6 +163,26 @@ def test_scenarios_of_ones_own() -> None:
     assert make_plan([text], ["dducb"], horizon=50).scenarios[0].horizon == 50
     with pytest.raises(InputError, match="unknown problem 'poison'"):
         make_plan(["poison:1,2@cycle:5"], ["dducb"]).cells()
+
+
+def test_features_are_for_those_that_look_at_them() -> None:
+    plan = make_plan(["two-arms", "linear"], ["tree-sums*lin-ts", "dducb"])
+    assert plan.policies == ("tree-sums*lin-ts", "dducb", YARDSTICK, INFORMED)
+    played = [policy for name, policy in plan.cells() if name == "two-arms"]
+    assert played == ["dducb", YARDSTICK]
+    assert [policy for name, policy in plan.cells() if name == "linear"] == list(plan.policies)
+    assert BY_NAME["linear"].yardstick == INFORMED
+    with pytest.raises(InputError, match="looks at features, and none of the scenarios has any"):
+        make_plan(["two-arms"], ["tree-sums*lin-ts"])
+
+
+def test_arms_with_the_same_features_get_a_model_each() -> None:
+    own = "linear:1,0/0,1,features=gaussian@cycle:5"
+    plan = make_plan([own], ["tree-sums*lin-ts", "dducb"])
+    spellings = [cell.policy.spelling for cell in plan.cells().values()]
+    assert spellings == [
+        "tree-sums*lin-ts:disjoint=true", "dducb", "central-totals*lin-ts:disjoint=true",
+    ]  # fmt: skip
 
 
 def test_cells_are_those_of_the_plan() -> None:
@@ -212,7 +235,8 @@ def test_the_page_tells_every_scenario() -> None:
         name, graph, means, rounds, *faults, probes = line.strip("| ").split(" | ")
         assert (name, graph) == (f"`{scenario.name}`", f"`{scenario.graph}`")
         assert isinstance(scenario.problem, dict)
-        assert means.endswith(f"`{scenario.problem['means']}`")
+        told = scenario.problem["theta" if scenario.in_context else "means"]
+        assert means.endswith(f"`{told}`")
         assert ("Bernoulli" in means) == (scenario.problem["kind"] == "bernoulli")
         assert (int(rounds), probes) == (scenario.horizon, scenario.probes)
         changes = [

@@ -1,4 +1,4 @@
-"""The first page's start, as it is typed: three agents with certificates on one machine."""
+"""Pages that start a fleet on one machine, as they are typed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "fleet" / "index.md"
+DOCS = Path(__file__).parents[2] / "docs" / "fleet"
 SHOPS = (1, 2, 3)
 
 
@@ -29,32 +29,44 @@ def free_prefix(start: int) -> str:
     pytest.fail("no ports are free")
 
 
-def script(folder: Path) -> str:
-    """Return the page's commands and programs, in their order, on other ports."""
+def script(page: Path, folder: Path, links: str, apis: str) -> str:
+    """Return a page's commands in their order, on other ports; its program is `visitors.py`.
+
+    Where the commands do not start that, it is started in its place.
+    """
+    found = re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), re.M | re.S)
+    starts = any("python visitors.py" in text for language, text in found if language == "bash")
     lines = ["set -e"]
-    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S):
+    for language, text in found:
         if language == "python":
-            (folder / "visitors.py").write_text(text)
-            text = f"{sys.executable} visitors.py\n"
-        if language in ("bash", "python"):
+            (folder / "visitors.py").write_text(text.replace(":840", f":{apis}"))
+            lines += [] if starts else ["python visitors.py"]
+        if language == "bash":
             lines.append(text)
-    links, apis = free_prefix(2100), free_prefix(4100)
-    visitors = folder / "visitors.py"
-    visitors.write_text(visitors.read_text().replace(":840", f":{apis}"))
     return "\n".join(lines).replace(":740", f":{links}").replace(":840", f":{apis}")
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "coopbandits"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m coopbandits "$@"\n')
-    program.chmod(0o755)
-    settings = os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script(tmp_path)}"],
-        cwd=tmp_path, env=settings, capture_output=True, text=True, check=False, timeout=120,
+def typed(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Type all of a page into a shell, in an empty folder."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, command in (("coopbandits", "-m coopbandits"), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {command} "$@"\n')
+        (programs / name).chmod(0o755)
+    settings = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+    commands = script(DOCS / page, folder, free_prefix(2100), free_prefix(4100))
+    return subprocess.run(
+        ["bash", "-c", f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}"],
+        cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+
+
+@needs_curl
+def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
+    done = typed("index.md", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "these nodes fit together\n" in done.stdout
     assert done.stdout.count('{"ready":true}') == 3
@@ -68,3 +80,23 @@ def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
     assert max(pulls, key=lambda arm: pulls[arm]) == "blue"
     assert sum(int(here) for _, _, here in shown) == 200
     assert sum(pulls.values()) > 250, "what the others told is in it"
+
+
+@needs_curl
+def test_the_tutorial_is_as_it_says(tmp_path: Path) -> None:
+    """Every output that it shows is there; numbers are those of a model, so only the order is."""
+    done = typed("tutorial.md", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said, refused, *_ = re.findall(
+        r"^```text\n(.*?)^```$", (DOCS / "tutorial.md").read_text(), re.M | re.S
+    )
+    for line in said.splitlines():
+        assert f"{line}\n" in done.stdout
+    assert "these nodes fit together\n" in done.stdout
+    assert refused.strip() in done.stdout
+    assert re.search(r'{"ticket":"[0-9a-f]{16}-1","arm":"(blue|green)"}', done.stdout)
+    believed = re.findall(r"(phone|desk): blue ([\d.]+), green ([\d.]+)\n", done.stdout)
+    better = [(device, float(blue) > float(green)) for device, blue, green in believed]
+    assert better == [("phone", True), ("desk", False), ("phone", False), ("desk", True)]
+    assert done.stderr.count("stopped after") == 3, "of four that ran, one was killed"
+    assert "Traceback" not in done.stderr

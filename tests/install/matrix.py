@@ -31,7 +31,7 @@ LIMITS = {"coopbandits-agent": 150.0, "coopbandits-client": 40.0}
 
 
 SHOWN = 240
-"""Characters of an error in the table."""
+"""Characters of an error in the table: its last ones, which say most."""
 
 SUITE_PATIENCE = 3600.0
 """Seconds after which the tests have failed."""
@@ -53,7 +53,8 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         size = "" if self.megabytes is None else f"{self.megabytes:.0f} MB"
         times = " / ".join(f"{value:.1f} s" for value in self.seconds)
-        said = " ".join(self.error.split())[:SHOWN] or "works"
+        words = " ".join(self.error.split()) or "works"
+        said = words if len(words) <= SHOWN else f"{words[:20]}… {words[-SHOWN:]}"
         return f"{self.python:8} {self.what:44} {size:>8}  {times:16} {said}".rstrip()
 
 
@@ -133,7 +134,8 @@ def rows(interpreters: list[str], folder: Path, *, suite: bool) -> Iterator[Row]
     """Try everything with every Python."""
     dist = folder / "dist"
     wheels.build(dist)
-    for place, interpreter in enumerate(interpreters):
+    for place, told in enumerate(interpreters):
+        interpreter = call(UV, "python", "find", "--no-project", told).strip()  # may be a version
         version = call(interpreter, "-c", "import platform; print(platform.python_version())")
         trial = Trial(interpreter, version.strip(), folder / str(place), dist)
         yield from trial.rows(suite=suite)

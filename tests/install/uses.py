@@ -76,7 +76,7 @@ def call(
         timeout=patience, env={**environment(), **settings},
     )  # fmt: skip
     if done.returncode:
-        raise FailedError(f"{words[0]}: {(done.stdout + done.stderr).strip()[-1500:]}")
+        raise FailedError(f"{words[0]}: {(done.stderr + done.stdout).strip()[-1500:]}")
     return done.stdout
 
 

@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "a duplicate reward is counted",
         "fleet/storage/tickets.py",
-        "arm = self.open.pop(number).arm",
-        "arm = self.open[number].arm",
+        "arm, context = self.close(number)",
+        "arm, context = self.open[number].arm, b''",
         ROBUST,
     ),
     Mutant(
@@ -148,9 +148,9 @@ MUTANTS = (
     ),
     Mutant(
         "an older entry replaces a newer one",
-        "core/aggregate/flooded_totals.py",
-        "        order = np.lexsort((versions, entries[:, 0]))",
-        "        order = np.lexsort((-versions, entries[:, 0]))",
+        "core/aggregate/entries.py",
+        "np.lexsort((versions, numbers))",
+        "np.lexsort((-versions, numbers))",
         ("flood-ts",),
     ),
     Mutant(

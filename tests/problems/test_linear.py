@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,10 @@ def test_texts_and_tables_make_them() -> None:
     problem = parse_problem("linear:0.6,0.8,num_arms=5,sigma=0.5,features=gaussian")
     assert problem == LinearBandit([0.6, 0.8], 5, features="gaussian", sigma=0.5)
     assert parse_problem("linear:theta=1,0/0,1") == LinearBandit([[1, 0], [0, 1]])
+    contexts = LinearBandit([[1, 0], [0, 1]], features=[[1, 0], [1, 1]])
+    assert parse_problem("linear:1,0/0,1,features=1,0/1,1") == contexts
+    file = {"kind": "linear", "theta": "1,0/0,1", "features": [[1, 0], [1, 1]]}
+    assert make_problem("p", file) == contexts
     table = {"kind": "linear", "theta": [[1, 0], [0, 1]], "sigma": 0.5}
     assert make_problem("p", table) == LinearBandit([[1, 0], [0, 1]], sigma=0.5)
 
@@ -110,13 +115,129 @@ def test_texts_and_tables_make_them() -> None:
         (lambda: LinearBandit([1.0], features=[[np.inf]]), "values that are not finite"),
         (lambda: LinearBandit([1.0], features=[["PT"]]), "features .* cannot be read as numbers"),
         (lambda: LinearBandit([1.0]).means, "has no means, since rewards depend on the context"),
-        (lambda: drift(LinearBandit([1.0]), switch_every=3).reward_tables([0]), "has no means"),
-        (lambda: sites(LinearBandit([1.0]), 0.1), "has no means"),
+        (lambda: drift(LinearBandit([1.0]), switch_every=3), "switch_every moves arms on, and "),
+        (lambda: drift(LinearBandit([1.0]), {5: [1, 2]}), r"coefficients of shape \(2,\), and"),
+        (lambda: drift(LinearBandit([1.0]), {5: ["PT"]}), "theta .* cannot be read as numbers"),
+        (
+            lambda: sites(LinearBandit([1.0]), groups=[LinearBandit([1.0], features="gaussian")]),
+            "give the same kind with as many arms and the same features",
+        ),
     ],
 )
 def test_bad_input_is_refused(make: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make()
+
+
+def test_theta_drifts_and_differs_between_sites() -> None:
+    one = LinearBandit([1.0, 0.0], 4)
+    steps = drift(one, {10: [0, 1], 20: "1,1"}).reward_tables("ab")
+    assert steps.theta is not None
+    assert steps.theta.tolist() == [[[1, 0], [0, 1], [1, 1]]]
+    assert (steps.starts.tolist(), steps.in_context) == ([0, 10, 20], True)
+    each = LinearBandit([[1.0, 0.0], [0.0, 1.0]])
+    turned = drift(each, switch_every=7).reward_tables("ab").theta
+    assert turned is not None
+    assert turned.tolist() == [[[[1, 0], [0, 1]], [[0, 1], [1, 0]]]]
+    ramp = drift(each, ramp=(0, 10, [[0, 0], [0, 1]]), pieces=2).reward_tables("ab").theta
+    assert ramp is not None
+    assert ramp[0, :, 0, 0].tolist() == [0.75, 0.25, 0.0]
+    spread = sites(one, 0.1, seed=3).reward_tables("abc").theta
+    assert spread is not None
+    assert spread.shape == (3, 1, 2)
+    assert len(np.unique(spread)) == 6
+    both = sites(drift(each, {5: [[2, 0], [0, 2]]}), groups=[[[1, 1], [1, 1]], each])
+    assert "drift: 2 segments; sites: 2 models and LinearBandit" in repr(both)
+    found = both.reward_tables("ab").theta
+    assert found is not None
+    assert found[:, 1].tolist() == [[[2, 1], [1, 2]], [[2, 0], [0, 2]]]
+
+
+def test_changes_are_written_like_means() -> None:
+    table = {"kind": "linear", "theta": "1,0/0,1"}
+    written = [
+        table | {"drift": "steps=10:0,1;1,0/20:1,0;0,1"},
+        table | {"drift": {"steps": {"10": [[0, 1], [1, 0]], "20": [[1, 0], [0, 1]]}}},
+    ]
+    text, file = (make_problem("p", each) for each in written)
+    assert (
+        text
+        == file
+        == drift(LinearBandit([[1, 0], [0, 1]]), {10: [[0, 1], [1, 0]], 20: [[1, 0], [0, 1]]})
+    )
+
+
+LOG: Any = {
+    "hour": [at % 4 * 6 for at in range(240)],
+    "country": ["DE" if at % 3 else "PT" for at in range(240)],
+    "shown": ["red" if at // 12 % 2 else "blue" for at in range(240)],
+}
+
+
+def logged(noise: float) -> dict[str, Any]:
+    """A table whose rewards are known: 1 + 0.1 hour for blue, 2 in Portugal and else 0 for red."""
+    hours, arms = np.array(LOG["hour"]), np.array(LOG["shown"])
+    rewards = np.where(arms == "blue", 1 + 0.1 * hours, 2.0 * (np.array(LOG["country"]) == "PT"))
+    return dict(LOG) | {"clicked": rewards + noise * np.tile([1, -1, -1, 1], 60)}
+
+
+def test_a_log_becomes_a_problem() -> None:
+    names: Any = {"arm": "shown", "reward": "clicked"}
+    problem = LinearBandit.from_log(logged(0.0), ["hour", "country"], **names, ridge=1e-9, sigma=1)
+    assert problem.arm_names == ("blue", "red")
+    assert problem.num_features == 4  # 1, hour, DE, PT
+    table = np.array([[[1.0, 0.0, 0.0, 1.0]], [[1.0, 18.0, 0.0, 1.0]], [[1.0, 12.0, 1.0, 0.0]]])
+    assert problem.expected(table)[:, 0] == pytest.approx([1.0, 2.8, 2.2], abs=1e-6)
+    assert problem.features.table.shape == (240, 1, 4)
+    noisy = LinearBandit.from_log(logged(0.3), ["hour", "country"], **names)
+    assert 0.1 < noisy.sigma < 0.6
+
+
+def test_arms_of_a_log_may_be_numbers(tmp_path: Path) -> None:
+    lines = ["x,arm,reward", *(f"{at % 3},{at % 2},{at % 5}" for at in range(30))]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    problem = parse_problem(f"linear-log:{tmp_path}/log.csv,context=x,ridge=2")
+    assert problem == LinearBandit.from_log(tmp_path / "log.csv", ["x"], ridge=2.0)
+    assert (problem.num_arms, problem.num_features) == (2, 2)
+    table = {"kind": "linear-log", "file": f"{tmp_path}/log.csv", "context": ["x"], "ridge": 2.0}
+    assert make_problem("p", table) == problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"reward": [1, np.nan]}, "column 'reward' of the log has nan in row 1; it must be finite"),
+        ({"reward": ["a", "b"]}, "column 'reward' of the log holds text"),
+        ({"x": [1, np.inf]}, "column 'x' of the log has inf in row 1"),
+        ({"x": ["PT", None]}, "column 'x' of the log has empty cells"),
+        ({"arm": [0, 2]}, "arm 1 was never played in the log"),
+        ({"arm": [0, -1]}, "must number arms 0, 1, …, or name them by text"),
+        ({"arm": [0, 0.5]}, "must number arms 0, 1, …, or name them by text"),
+        ({"arm": [0, 1e12]}, "must number arms 0, 1, …, or name them by text"),
+        ({"reward": [1, 1]}, "the log does not tell how much rewards vary; give sigma"),
+        ({"arm": [], "x": [], "reward": []}, "must number arms 0, 1, …"),
+        ({"y": [1]}, "different lengths"),
+    ],
+)
+def test_bad_logs_are_refused(changes: dict[str, Any], sentence: str) -> None:
+    table = {"x": [1, 2], "arm": [0, 1], "reward": [1.0, 0.0]} | changes
+    with pytest.raises(InputError, match=sentence):
+        LinearBandit.from_log(table, ["x"])
+
+
+def test_wrong_columns_of_a_log_are_refused() -> None:
+    table = {"x": [1, 2], "arm": [0, 1], "reward": [1.0, 0.0]}
+    with pytest.raises(InputError, match="unknown column of the log 'z'; known are arm, reward, x"):
+        LinearBandit.from_log(table, ["z"])
+    with pytest.raises(InputError, match="context is 'x'; give the names of columns"):
+        LinearBandit.from_log(table, "x")
+    with pytest.raises(InputError, match="ridge"):
+        LinearBandit.from_log(table, ["x"], ridge=0.0)
+    users = {"x": [f"user {i}" for i in range(1001)], "arm": [0] * 1001, "reward": [1] * 1001}
+    with pytest.raises(InputError, match="has 1001 different texts; take one with at most 1000"):
+        LinearBandit.from_log(users, ["x"])
+    with pytest.raises(InputError, match="file is 3 and context"):
+        make_problem("p", {"kind": "linear-log", "file": 3, "context": ["x"]})
 
 
 def test_other_attributes_are_missed_as_usual() -> None:

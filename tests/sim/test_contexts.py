@@ -8,7 +8,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits import GaussianBandit, InputError, LinearBandit, Network, parse_policy, simulate
+from coopbandits import (
+    GaussianBandit,
+    InputError,
+    LinearBandit,
+    Network,
+    drift,
+    parse_policy,
+    simulate,
+    sites,
+    subsets,
+)
 from coopbandits.core.draws import normal_of, word_at
 from coopbandits.sim.tapes import (
     CONTEXTS,
@@ -145,6 +155,79 @@ def test_shuffled_arms_change_the_order_alone() -> None:
         arms = result.arms.values[0, run]
         lost = means.max(axis=2) - np.take_along_axis(means, arms[..., None], 2)[..., 0]
         assert np.allclose(result.regret.values[0, run, -1], lost.sum())
+
+
+MOVED = {20: [0.0, 1.0, 0.0]}
+
+
+def means_of(theta: Any, run: int, horizon: int) -> Any:
+    """What every arm of LINEAR pays with another θ per agent and round."""
+    drawn = LINEAR.features.draw(agent_keys(SEED, CONTEXTS, run, 5), 0, horizon)
+    return (drawn * np.asarray(theta)[:, :, None, :]).sum(axis=-1)
+
+
+def test_theta_may_drift() -> None:
+    """Regret follows the θ of the moment, and forgetting pays."""
+    texts = ["flooded-totals:discount=0.9*lin-ts", "flooded-totals*lin-ts", "independent-ts"]
+    result = play(drift(LINEAR, MOVED), CYCLE, texts, 60)
+    theta = np.tile(LINEAR.theta, (5, 60, 1))
+    theta[:, 20:] = MOVED[20]
+    for run in range(2):
+        means = means_of(theta, run, 60)
+        for policy in range(3):
+            arms = result.arms.values[policy, run]
+            lost = means.max(axis=2) - np.take_along_axis(means, arms[..., None], 2)[..., 0]
+            assert np.allclose(result.regret.values[policy, run, -1], lost.sum())
+            assert np.allclose(result.agent_regret.values[policy, run, :, -1], lost.sum(axis=1))
+    forgets, remembers, _ = result.regret.values[..., -1].mean(axis=1)
+    assert forgets < remembers
+    assert np.array_equal(result.regret, result.global_regret)
+
+
+def test_sites_may_have_models_of_their_own() -> None:
+    groups = [[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]
+    result = play(
+        sites(LINEAR, groups=groups, of=[0, 1, 1, 0, 1]), CYCLE, ["local-sums*lin-ts"], 40
+    )
+    theta = np.array(groups)[[0, 1, 1, 0, 1]][:, None].repeat(40, axis=1)
+    common = np.broadcast_to(theta.mean(axis=0, keepdims=True), theta.shape)
+    for run in range(2):
+        arms = result.arms.values[0, run][..., None]
+        for name, told in (("regret", theta), ("global_regret", common)):
+            means = means_of(told, run, 40)
+            lost = means.max(axis=2) - np.take_along_axis(means, arms, 2)[..., 0]
+            assert np.allclose(result.dataset[name].values[0, run, -1], lost.sum())
+    curves = play(sites(LINEAR, 0.1), CYCLE, ["local-sums*lin-ts"], 5, keep="curves")
+    assert "site_ratio" not in curves.dataset
+
+
+def test_agents_may_have_some_arms_only() -> None:
+    world = subsets(LINEAR, [[0, 1], [1, 2, 3]])
+    result = play(world, CYCLE, ["tree-sums*lin-ts"], 40, shuffle_arms=True)
+    for run in range(2):
+        arms = result.arms.values[0, run]
+        may = np.array([[True, True, False, False], [False, True, True, True]])[[0, 1, 0, 1, 0]]
+        assert np.take_along_axis(may, arms, 1).all()
+        means = means_of(np.tile(LINEAR.theta, (5, 40, 1)), run, 40)
+        best = np.where(may[:, None], means, -np.inf).max(axis=2)
+        lost = best - np.take_along_axis(means, arms[..., None], 2)[..., 0]
+        assert np.allclose(result.regret.values[0, run, -1], lost.sum())
+
+
+def test_a_world_without_a_change_is_the_plain_problem() -> None:
+    texts = ["flooded-totals*lin-ts", "central-totals*lin-ts", "dducb"]
+    plain = play(LINEAR, CYCLE, texts, 30)
+    for world in (drift(LINEAR, {10: LINEAR.theta}), sites(LINEAR, 0.0)):
+        same = play(world, CYCLE, texts, 30)
+        assert np.array_equal(same.arms, plain.arms)
+        assert np.allclose(same.regret, plain.regret, rtol=1e-12)
+        assert np.allclose(same.global_regret, plain.regret, rtol=1e-9)
+
+
+def test_worlds_are_left_to_the_reference_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    result = play(drift(LINEAR, MOVED), CYCLE, ["tree-sums*lin-ts"], 5, engine="auto")
+    assert result.meta["engines"] == ["reference"]
+    assert "no compiled kernel for linear models in worlds" in capsys.readouterr().err
 
 
 def test_messages_are_counted() -> None:

@@ -87,6 +87,65 @@ def test_faults_and_clocks(read: Read) -> None:
     assert (one.faults.spelling, one.clocks) == ("loss=0.2,churn=9..5", None)
 
 
+def test_a_rule_to_stop_by(read: Read) -> None:
+    (never,) = read(SMALLEST)
+    assert never.stop is None
+    assert "stop" not in never.settings
+    (cell,) = read(SMALLEST + "stop = 0.9\n")
+    assert cell.stop == cb.Stop(0.9)
+    assert cell.settings["stop"] == "0.9"
+    assert cell.setup.stop == cell.stop
+    assert cell.id != never.id
+    (text,) = read(SMALLEST, "stop=0.9,within=0.1")
+    assert text.stop == cb.Stop(0.9, 0.1)
+    assert read(SMALLEST + "stop = 0.9\n", "stop=none")[0].id == never.id
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("1.5", "confidence is 1.5; it must be a probability between 0 and 1"),
+        ("true", "confidence is True"),
+        ("'soon'", "stop is 'soon'; give a confidence such as 0.95, or 0.95,within=0.1"),
+        ("'0.9,after=3'", "stop is '0.9,after=3'; give a confidence"),
+        ("[0.9]", r"confidence is \[0.9\]"),
+    ],
+)
+def test_wrong_rules_to_stop_by(read: Read, value: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        read(SMALLEST + f"stop = {value}\n")
+
+
+LINEAR = 'policies = ["tree-sums*lin-ts"]\ngraphs = ["cycle:4"]\n[problems.p]\nkind = "linear"\n'
+
+
+def test_linear_problems(read: Read) -> None:
+    (cell,) = read(
+        LINEAR + 'theta = "1,0"\nnum_arms = 3\nfeatures = [[1, 0], [0.5, 1]]\nsigma = 0.5'
+    )
+    assert cell.problem == cb.LinearBandit([1, 0], 3, features=[[1.0, 0.0], [0.5, 1.0]], sigma=0.5)
+    (moves,) = read(LINEAR + "theta = [1, 0]\ndrift = {steps = {100 = [0, 1]}}")
+    assert moves.problem == cb.drift(cb.LinearBandit([1, 0]), {100: [0, 1]})
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ("", "problem 'p' of kind linear has no theta; give it"),
+        ('theta = "one"', "means 'one' cannot be read"),
+        ("theta = [1]\nmodel = 1", "unknown key of problem 'p' 'model'; known are features"),
+        ('theta = [1]\nfeatures = "cube"', "unknown kind of features 'cube'"),
+        ("theta = [1]\nfeatures = [[1, 2]]", r"features have shape \(1, 2\); theta has 1"),
+        ("theta = [1]\nnum_arms = 0", "num_arms is 0"),
+        ("theta = [1]\nsigma = -1", "sigma"),
+        ("theta = [1]\ndrift = 'switch_every=9'", "switch_every moves arms on"),
+    ],
+)
+def test_wrong_keys_of_linear_problems(read: Read, keys: str, sentence: str) -> None:
+    with pytest.raises(cb.InputError, match=sentence):
+        read(LINEAR + keys)
+
+
 def test_the_example_can_be_read() -> None:
     file = ROOT / "examples" / "experiment.toml"
     assert len(read_experiment(file)) > 1

@@ -255,24 +255,3 @@ def test_a_moved_best_arm_costs_what_it_costs_elsewhere() -> None:
         for (mean, error), sample in zip(oracle, (before[row], after[row]), strict=True):
             own = sample.std(ddof=1) / np.sqrt(sample.size)
             assert abs(sample.mean() - mean) <= 3 * np.hypot(own, error)
-
-
-@pytest.mark.slow
-def test_sites_that_differ_cost_what_they_cost_elsewhere() -> None:
-    """Own vectorised code gave these regrets, in 10 runs on a cycle of 20."""
-    base = cb.GaussianBandit([0.3, 0.2, 0.2, 0.1, 0.0], sigma=0.5)
-    policies = [cb.IndependentTS(), cb.FloodTS()]
-    cycle = cb.Network.from_spec("cycle:20")
-    pooled = []
-    for spread, alone in ((0.1, 681), (0.3, 516)):
-        # Sites were drawn anew in every run there, so sites are here.
-        regrets = [
-            cb.simulate(cb.sites(base, spread, seed=seed), cycle, policies, 1500, 1, seed)
-            .regret.values[:, 0, -1]
-            for seed in range(10)
-        ]  # fmt: skip
-        independent, together = np.mean(regrets, axis=0)
-        assert independent == pytest.approx(alone, rel=0.2)
-        pooled.append(together / independent)
-    assert pooled[0] > 1.0  # pooling sites that differ is worse than not talking at all,
-    assert pooled[1] > 5.0  # and far worse where they differ by as much as the arms

@@ -47,6 +47,10 @@ COMMANDS = {
         "suites",
         "Score every policy in every scenario of the suite; re-run to resume.",
     ),
+    "evaluate": (
+        "evaluate",
+        "Tell from a log of decisions what other policies would have earned.",
+    ),
     "bounds": (
         "graphs",
         "Print the regret bounds that theory proves, and where they are vacuous.",

@@ -31,6 +31,7 @@ def torture_command(
     policy: Annotated[str, typer.Option(help="one that can run in a fleet")] = "flood-ts",
     agents: Annotated[int, whole("how many agents")] = 8,
     rounds: Annotated[int, whole("rounds of gossip in which things go wrong")] = 200,
+    half_life: Annotated[str | None, typer.Option(help="agents forget half in so long: 1h")] = None,
     trouble: Annotated[
         list[str] | None, typer.Option(help="these instead of the seed's own; or none")
     ] = None,
@@ -44,7 +45,9 @@ def torture_command(
     require_count("--seeds", 1 if seeds is None else seeds)
     require_count("--first", first, least=0)
     schedules = part("testing.torture.schedule")
-    setting = schedules.Setting(policy, agents, rounds)
+    read = part("fleet.config.durations").duration
+    forgets = None if half_life is None else read("--half-life", half_life)
+    setting = schedules.Setting(policy, agents, rounds, forgets)
     setting.check()
     if seed is None:
         last = first + (SEEDS if seeds is None else seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from coopbandits.core.statistic.linear import in_context
 if TYPE_CHECKING:
     from coopbandits.core.contract import Context, Estimate, Vector
     from coopbandits.core.statistic import Registers
-    from coopbandits.core.statistic.linear import LinearRegisters
 
 LARGEST = 1e70
 """The largest feature that is taken: sums of squares of such numbers are finite."""
@@ -31,8 +30,8 @@ class Scene:
     """
 
     def __init__(self, registers: Registers, policy: str) -> None:
-        self.registers, self.policy = cast("LinearRegisters", registers), policy
-        self._opened = registers.zeros()
+        self.registers, self.policy = registers, policy
+        self._opened, self._any_opened = registers.zeros(), False
         self._latest: tuple[int, Vector] | None = None
 
     def read_all(self, context: Context | None) -> Context:
@@ -82,8 +81,10 @@ class Scene:
     def shown(self, estimate: Estimate, features: Context) -> Estimate:
         """Return an estimate for a choice among arms with these features, open pulls included."""
         opened = self.opened
-        known = self.registers.version(opened)
-        return in_context(estimate, features, self.registers.outer(opened) if known else None)
+        if not self._any_opened:
+            return in_context(estimate, features)
+        waiting = self.registers.read(opened, time=0.0, num_agents=1.0)
+        return in_context(estimate, features, waiting.extra.outer)
 
     # Mostly a pull is closed before the next one: only those that wait longer are added up.
 
@@ -92,24 +93,25 @@ class Scene:
         """What open pulls would add, if they paid nothing."""
         if self._latest is not None:
             arm, features = self._latest
-            self._latest = None
+            self._latest, self._any_opened = None, True
             self.registers.record(self._opened, arm, 0.0, features)
         return self._opened
 
     @opened.setter
     def opened(self, values: Vector) -> None:
         self._opened, self._latest = values, None
+        self._any_opened = bool(self.registers.version(values))
 
     def open(self, arm: int, features: Vector) -> None:
         """Remember a pull that was chosen."""
         _ = self.opened  # adds the one before
         self._latest = arm, features
 
-    def close(self, arm: int, features: Vector, left: int) -> None:
-        """Forget it again; `left` are open still."""
-        if left:
+    def close(self, arm: int, features: Vector, any_left: bool) -> None:
+        """Forget it again; it is told whether others are open still."""
+        if any_left:
             self.registers.record(self.opened, arm, 0.0, features, -1.0)
-        elif self._latest is None or self._opened.any():
+        elif self._any_opened:
             self.opened = self.registers.zeros()  # rounding ends with the last one
         else:
             self._latest = None

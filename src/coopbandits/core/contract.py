@@ -69,6 +69,8 @@ class LocalView:
         How many agents there are at most, where that was declared.
     num_features : int
         How many features there are, where the policy looks at them; else 0.
+    told_time : bool
+        Whether the agent is told the time in ticks, by which it forgets instead of by rounds.
     """
 
     agent_id: int
@@ -83,6 +85,7 @@ class LocalView:
     common_round: bool = True
     max_agents: float = math.inf
     num_features: int = 0
+    told_time: bool = False
 
 
 class Estimate(NamedTuple):
@@ -214,3 +217,32 @@ class FleetAgent(Protocol):
 
     def restore_state(self, state: State) -> None:
         """See `Agent`."""
+
+
+@runtime_checkable
+class TimedAgent(Protocol):
+    """What a fleet needs beyond that where `told_time` is set."""
+
+    def pass_time(self, tick: int) -> None:
+        """Take note of the time at which the round ends."""
+
+
+class ContextFleetAgent(FleetAgent, Protocol):
+    """What a fleet needs of an agent that looks at features (d,), the same for all arms."""
+
+    open_features: Vector
+
+    def would_choose(self, word: int, allowed: Sequence[int] | None, context: Vector) -> int:
+        """Return what `choose` would, and change nothing."""
+
+    def open(self, arm: int, context: Vector) -> None:
+        """Count a pull as open that was decided on before."""
+
+    def abandon(self, arm: int, context: Vector | None = None) -> None:
+        """Count an open pull no longer: its reward will never be known."""
+
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Take in one reward, and the features that the arm was chosen with."""
+
+    def outlook(self, context: Vector) -> tuple[Vector, Vector]:
+        """Return what is expected of every arm in a context, and the deviation of that."""

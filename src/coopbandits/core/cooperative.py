@@ -29,6 +29,7 @@ from coopbandits.core.guards import (
 )
 from coopbandits.core.recommend import CONFIDENCE, Recommendation, recommend, require_certain
 from coopbandits.core.state import read_field
+from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
@@ -95,6 +96,22 @@ class CooperativeAgent(ContextAgent):
         estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
+    def open(self, arm: int, context: Vector | None = None) -> None:
+        """Count a pull as open that was decided on before, as a journal tells."""
+        if self.scene is not None:
+            self.scene.open(arm, self.scene.read_one(context))
+        self.open_pulls[arm] += 1
+
+    @property
+    def open_features(self) -> Vector:
+        """What open pulls would add to the statistic if they paid nothing."""
+        return np.zeros(0) if self.scene is None else self.scene.opened
+
+    @open_features.setter
+    def open_features(self, values: Vector) -> None:
+        if self.scene is not None:
+            self.scene.opened = values
+
     def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
         scene = cast("Scene", self.scene)
         estimate = scene.shown(self.machine.estimate(), features)
@@ -102,10 +119,13 @@ class CooperativeAgent(ContextAgent):
 
     def _refuse_context(self, context: Context | None) -> None:
         if context is not None:
-            raise InputError(
-                f"policy {self.policy} looks at no features, but a context was given; leave it "
-                "out, or take an index such as lin-ts"
-            )
+            raise self._needless_context()
+
+    def _needless_context(self) -> InputError:
+        return InputError(
+            f"policy {self.policy} looks at no features, but a context was given; leave it out, or "
+            "take an index such as lin-ts"
+        )
 
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add one reward to the own statistics."""
@@ -127,11 +147,18 @@ class CooperativeAgent(ContextAgent):
         if self.open_pulls[arm] > 0:
             self.open_pulls[arm] -= 1
             if self.scene is not None and context is not None:
-                self.scene.close(arm, context, int(self.open_pulls.sum()))
+                self.scene.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
         return self.machine.estimate()
+
+    def outlook(self, context: Context) -> tuple[Vector, Vector]:
+        """Return what is expected of every arm in a context, and the deviation of that."""
+        if self.scene is None:
+            raise self._needless_context()
+        estimate = in_context(self.machine.estimate(), self.scene.read_all(context))
+        return self.index.outlook(estimate, self.numbers)
 
     def recommend(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return the arm that is best so far, and by how much at least with this confidence.
@@ -162,6 +189,10 @@ class CooperativeAgent(ContextAgent):
         """Hand the messages to the aggregation, in ascending order of neighbours."""
         require_neighbors(self.view, messages)
         self.machine.receive({j: messages[j] for j in sorted(messages)})
+
+    def pass_time(self, tick: int) -> None:
+        """Tell the aggregation the time at which the round ends."""
+        self.machine.pass_time(tick)
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""

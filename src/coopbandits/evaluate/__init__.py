@@ -1,5 +1,6 @@
 """What a policy is worth, from a log of decisions that another one made."""
 
+from coopbandits.evaluate.learned import learned
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.evaluate.record import log_decisions
 from coopbandits.evaluate.replay import replay
@@ -11,6 +12,7 @@ __all__ = [
     "direct",
     "doubly_robust",
     "ips",
+    "learned",
     "log_decisions",
     "replay",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.plots.writing import write_text
-from coopbandits.problems.logfile import Table
-from coopbandits.problems.readings import read_table
+from coopbandits.evaluate.log_files import COLUMNS, check_size, read_decisions, write_rows
+from coopbandits.problems.context_log import numbers, read_context_log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-COLUMNS = ("time", "agent", "context", "allowed", "arm", "propensity", "reward")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,45 +109,46 @@ class DecisionLog:
             The columns that are features. Of a column of text every category becomes a feature,
             1 where it is that category and else 0, in alphabetical order.
         arm, reward : str
-            The columns of what was played, as numbers 0 … K−1, and of what it paid.
+            The columns of what was played, as numbers 0 … K−1 or as text, which is numbered in
+            alphabetical order, and of what it paid.
         propensity : str or float
             The column of the chance that the arm had, or that chance if it was always the same:
             1/K where arms were drawn evenly.
         """
-        columns = read_table(table)
-        wanted = [*context, arm, reward, *([propensity] if isinstance(propensity, str) else [])]
-        for name in wanted:
-            if name not in columns:
-                raise unknown_name("column of the log", name, columns)
-        played = _whole(arm, columns)
-        count, num_arms = len(played), int(played.max()) + 1
-        chances = (
-            _numbers(propensity, columns)
-            if isinstance(propensity, str)
-            else np.full(count, float(propensity))
-        )
-        parts = [_encoded(name, columns) for name in context]
+        log, columns = read_context_log(table, context, arm, reward)
+        count = len(log.arms)
+        check_size("the log", count, len(log.arm_names))
+        if isinstance(propensity, str):
+            if propensity not in columns:
+                raise unknown_name("column of the log", propensity, columns)
+            chances = numbers(propensity, columns)
+        else:
+            require_number("propensity", propensity, "above 0 and at most 1", 0.0, 1.0 + 1e-15)
+            chances = np.full(count, min(1.0, float(propensity)))
         return cls(
-            features=np.concatenate([np.empty((count, 0)), *parts], axis=1)[:, None, :],
-            arms=played,
-            rewards=_numbers(reward, columns),
+            features=log.features[:, None, :],
+            arms=log.arms,
+            rewards=log.rewards,
             propensities=chances,
-            allowed=np.ones((count, num_arms), dtype=bool),
+            allowed=np.ones((count, len(log.arm_names)), dtype=bool),
             times=np.arange(count),
             agents=np.zeros(count, dtype=np.int64),
         )
 
+    def last(self, most: int) -> DecisionLog:
+        """Return the last decisions, at most so many."""
+        require_count("most", most)
+        return self.rows(slice(-most, None))
+
+    def rows(self, which: slice) -> DecisionLog:
+        """Return some of the decisions."""
+        return replace(
+            self, **{field.name: getattr(self, field.name)[which] for field in fields(self)}
+        )
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the log as `.jsonl`, one decision per line, or as `.parquet`."""
-        file = Path(path)
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in self._rows()]
-        if file.suffix == ".jsonl":
-            write_text(file, "".join(json.dumps(row) + "\n" for row in rows))
-        elif file.suffix == ".parquet":
-            arrow, parquet = _pyarrow(file)
-            parquet.write_table(arrow.Table.from_pylist(rows), file)
-        else:
-            raise _unknown_ending(file)
+        write_rows(Path(path), [dict(zip(COLUMNS, row, strict=True)) for row in self._rows()])
 
     def _rows(self) -> Any:
         one = self.features.shape[1] == 1
@@ -166,88 +164,13 @@ class DecisionLog:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> DecisionLog:
         """Read what `save` has written."""
-        file = Path(path)
-        rows = _lines(file) if file.suffix == ".jsonl" else _parquet_rows(file)
-        if not rows or any(not set(COLUMNS) <= row.keys() for row in rows):
-            raise InputError(
-                f"log file {str(file)!r} has no decisions with {', '.join(COLUMNS)}; read a table "
-                "of your own with DecisionLog.from_table"
-            )
-        num_arms = 1 + max(max(row["allowed"], default=row["arm"]) for row in rows)
-        allowed = np.zeros((len(rows), num_arms), dtype=bool)
-        for mask, row in zip(allowed, rows, strict=True):
-            mask[row["allowed"]] = True
-        features = np.array([row["context"] for row in rows], dtype=np.float64)
+        found = read_decisions(Path(path))
         return cls(
-            features=features[:, None, :] if features.ndim == 2 else features,
-            arms=np.array([row["arm"] for row in rows], dtype=np.int64),
-            rewards=np.array([row["reward"] for row in rows], dtype=np.float64),
-            propensities=np.array([row["propensity"] for row in rows], dtype=np.float64),
-            allowed=allowed,
-            times=np.array([row["time"] for row in rows], dtype=np.int64),
-            agents=np.array([row["agent"] for row in rows], dtype=np.int64),
+            features=found["context"],
+            arms=found["arm"],
+            rewards=found["reward"],
+            propensities=found["propensity"],
+            allowed=found["allowed"],
+            times=found["time"],
+            agents=found["agent"],
         )
-
-
-def _numbers(name: str, columns: Table) -> Floats:
-    if columns[name].dtype == object:
-        raise InputError(f"column {name!r} of the log holds text; it must hold numbers")
-    return np.asarray(columns[name], dtype=np.float64)
-
-
-def _whole(name: str, columns: Table) -> Integers:
-    found = _numbers(name, columns)
-    if not found.size or not (np.isfinite(found) & (found == np.floor(found))).all():
-        raise InputError(f"column {name!r} of the log must number arms 0, 1, …")
-    return found.astype(np.int64)
-
-
-def _encoded(name: str, columns: Table) -> Floats:
-    column = columns[name]
-    if column.dtype != object:
-        return np.asarray(column, dtype=np.float64)[:, None]
-    if any(cell is None for cell in column):
-        raise InputError(f"column {name!r} of the log has empty cells; fill them in")
-    categories = sorted(set(column.tolist()))
-    return np.array([[float(cell == each) for each in categories] for cell in column])
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines if line.strip()]
-    except OSError as error:
-        raise InputError(f"log file {str(file)!r} cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise InputError(f"log file {str(file)!r} holds no JSON lines ({error})") from None
-    return [row for row in rows if isinstance(row, dict)]
-
-
-def _parquet_rows(file: Path) -> list[dict[str, Any]]:
-    if file.suffix != ".parquet":
-        raise _unknown_ending(file)
-    arrow, parquet = _pyarrow(file)
-    try:
-        with parquet.ParquetFile(file) as source:
-            rows: list[dict[str, Any]] = source.read().to_pylist()
-    except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"log file {str(file)!r} cannot be read ({error})") from None
-    return rows
-
-
-def _pyarrow(file: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise InputError(
-            f"log file {str(file)!r} needs pyarrow, which is not installed; "
-            "run pip install 'coopbandits[parquet]', or write .jsonl"
-        ) from None
-    return pa, parquet
-
-
-def _unknown_ending(file: Path) -> InputError:
-    return InputError(
-        f"log file {str(file)!r} ends in {file.suffix!r}; accepted are .jsonl and .parquet"
-    )

@@ -15,10 +15,12 @@ from typing import cast
 import networkx as nx
 import numpy as np
 
+from coopbandits.core.checks import require_positive
+from coopbandits.core.contract import Context
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.draws import stream_key, uniforms, words
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import AnyPolicy, Policy
+from coopbandits.core.policy import AnyPolicy, Parts, Policy
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.evaluate.record import parts_of_agents
 from coopbandits.evaluate.values import Value
@@ -59,9 +61,8 @@ def replay(
     Value
         Its `effective` is the number of decisions that were shared.
     """
-    parts_of_agents(policy)
     network = network or Network(nx.empty_graph(1))
-    agents = _agents(log, cast("Policy", policy), network, sigma, seed)
+    agents = agents_for(log, policy, network, sigma, seed)
     mail = Mail(network)
     fates = [0] * len(mail.links)
     keep = log.propensities.min() / log.propensities
@@ -86,23 +87,36 @@ def replay(
 
 def _shares(agent: CooperativeAgent, log: DecisionLog, row: int, word: int, told: bool) -> bool:
     """Let an agent choose; return whether it chose what was played, of which it then learns."""
-    arm, allowed = int(log.arms[row]), np.flatnonzero(log.allowed[row]).tolist()
-    features = log.features[row]
-    each = len(features) > 1
-    context = (features if each else features[0]) if told else None
-    if agent.would_choose(word, allowed, context) != arm:
+    if agent.would_choose(word, *asked(log, row, told)) != log.arms[row]:
         return False
-    agent.observe(arm, float(log.rewards[row]), features[arm if each else 0] if told else None)
+    learn(agent, log, row, told)
     return True
 
 
-def _agents(
-    log: DecisionLog, policy: Policy, network: Network, sigma: float, seed: int
+def asked(log: DecisionLog, row: int, told: bool) -> tuple[list[int], Context | None]:
+    """Return the arms that were allowed in a decision, and its features where these are told."""
+    features = log.features[row]
+    context = features if len(features) > 1 else features[0]
+    return np.flatnonzero(log.allowed[row]).tolist(), context if told else None
+
+
+def learn(agent: CooperativeAgent, log: DecisionLog, row: int, told: bool) -> None:
+    """Let an agent see what a logged arm paid."""
+    arm, features = int(log.arms[row]), log.features[row]
+    pulled = features[arm if len(features) > 1 else 0]
+    agent.observe(arm, float(log.rewards[row]), pulled if told else None)
+
+
+def agents_for(
+    log: DecisionLog, policy: AnyPolicy, network: Network, sigma: float, seed: int
 ) -> list[CooperativeAgent]:
+    """Return agents that know nothing yet of what the log holds; refuse what cannot be played."""
+    _check(log, parts_of_agents(policy), policy)
+    require_positive("sigma", sigma)
     known = global_knowledge(network, policy.needs)
     tags = words(stream_key(seed, REPLAY, 2), np.arange(network.num_agents, dtype=np.uint64))
     made = [
-        policy.make_agent(
+        cast("Policy", policy).make_agent(
             replace(
                 network.local_view(
                     i, num_arms=log.num_arms, sigma=sigma, needs=policy.needs,
@@ -115,3 +129,19 @@ def _agents(
         for i, tag in enumerate(tags.tolist())
     ]  # fmt: skip
     return cast("list[CooperativeAgent]", made)
+
+
+def _check(log: DecisionLog, parts: Parts, policy: AnyPolicy) -> None:
+    if not policy.takes_context:
+        return
+    if not log.num_features:
+        raise InputError(
+            f"policy {policy.spelling} looks at features, and the log has none; name the columns "
+            "that are its context"
+        )
+    one = parts.registers(log.num_arms, log.num_features).one_context
+    if log.features.shape[1] == 1 and log.num_arms > 1 and not one:
+        raise InputError(
+            f"policy {policy.spelling} has one model for all arms, which in the log have the same "
+            "features; take an index with a model per arm, such as lin-ts:disjoint=true"
+        )

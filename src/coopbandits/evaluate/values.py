@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from coopbandits.core.checks import require_count, require_flag, require_positive
 from coopbandits.core.errors import InputError
 from coopbandits.evaluate.log import DecisionLog
+from coopbandits.problems.context_log import ridge_fit, with_intercept
 
 Floats = NDArray[np.float64]
 Chances = ArrayLike | Callable[[Floats], ArrayLike]
@@ -117,19 +118,11 @@ def fitted(
     for arm in range(log.num_arms):
         rows = seen if shared else seen[log.arms[seen] == arm]
         at = log.arms[rows] if shared else 0
-        theta = _ridge(_design(log.features[rows, at]), log.rewards[rows] - average, ridge)
+        seen_features = with_intercept(log.features[rows, at])
+        theta = ridge_fit(seen_features, log.rewards[rows] - average, ridge)
         place = arm if shared else 0
-        found[:, arm] = average + _design(log.features[asked, place]) @ theta
+        found[:, arm] = average + with_intercept(log.features[asked, place]) @ theta
     return found
-
-
-def _design(features: Floats) -> Floats:
-    return np.column_stack([np.ones(len(features)), features])
-
-
-def _ridge(design: Floats, rewards: Floats, ridge: float) -> Floats:
-    matrix = design.T @ design + ridge * np.eye(design.shape[1])
-    return np.asarray(np.linalg.solve(matrix, design.T @ rewards), dtype=np.float64)
 
 
 def read_chances(log: DecisionLog, chances: Chances) -> Floats:

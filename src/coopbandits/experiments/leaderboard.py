@@ -8,6 +8,7 @@
     DIR/leaderboard.svg, .png      all scores on perfect networks, as a heat map
     DIR/bad-networks.svg, .png     those under faults
     DIR/worlds.svg, .png           those where rewards move or agents differ
+    DIR/contexts.svg, .png         those where rewards depend on features
     DIR/leaderboard.html           all tables
 """
 
@@ -20,11 +21,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
 from coopbandits.experiments.scores import Score, Standing, score, standings
-from coopbandits.experiments.suite import ALONE, FLOODED, YARDSTICK, Plan, Scenario
+from coopbandits.experiments.suite import ALONE, FLOODED, INFORMED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
 from coopbandits.plots.scores import short
 from coopbandits.plots.writing import write_files, write_text
@@ -44,6 +46,7 @@ HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values"
 NOTES = """\
 score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
 B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
+BLIND = "blind: arms have features, at which the policy does not look"
 SCENARIO_HEADER = (
     "policy",
     "rank",
@@ -90,9 +93,14 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
 
 
-FILES = {YARDSTICK: "leaderboard", FLOODED: "bad-networks", ALONE: "worlds"}
+FILES = {
+    YARDSTICK: "leaderboard", FLOODED: "bad-networks", ALONE: "worlds", INFORMED: "contexts",
+}  # fmt: skip
 """Yardstick → file name of the figure."""
-WHERE = {YARDSTICK: "where all is well", FLOODED: "with faults", ALONE: "in worlds"}
+WHERE = {
+    YARDSTICK: "where all is well", FLOODED: "with faults", ALONE: "in worlds",
+    INFORMED: "with features",
+}  # fmt: skip
 """Yardstick → what its scenarios have in common."""
 
 
@@ -124,11 +132,17 @@ def as_text(plan: Plan, groups: Sequence[Group]) -> str:
     """Return the overall tables, and the best decentralised policy of every scenario."""
     lines = []
     for part in groups:
-        lines += [_lead(plan, part), ""]
+        lines += [*wrap(_lead(plan, part), 100), ""]
         lines += columns([HEADER, *map(_standing_row, part.standings)], left=(1,))
         head = ("scenario", "T", part.yardstick, "best decentralised", "score")
         lines += ["", *columns([head, *_best_rows(part)], left=(0, 3)), ""]
-    return "\n".join(line.rstrip() for line in [*lines, NOTES])
+    is_told = any(row.blind for part in groups for row in part.scores)
+    return "\n".join(line.rstrip() for line in [*lines, NOTES, *([BLIND] if is_told else [])])
+
+
+def _name(policy: str, row: Score | Standing) -> str:
+    """Return a policy's name in a table, which says so where it is blind."""
+    return f"{policy} (blind)" if row.blind else policy
 
 
 def _lead(plan: Plan, part: Group) -> str:
@@ -146,7 +160,7 @@ def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
 
 def _standing_row(row: Standing) -> tuple[str, ...]:
     return (
-        f"{row.rank}", row.policy, _constant(row.bonus_constant), short(row.score),
+        f"{row.rank}", _name(row.policy, row), _constant(row.bonus_constant), short(row.score),
         short(row.worst), short(row.quantile), f"{row.mean_rank:.1f}", f"{row.values:.1f}",
     )  # fmt: skip
 
@@ -162,13 +176,13 @@ def _best_rows(part: Group) -> Iterator[tuple[str, ...]]:
         rows = _rows_of(scenario, part.scores)
         (unit,) = (row for row in rows if row.policy == part.yardstick)
         best = next((row for row in rows if row.decentralised), None)
-        shown = (best.policy, _score(best)) if best else ("–", "–")
+        shown = (_name(best.policy, best), _score(best)) if best else ("–", "–")
         yield (scenario.name, f"{scenario.horizon}", _mean(unit), *shown)
 
 
 def _scenario_row(row: Score) -> tuple[str, ...]:
     return (
-        row.played, f"{row.rank}", _constant(row.bonus_constant), _mean(row),
+        _name(row.played, row), f"{row.rank}", _constant(row.bonus_constant), _mean(row),
         number(row.quantile), _worst(row), f"{row.values:.1f}", _score(row),
     )  # fmt: skip
 
@@ -197,7 +211,7 @@ def _plus_minus(value: float, interval: tuple[float, float], write: Callable[[fl
 CSV_HEADER = (
     "scenario", "policy", "played", "bonus_constant", "mean", "mean_low", "mean_high",
     "quantile_95", "values_per_agent_round", "score", "score_low", "score_high", "rank",
-    "worst_agent",
+    "worst_agent", "blind",
 )  # fmt: skip
 
 
@@ -211,6 +225,7 @@ def csv_cells(row: Score) -> list[Any]:
     return [
         row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
         row.quantile, row.values, row.score, *row.score_interval, row.rank, row.worst_agent,
+        int(row.blind),
     ]  # fmt: skip
 
 
@@ -228,7 +243,7 @@ def draw(part: Group) -> Figure:
     found = {(row.policy, row.scenario): row.score for row in part.scores}
     scenarios = [scenario.name for scenario in part.scenarios]
     return score_figure(
-        [standing.policy for standing in part.standings],
+        [_name(standing.policy, standing) for standing in part.standings],
         scenarios,
         [standing.score for standing in part.standings],
         [[found[standing.policy, name] for name in scenarios] for standing in part.standings],

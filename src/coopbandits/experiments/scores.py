@@ -39,6 +39,8 @@ class Score:
         1 for the smallest mean of the scenario.
     worst_agent : float
         Mean over runs of the worst agent's final regret.
+    blind : bool
+        Whether arms have features at which the policy does not look.
     """
 
     scenario: str
@@ -54,6 +56,7 @@ class Score:
     score_interval: tuple[float, float]
     rank: int
     worst_agent: float = math.nan
+    blind: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Standing:
 
     `score` and `quantile` are geometric means over scenarios of the mean and of the 95 % quantile
     of its runs, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
-    `values` are plain means; `rank` is by `score`.
+    `values` are plain means; `rank` is by `score`, `blind` as in `Score`.
     """
 
     policy: str
@@ -74,6 +77,7 @@ class Standing:
     mean_rank: float
     values: float
     rank: int
+    blind: bool = False
 
 
 def score(plan: Plan, results: Sequence[tuple[Cell, Result]]) -> list[Score]:
@@ -114,6 +118,7 @@ def _score(
             score=means[policy] / means[unit],
             score_interval=ratio_interval(regrets[policy], regrets[unit]),
             rank=_rank(means[policy], means.values()),
+            blind=cell.problem.num_features > 0 and not cell.policy.takes_context,
         )
 
 
@@ -143,6 +148,7 @@ def standings(scores: Sequence[Score], yardstick: str) -> list[Standing]:
             mean_rank=float(np.mean([row.rank for row in rows])),
             values=float(np.mean([row.values for row in rows])),
             rank=_rank(totals[policy], totals.values()),
+            blind=rows[0].blind,
         )
         for policy, rows in groups.items()
     ]

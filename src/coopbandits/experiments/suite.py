@@ -39,6 +39,8 @@ class Scenario:
     @property
     def yardstick(self) -> str:
         """The policy that scores are relative to, on the same tapes and under the same faults."""
+        if self.in_context:
+            return INFORMED
         if self.is_world:
             return ALONE
         return FLOODED if self.faults else YARDSTICK
@@ -47,6 +49,11 @@ class Scenario:
     def is_world(self) -> bool:
         """Whether rewards move, or agents differ in what they are offered."""
         return not isinstance(self.problem, str) and any(name in CHANGES for name in self.problem)
+
+    @property
+    def in_context(self) -> bool:
+        """Whether rewards depend on features."""
+        return make_problem(self.name, self.problem).num_features > 0
 
 
 def _gaussian(means: str) -> dict[str, Any]:
@@ -143,12 +150,20 @@ SCENARIOS += tuple(
 )  # fmt: skip
 """Rewards that move, sites that differ, arms that not all agents have."""
 
+SCENARIOS += (
+    Scenario("linear", "cycle:20",
+             {"kind": "linear", "theta": "1,0x4", "num_arms": 10, "sigma": 0.5}, 400,
+             "What an arm pays depends on its features, which are others in every round."),
+)  # fmt: skip
+"""The best arm depends on who asks."""
+
 OWN_HORIZON = 2500
 """Rounds of scenarios of one's own, unless told."""
 
 YARDSTICK, FLOODED, ALONE = "central-ts", "flood-ts", "independent-ts"
+INFORMED = "central-totals*lin-ts"
 """Yardsticks: everything is known immediately, or as soon as the faults allow; or nobody talks,
-where it is open whether what others saw is of any use."""
+where it is open whether what others saw is of any use; or features are known as well."""
 
 VARIANTS = {
     "dducb": ("dducb:bonus_factor=4", "dducb:own_pulls=false"),
@@ -161,8 +176,14 @@ POLICIES = tuple(
     for example in EXAMPLES
     for spelling in (example, *VARIANTS.get(parse_policy(example).name, ()))
 )
-"""Every policy of the registry. Unless they are named, those that no compiled engine plays stay
-out: with them a leaderboard would take days."""
+"""Every policy of the registry; none of them looks at features. Those that no compiled engine
+plays take part only when they are named: with them a leaderboard would take days."""
+
+CONTEXTUAL = (
+    "local-sums*lin-ts", "tree-sums*lin-ts", "flooded-totals*lin-ts", "running-consensus*lin-ts",
+    "flooded-totals*lin-ucb", "staged-mixing*lin-ucb",
+)  # fmt: skip
+"""Pairs that look at features, for scenarios that have some."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +222,11 @@ class Plan:
     def takes(self, cell: Cell) -> bool:
         """Return whether a cell is played.
 
-        Under faults, policies that only the reference engine plays are left out: with them a
-        leaderboard would take days.
+        Policies that look at features are played where there are some. Under faults, policies that
+        only the reference engine plays are left out: with them a leaderboard would take days.
         """
+        if cell.policy.takes_context and not cell.problem.num_features:
+            return False
         return not cell.faults or plays_fast(cell)
 
 
@@ -221,20 +244,25 @@ def compiled_policies() -> list[str]:
 
 
 def matched(spelling: str, problem: Problem) -> AnyPolicy:
-    """Return the policy with the family that matches the problem's rewards, if it has one."""
-    policy: AnyPolicy = with_family(parse_policy(spelling), problem.family)
+    """Return the policy as it suits the problem.
+
+    It gets the family that matches the rewards, if it has one, and a model per arm where all arms
+    have the same features.
+    """
+    suited = {"family": problem.family, "disjoint": problem.one_context}
+    policy: AnyPolicy = with_settings(parse_policy(spelling), suited)
     return policy
 
 
-def with_family(settings: Any, family: str) -> Any:
-    """Set `family` wherever it has its default, in settings and in nested ones."""
+def with_settings(settings: Any, suited: Mapping[str, Any]) -> Any:
+    """Set what is named wherever it has its default, in settings and in nested ones."""
     if not is_dataclass(settings):
         return settings
     changes = {}
     for setting in settings_of(type(settings)):
         value = getattr(settings, setting.name)
-        is_open = setting.name == "family" and value == setting.default
-        changes[setting.name] = family if is_open else with_family(value, family)
+        is_open = setting.name in suited and value == setting.default
+        changes[setting.name] = suited[setting.name] if is_open else with_settings(value, suited)
     return replace(settings, **changes)  # type: ignore[type-var]  # an instance
 
 
@@ -281,8 +309,15 @@ def _scenarios(names: Sequence[str]) -> list[Scenario]:
 
 def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str, ...]:
     yardsticks = [scenario.yardstick for scenario in scenarios]
-    spellings = [parse_policy(text).spelling for text in texts] or compiled_policies()
+    has_features = any(scenario.in_context for scenario in scenarios)
+    informed = CONTEXTUAL if has_features else ()
+    spellings = [parse_policy(text).spelling for text in texts] or [*compiled_policies(), *informed]
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")
+        if not has_features and parse_policy(spelling).takes_context:
+            raise InputError(
+                f"policy {spelling} looks at features, and none of the scenarios has any; add one "
+                "that does, such as linear"
+            )
     return tuple(dict.fromkeys([*spellings, *yardsticks]))

@@ -67,7 +67,8 @@ def _layers(axes: Axes, times: ArrayLike, names: Sequence[str], shares: ArrayLik
         layer.set_edgecolor("white")
         layer.set_linewidth(0.5)
     axes.set_ylim(0.0, 1.0)
-    axes.set_xlim(np.min(times), np.max(times))
+    all_times = np.asarray(times)
+    axes.set_xlim(all_times.min(), all_times.max())
     axes.set_ylabel("share of choices")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(

@@ -113,13 +113,40 @@ def _logged(
 
 
 def _linear(
-    theta: Any, num_arms: int | None = None, features: str = "sphere", sigma: float = 1.0
+    theta: Any, num_arms: int | None = None, features: Any = "sphere", sigma: float = 1.0
 ) -> Problem:
-    """Return rewards linear in features; theta is one list of coefficients, or 1,0/0,1 per arm."""
-    if isinstance(theta, str):
-        rows = [parse_means(part) for part in theta.split("/")]
-        theta = rows[0] if len(rows) == 1 else rows
-    return LinearBandit(theta, num_arms, features=features, sigma=sigma)
+    """Return rewards linear in features; theta is one list of coefficients, or 1,0/0,1 per arm.
+
+    So are features: sphere, gaussian, or contexts such as 1,0/1,1, of which one is drawn.
+    """
+    rows = _rows(theta)
+    theta = rows[0] if isinstance(theta, str) and len(rows) == 1 else rows
+    drawn = isinstance(features, str) and features[:1].isalpha()
+    return LinearBandit(
+        theta, num_arms, features=features if drawn else _rows(features), sigma=sigma
+    )
+
+
+def _rows(given: Any) -> Any:
+    """Return lists of numbers that may be written as 1,0/0,1."""
+    return [parse_means(part) for part in given.split("/")] if isinstance(given, str) else given
+
+
+def _linear_log(
+    file: str,
+    context: Any,
+    arm: str = "arm",
+    reward: str = "reward",
+    ridge: float = 1.0,
+    sigma: float | None = None,
+) -> Problem:
+    """Return linear models fitted to a log; context names the columns that are features."""
+    names = [name.strip() for name in context.split(",")] if isinstance(context, str) else context
+    if not isinstance(file, str) or not isinstance(names, list):
+        raise InputError(
+            f"file is {file!r} and context {context!r}; give a path, and a list of columns"
+        )
+    return LinearBandit.from_log(file, names, arm=arm, reward=reward, ridge=ridge, sigma=sigma)
 
 
 def _means(given: Any) -> Any:
@@ -137,6 +164,7 @@ KINDS: dict[str, Recipe] = {
     "mixture": Recipe.of(_mixture, "mixture:CHANCE*PROBLEM+CHANCE*PROBLEM…"),
     "logged": Recipe.of(_logged),
     "linear": Recipe.of(_linear),
+    "linear-log": Recipe.of(_linear_log),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.problems.checks import float_array, frozen, positive_number
+from coopbandits.problems.context_log import fit_models, read_context_log, with_intercept
 from coopbandits.problems.features import Features, make_features
+from coopbandits.problems.parse import parse_means
 from coopbandits.problems.problem import Problem
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm
-from coopbandits.problems.tables import Tables
 
 NO_SINGLE = ("means", "gaps", "best_arm")
 """What a plain problem has once, and here every context has its own."""
@@ -74,6 +76,52 @@ class LinearBandit(Problem):
         noise = np.tile([0.0, self.sigma], (self.num_arms, 1))
         self._form = RewardForm(LOCATION_SCALE, frozen(noise))
 
+    @classmethod
+    def from_log(
+        cls,
+        table: Any,
+        context: Sequence[str],
+        *,
+        arm: str = "arm",
+        reward: str = "reward",
+        ridge: float = 1.0,
+        sigma: float | None = None,
+    ) -> LinearBandit:
+        """Fit a model per arm to logged choices, so that a log becomes a simulation.
+
+        Contexts are drawn from those of the log. The first feature is an intercept, always 1.
+
+        Parameters
+        ----------
+        table : DataFrame, dict of columns, or path
+            One row per choice: of pandas or polars, or a `.csv` or `.parquet` file.
+        context : sequence of str
+            The columns that are features; text becomes one feature per category.
+        arm, reward : str
+            The columns of what was played, by number or by name, and of what it paid.
+        ridge : float
+            How strongly models are shrunk towards the average reward, in pulls.
+        sigma : float, optional
+            Standard deviation of rewards; what the models leave unexplained unless given.
+
+        Examples
+        --------
+        >>> log = {"code": [0, 0, 1, 1], "arm": ["a", "b", "a", "b"], "reward": [1, 0, 0.2, 0.9]}
+        >>> LinearBandit.from_log(log, ["code"], sigma=0.3)
+        LinearBandit(2 arms, 2 features (4 contexts), a model per arm, sigma=0.3)
+        """
+        log, _ = read_context_log(table, context, arm, reward)
+        theta, noise = fit_models(log.features, log.arms, log.rewards, log.arm_names, ridge)
+        if sigma is None and not noise > 0.0:
+            raise InputError(
+                "the models explain every logged reward, so the log does not tell how much rewards "
+                "vary; give sigma"
+            )
+        contexts = with_intercept(log.features)
+        found = cls(theta, features=contexts, sigma=noise if sigma is None else sigma)
+        found.arm_names = log.arm_names
+        return found
+
     def __getattr__(self, name: str) -> NoReturn:
         if name in NO_SINGLE:
             raise InputError(
@@ -94,23 +142,38 @@ class LinearBandit(Problem):
 
     def expected(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what every arm pays on average (…, K), in contexts (…, K, d) or (…, 1, d)."""
-        if not self.one_context:
-            return np.asarray(features @ self.theta)
-        if features.shape[-2] == 1:
-            return np.asarray(features[..., 0, :] @ self.theta.T)
-        return np.asarray((features * self.theta).sum(axis=-1))
+        return expected(self.theta, features)
 
-    def reward_tables(self, agents: Sequence[Any]) -> Tables:
-        """Return the noise of rewards, to which the context adds their means."""
-        return Tables(
-            means=np.zeros((1, 1, self.num_arms)),
-            rows=self._form.table[None, None],
-            sigma=self.sigma,
-            bounds=(-np.inf, np.inf),
-            group=np.zeros(len(agents), dtype=np.int64),
-            starts=np.zeros(1, dtype=np.int64),
-            in_context=True,
-        )
+    @property
+    def levels(self) -> NDArray[np.float64]:
+        """What drifts and differs between sites: θ."""
+        return self.theta
+
+    def read_levels(self, owner: str, given: Any) -> NDArray[np.float64]:
+        """Return another θ, or refuse it."""
+        told = parse_means(given) if isinstance(given, str) else given
+        theta = _coefficients(told)
+        if theta.shape != self.theta.shape:
+            raise InputError(
+                f"{owner} has coefficients of shape {theta.shape}, and theta has "
+                f"{self.theta.shape}; give as many"
+            )
+        return theta
+
+    def moved(self, change: ArrayLike) -> LinearBandit:
+        """Return the same contexts with another θ, changed by as many numbers as it has."""
+        other = copy(self)
+        other.theta = frozen(_coefficients(self.theta + np.asarray(change, dtype=np.float64)))
+        return other
+
+    def turned(self, places: NDArray[np.int64]) -> LinearBandit:
+        """Return the same problem with the models of arms in other places."""
+        if not self.one_context:
+            raise InputError(
+                "switch_every moves arms on, and with one theta for all arms these differ by their "
+                "features alone; give steps or a ramp to another theta"
+            )
+        return self.moved(self.theta[places] - self.theta)
 
     def describe(self) -> dict[str, Any]:
         """Return θ, K, where features come from, and σ."""
@@ -133,6 +196,15 @@ class LinearBandit(Problem):
             f"{type(self).__name__}({self.num_arms} arms, {self.num_features} features ({drawn}), "
             f"{models}, sigma={self.sigma})"
         )
+
+
+def expected(theta: NDArray[np.float64], features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what every arm pays on average (…, K), in contexts (…, K, d) or (…, 1, d)."""
+    if theta.ndim == 1:
+        return np.asarray(features @ theta)
+    if features.shape[-2] == 1:
+        return np.asarray(features[..., 0, :] @ theta.T)
+    return np.asarray((features * theta).sum(axis=-1))
 
 
 def _coefficients(theta: ArrayLike) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.problems.checks import arm_values, distinct_names, frozen, positive_number
 from coopbandits.problems.own import Reward, arm_numbers, check_reward
-from coopbandits.problems.parse import format_means
+from coopbandits.problems.parse import format_means, parse_means
 from coopbandits.problems.rewards import (
     LOCATION_SCALE,
     OWN,
@@ -247,6 +247,25 @@ class Problem(ABC):
                 "give one problem per group or segment instead, or write its method moved(change)"
             )
         return self._like(self.means + by, (self.means + by)[:, None])
+
+    @property
+    def levels(self) -> NDArray[np.float64]:
+        """What drifts and differs between sites: the means."""
+        return self.means
+
+    def read_levels(self, owner: str, given: Any) -> NDArray[np.float64]:
+        """Return other means, which may be given as text, or refuse them."""
+        told = parse_means(given) if isinstance(given, str) else given
+        means = arm_values(f"means of {owner}", told)
+        if means.size != self.num_arms:
+            raise InputError(
+                f"{owner} has {means.size} means for {self.num_arms} arms; give one per arm"
+            )
+        return means
+
+    def turned(self, places: NDArray[np.int64]) -> Problem:
+        """Return the same problem with arms in other places."""
+        return self._like(self.means[places], self._form.table[places])
 
     def _like(self, means: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Return the same problem with other means and rows, which must belong together."""

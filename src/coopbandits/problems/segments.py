@@ -10,7 +10,7 @@ import numpy as np
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.problems.forms import UNCHANGED, Form, formed, plain, read_form
+from coopbandits.problems.forms import UNCHANGED, Form, as_form, formed, plain, read_form
 from coopbandits.problems.logged import LoggedBandit
 from coopbandits.problems.problem import Problem
 
@@ -116,10 +116,10 @@ def _ramp(base: Problem, ramp: Any, pieces: int) -> Drift:
     target = read_form("the end of a ramp", last, base)
     if not isinstance(target, tuple):
         raise InputError("a ramp ends in a problem; give means, between which there is a line")
-    change = np.array(target) - base.means
+    change = np.array(target) - base.levels
     edges = [begin + (end - begin) * piece // pieces for piece in range(pieces + 1)]
     forms: list[Form] = [
-        tuple((base.means + change * (piece + 0.5) / pieces).tolist()) for piece in range(pieces)
+        as_form(base.levels + change * (piece + 0.5) / pieces) for piece in range(pieces)
     ]
     before: list[Form] = [UNCHANGED] if begin > 0 else []
     return Drift((*([0] if begin > 0 else []), *map(int, edges)), (*before, *forms, target))
@@ -130,6 +130,7 @@ def _switching(base: Problem, every: Any, pieces: int) -> Drift:
     del pieces
     require_count("switch_every", every)
     places = range(base.num_arms)
+    base.turned(np.arange(base.num_arms))  # refuses problems whose arms have no places
     return Drift(tuple(int(every) * k for k in places), tuple(places), int(every) * base.num_arms)
 
 

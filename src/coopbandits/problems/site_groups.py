@@ -48,9 +48,9 @@ class Sites:
         return [formed(form, base, base) for form in self.groups], group
 
     def _spread(self, base: Problem, agents: int) -> list[Problem]:
-        counters = np.arange(agents * base.num_arms, dtype=np.uint64)
+        counters = np.arange(agents * base.levels.size, dtype=np.uint64)
         drawn = normals(words(stream_key(self.seed, SITES), counters))
-        changes = self.spread * drawn.reshape(agents, base.num_arms)
+        changes = self.spread * drawn.reshape(agents, *base.levels.shape)
         return [base.moved(change) for change in changes]
 
     def _group(self, agents: Sequence[Any]) -> NDArray[np.int64]:
@@ -110,7 +110,7 @@ def make_sites(base: Problem, settings: Mapping[str, Any]) -> Sites:
             raise InputError("of goes with groups; with a spread every agent is a site of its own")
         require_number("spread", spread, "a finite number, at least 0", -1e-300, float("inf"))
         require_count("seed", settings["seed"], least=0)
-        base.moved(np.zeros(base.num_arms))  # refuses problems that cannot be moved
+        base.moved(np.zeros(base.levels.shape))  # refuses problems that cannot be moved
         return Sites(float(spread), int(settings["seed"]))
     if not isinstance(groups, Mapping | Sequence) or isinstance(groups, str) or not groups:
         raise InputError(f"groups is {groups!r}; give a list with means or a problem per group")

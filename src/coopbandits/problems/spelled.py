@@ -6,6 +6,8 @@
     --drift switch_every=2000                  --drift replay=10000,pieces=24
     --sites spread=0.1,seed=3                  --sites groups=0.9,0.1/0.1,0.9,of=0,0,1
     --subsets 0,1/1,2
+
+Coefficients of linear problems are written like means; a model per arm as ``1,0;0,1``.
 """
 
 from __future__ import annotations
@@ -76,27 +78,32 @@ def _number(text: str) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _steps(text: str) -> list[tuple[Any, list[float]]]:
+def _steps(text: str) -> list[tuple[Any, list[Any]]]:
     return [_step(part) for part in text.split("/")]
 
 
-def _step(text: str) -> tuple[Any, list[float]]:
+def _step(text: str) -> tuple[Any, list[Any]]:
     start, colon, means = text.partition(":")
     if not colon:
         raise InputError(f"step {text!r} has no means; write round:means, as in 1500:0.2,0.9")
     rounds = [_number(part) for part in start.strip().split("..")]
-    return rounds[0] if len(rounds) == 1 else tuple(rounds), parse_means(means)
+    return rounds[0] if len(rounds) == 1 else tuple(rounds), _levels(means)
 
 
-def _ramp(text: str) -> tuple[Any, Any, list[float]]:
+def _levels(text: str) -> list[Any]:
+    rows = [parse_means(part) for part in text.split(";")]
+    return rows if len(rows) > 1 else list(rows[0])
+
+
+def _ramp(text: str) -> tuple[Any, Any, list[Any]]:
     rounds, means = _step(text)
     if not isinstance(rounds, tuple) or len(rounds) != 2:
         raise InputError(f"ramp {text!r} has no two rounds; write 1000..3000:0.2,0.9")
     return (*rounds, means)
 
 
-def _groups(text: str) -> list[list[float]]:
-    return [parse_means(part) for part in text.split("/")]
+def _groups(text: str) -> list[list[Any]]:
+    return [_levels(part) for part in text.split("/")]
 
 
 def _of(text: str) -> Any:

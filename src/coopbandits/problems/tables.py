@@ -62,8 +62,9 @@ class Tables:
         After how many rounds the segments begin anew; 0 for never.
     allowed : array of shape (G, K) or None
         Which arms a group may play; None for all.
-    in_context : bool
-        Whether rewards depend on features, so that rows hold noise alone, and means say nothing.
+    theta : array of shape (G, S, d) or (G, S, K, d), or None
+        Coefficients, where rewards depend on features: then rows hold noise alone, and means say
+        nothing.
     """
 
     means: Floats
@@ -74,17 +75,27 @@ class Tables:
     starts: Integers
     period: int = 0
     allowed: NDArray[np.bool_] | None = None
-    in_context: bool = False
+    theta: Floats | None = None
+
+    @property
+    def in_context(self) -> bool:
+        """Whether rewards depend on features."""
+        return self.theta is not None
 
     @property
     def is_one(self) -> bool:
         """Whether there is a single table, and every arm may be played."""
-        return self.is_single and self.allowed is None
+        return self.is_everywhere_alike and not self.in_context
 
     @property
     def is_single(self) -> bool:
         """Whether there is a single table, so that the arms tell what they cost."""
         return self.means.shape[:2] == (1, 1) and not self.in_context
+
+    @property
+    def is_everywhere_alike(self) -> bool:
+        """Whether there is one group and one segment, and every arm may be played."""
+        return self.means.shape[:2] == (1, 1) and self.allowed is None
 
     @property
     def places(self) -> Integers:
@@ -117,11 +128,15 @@ class Tables:
     @property
     def average(self) -> Floats:
         """The network's mean of every arm in every segment (S, K)."""
-        groups = self.means.shape[0]
+        return self.averaged(self.means)
+
+    def averaged(self, values: Floats) -> Floats:
+        """Return the network's mean (S, …) of what groups have (G, S, …)."""
+        groups = len(values)
         if groups == 1:
-            return np.asarray(self.means[0])  # to the bit
+            return np.asarray(values[0])  # to the bit
         sizes = np.bincount(self.group, minlength=groups)
-        return np.asarray(np.tensordot(sizes, self.means, axes=1) / self.group.size)
+        return np.asarray(np.tensordot(sizes, values, axes=1) / self.group.size)
 
     def _best(self, means: Floats) -> Floats:
         """Return the largest mean among the arms that a group may play, for all of its arms."""
@@ -160,8 +175,11 @@ def stack(blocks: Blocks) -> Tables:
     shape = (len(blocks.problems), len(blocks.starts))
     bounds = [problem.bounds for problem in flat]
     known = [each for each in bounds if each is not None]
+    levels = np.stack([problem.levels for problem in flat])
+    in_context = flat[0].num_features > 0
+    means = np.zeros(rows.shape[:2]) if in_context else levels
     return Tables(
-        means=np.stack([problem.means for problem in flat]).reshape(*shape, -1),
+        means=means.reshape(*shape, -1),
         rows=rows.reshape(*shape, *rows.shape[1:]),
         sigma=max(problem.sigma for problem in flat),
         bounds=(min(low for low, _ in known), max(high for _, high in known))
@@ -171,6 +189,7 @@ def stack(blocks: Blocks) -> Tables:
         starts=np.array(blocks.starts, dtype=np.int64),
         period=blocks.period,
         allowed=blocks.allowed,
+        theta=levels.reshape(*shape, *levels.shape[1:]) if in_context else None,
     )
 
 

@@ -66,6 +66,16 @@ class World(Problem):
         return self.base.family
 
     @property
+    def num_features(self) -> int:
+        """How many features arms have."""
+        return self.base.num_features
+
+    @property
+    def one_context(self) -> bool:
+        """Whether all arms have the same features."""
+        return self.base.one_context
+
+    @property
     def variate(self) -> Variate:
         """What the tape must hold."""
         return self.base.variate
@@ -160,7 +170,8 @@ def drift(
     problem : Problem
         What holds at first.
     steps : dict or list of pairs, optional
-        After how many rounds there are which means, or which problem of the same kind.
+        After how many rounds there are which means, or which problem of the same kind. Where
+        rewards depend on features, θ stands in the place of means here and below.
     ramp : (begin, end, means), optional
         Means go in a straight line from the problem's to these, between two rounds, in `pieces`
         segments (20 by default) that have the means of their middle.

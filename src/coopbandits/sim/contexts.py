@@ -12,37 +12,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Context
-from coopbandits.problems.linear import LinearBandit
+from coopbandits.problems.linear import LinearBandit, expected
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.record import Record, Task
 from coopbandits.sim.tapes import CONTEXTS, agent_keys
+
+Floats = NDArray[np.float64]
 
 CHUNK_FLOATS = 2**18
 """How many features are drawn in one go."""
 
 
 class Contexts:
-    """Features and means of the rounds of one run, for arms in the order of the run."""
+    """Features and means of the rounds of one run, for arms in the order of the run.
+
+    `means` (agent, round, arm) are those of every agent; `common` are by the network's average of
+    θ, and the same array where all agents have one.
+    """
 
     def __init__(self, task: Task, run: int) -> None:
-        self.problem = cast("LinearBandit", task.problem)  # `Tables.in_context` says so
-        self.order = task.arm_order(run)
+        problem = cast("LinearBandit", getattr(task.problem, "base", task.problem))
+        self.features, self.num_arms = problem.features, problem.num_arms
+        self.tables, self.order = task.tables, task.arm_order(run)
         self.keys = agent_keys(task.seed, CONTEXTS, run, task.network.num_agents)
-        per_round = self.keys.size * self.problem.features.rows * self.problem.num_features
+        per_round = self.keys.size * self.features.rows * self.features.size
         self.chunk = max(1, CHUNK_FLOATS // per_round)
         self.first, self.drawn = 0, np.empty((0, 0, 0, 0))
-        self.means = np.empty((0, 0, 0))
+        self.means = self.common = np.empty((0, 0, 0))
 
     def begin(self, rounds: int) -> int:
         """Have the contexts of the next round drawn; return its place in the chunk."""
         at = rounds - self.first
         if at >= self.drawn.shape[1]:
-            drawn = self.problem.features.draw(self.keys, rounds, self.chunk)
-            means = self.problem.expected(drawn)[..., self.order]
-            shape = (*drawn.shape[:2], self.problem.num_arms, drawn.shape[3])
+            drawn = self.features.draw(self.keys, rounds, self.chunk)
+            self._expect(drawn, self.tables.segments(np.arange(rounds, rounds + self.chunk)))
+            shape = (*drawn.shape[:2], self.num_arms, drawn.shape[3])
             self.drawn = np.broadcast_to(drawn, shape)[:, :, self.order]
-            self.means, self.first, at = means, rounds, 0
+            self.first, at = rounds, 0
         return at
+
+    def _expect(self, drawn: Floats, segments: NDArray[np.int64]) -> None:
+        """Compute what arms pay in these contexts, in rounds of these segments."""
+        theta = cast("Floats", self.tables.theta)  # there is one in context
+        if theta.shape[:2] == (1, 1):
+            self.means = self.common = expected(theta[0, 0], drawn)[..., self.order]
+            return
+        self.means = np.empty((*drawn.shape[:2], self.num_arms))
+        self.common = np.empty_like(self.means) if len(theta) > 1 else self.means
+        averages = self.tables.averaged(theta)
+        for segment in np.unique(segments).tolist():
+            rounds = np.flatnonzero(segments == segment)
+            for group in range(len(theta)):
+                at = np.ix_(np.flatnonzero(self.tables.group == group), rounds)
+                self.means[at] = expected(theta[group, segment], drawn[at])[..., self.order]
+            if len(theta) > 1:
+                shared = expected(averages[segment], drawn[:, rounds])
+                self.common[:, rounds] = shared[..., self.order]
 
 
 class ContextAccount:
@@ -50,6 +75,8 @@ class ContextAccount:
 
     def __init__(self, task: Task, run: int) -> None:
         self.contexts, self.sigma = Contexts(task, run), task.sigma
+        masks = task.tables.masks(task.arm_order(run))
+        self.barred = None if masks is None else np.where(masks > 0.0, 0.0, -np.inf)
         self.regret = np.zeros(task.network.num_agents)
         self.costs = np.zeros(3)
         self.at = 0
@@ -69,13 +96,22 @@ class ContextAccount:
 
     def book(self, agents: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
         """Enter one pull of each of some agents."""
-        means = self.contexts.means[agents, self.at]
-        best = means.max(axis=1)
-        gaps = best - means[np.arange(agents.size), arms]
+        best, gaps = self._gaps(self.contexts.means, agents, arms)
         self.regret[agents] += gaps
         self.costs[OWN_GAP] += gaps.sum()
-        self.costs[NETWORK_GAP] = self.costs[OWN_GAP]  # no two agents are in the same context
         self.costs[BEST] += best.sum()
+        if self.contexts.common is self.contexts.means:
+            self.costs[NETWORK_GAP] = self.costs[OWN_GAP]
+        else:
+            self.costs[NETWORK_GAP] += self._gaps(self.contexts.common, agents, arms)[1].sum()
+
+    def _gaps(
+        self, means: Floats, agents: NDArray[np.int64], arms: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Return the best mean that every agent could have had, and what it missed."""
+        now = means[agents, self.at]
+        best = (now if self.barred is None else now + self.barred[agents]).max(axis=1)
+        return best, best - now[np.arange(agents.size), arms]
 
     def write(self, record: Record, row: int, kept: int) -> None:
         """Record all costs so far."""

@@ -11,6 +11,7 @@
     shuffle_arms = false
     faults = ["none", "loss=0.3"]
     clocks = "none"
+    stop = "none"
 
     [problems.paper]
     kind = "gaussian"
@@ -37,6 +38,7 @@ from coopbandits.network import Network, parse_faults
 from coopbandits.problems import make_problem
 from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.ledger import Cell
+from coopbandits.sim.stop import read_stop
 
 DEFAULTS: dict[str, Any] = {
     "horizon": 10_000,
@@ -48,6 +50,7 @@ DEFAULTS: dict[str, Any] = {
     "shuffle_arms": False,
     "faults": ["none"],
     "clocks": "none",
+    "stop": "none",
     "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
 }
 """Every key with its default; None marks those that must be given."""
@@ -118,12 +121,13 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     shuffle_arms = settings["shuffle_arms"]
     require_flag("shuffle_arms", shuffle_arms)
     clocks = parse_clocks(_text(settings, "clocks"))
+    stop = read_stop(settings["stop"])
     given = settings["faults"]
     listed = [given] if isinstance(given, str) else _texts(settings, "faults")
     conditions = [parse_faults(text) for text in listed]
     _refuse_twins("faults", [faults.spelling for faults in conditions])
     return [
-        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks)
+        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks, stop)
         for problem, network, seed, faults, policy in product(
             problems, networks, seeds, conditions, policies
         )

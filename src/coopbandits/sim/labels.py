@@ -97,7 +97,6 @@ def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
         "policies": [policy.spelling for policy in policies],
         "rounds": setup.rounds.tolist(),
         "keep": setup.keep,
-        **({"stop": setup.stop.spelling} if setup.stop else {}),
     }
 
 
@@ -115,6 +114,7 @@ def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
         **({"shuffle_arms": True} if setup.shuffle_arms else {}),
         **({"faults": setup.faults.spelling} if setup.faults else {}),
         **({"clocks": setup.clocks.spelling} if setup.clocks else {}),
+        **({"stop": setup.stop.spelling} if setup.stop else {}),
     }
 
 

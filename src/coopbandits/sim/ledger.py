@@ -29,6 +29,7 @@ from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.labels import arm_labels, shared_settings
 from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
 from coopbandits.sim.simulate import play
+from coopbandits.sim.stop import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class Cell:
     shuffle_arms: bool = False
     faults: Faults = PERFECT
     clocks: Clocks | None = None
+    stop: Stop | None = None
 
     @property
     def setup(self) -> Setup:
@@ -54,6 +56,7 @@ class Cell:
         return Setup(
             self.problem, self.network, self.horizon, recorded_rounds(self.horizon), self.runs,
             self.seed, "", self.shuffle_arms, *read_conditions(self.faults, self.clocks),
+            self.stop,
         )  # fmt: skip
 
     @property

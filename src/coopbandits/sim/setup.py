@@ -97,6 +97,8 @@ class Setup:
     def sees_sites(self) -> bool:
         """Whether it is measured how much sites differ: they may, and single arms are at hand."""
         groups, segments = self.tables.means.shape[:2]
+        if self.tables.in_context:  # what differs between sites is no mean
+            return False
         return self.keep in ("curves", "arms", "watch") and groups > 1 and segments == 1
 
     def _check_conditions(self) -> None:

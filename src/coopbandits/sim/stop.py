@@ -39,8 +39,10 @@ class Stop:
 
 
 def read_stop(given: Any) -> Stop | None:
-    """Return a rule that may be given as a confidence or as text."""
-    if given is None or isinstance(given, Stop):
+    """Return a rule that may be given as a confidence or as text; None for none."""
+    if given is None or given == "none":
+        return None
+    if isinstance(given, Stop):
         return given
     if not isinstance(given, str):
         return Stop(given)

@@ -16,7 +16,7 @@ from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine, one_view
-from ..liars import GRAPHS, MAX_AGENTS, NUM_ARMS, PACE, RATE, Den
+from ..liars import BOTH_GRAPHS, GRAPHS, MAX_AGENTS, NUM_ARMS, PACE, RATE, Den
 
 Averages = Callable[[float, "Den[Any]"], list[float]]
 """The lie of a round, as [reward sums | pulls], from what one agent can have pulled by now."""
@@ -67,7 +67,7 @@ def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("name", MIXING)
 def test_averages_shift_by_no_more_than_one_agent_can_have_pulled(
     name: str, graph: str, lie: Averages
@@ -174,7 +174,7 @@ def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMi
 
 
 @pytest.mark.parametrize("lie", [constant, negative, stage_by_stage, to_and_fro])
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("kind", STAGED)
 def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
     kind: str, graph: str, lie: Callable[[int, StagedMixingMachine], float]

@@ -18,7 +18,7 @@ from coopbandits.core.aggregate.extrema import (
 )
 
 from ..fleet import machine, one_view, through_json
-from ..liars import GRAPHS, MAX_AGENTS, Den
+from ..liars import BOTH_GRAPHS, GRAPHS, MAX_AGENTS, Den
 
 HEADS: dict[type[Aggregation], list[float]] = {
     PullMixing: [0.0, 0.0, 0.0, 0.0, 2.0, 1.0],
@@ -76,7 +76,7 @@ LIES = (all_tiny, half_now_half_later, ahead_of_all)
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_agents_are_counted_right_again_once_a_liar_has_gone(
     spec: type[Aggregation], graph: str, lie: Any

@@ -25,7 +25,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import normal_of, word_at
-from coopbandits.core.index.linear import cholesky, posterior
+from coopbandits.core.index.linear import cholesky, factored
 from coopbandits.core.statistic.linear import in_context
 
 from ..fleet import one_view
@@ -81,6 +81,8 @@ def by_formula(index: Any, estimate: Estimate) -> list[float]:
         ridge = (SIGMA / index.prior) ** 2 if index.random else index.ridge
         matrix = ridge * np.eye(SIZE) + c * square(estimate.extra.outer[at])
         mean = np.linalg.solve(matrix, c * estimate.sums[at])
+        if estimate.extra.open_outer is not None:  # surer, and of the same mean
+            matrix += square(estimate.extra.open_outer[at])
         if index.random:
             z = [normal_of(word_at(WORD, at * SIZE + i)) for i in range(SIZE)]
             drawn = mean + SIGMA * np.linalg.solve(np.linalg.cholesky(matrix).T, z)
@@ -141,7 +143,7 @@ def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
             registers.record(values, 0, reward, x @ change)
         estimate = in_context(registers.read(values, time=2.0, num_agents=1.0), context @ change)
         found.append(index.values(estimate, 0, numbers(index)))
-        models.append(posterior(estimate, 1.0)[0][0])
+        models.append(np.linalg.solve(factored(estimate, 1.0)[0][0], estimate.sums[0]))
     assert np.allclose(found, found[0])
     assert np.allclose(models[2], models[0][order])
 
@@ -150,14 +152,14 @@ def test_a_rotation_changes_no_bound_and_a_permutation_no_model() -> None:
 def test_open_pulls_leave_the_mean_and_make_surer(index: Any) -> None:
     estimate = seen(index)
     outer = np.tile([1.0, 0.5, 0.0, 2.0, 0.0, 1.0], (len(estimate.counts), 1))
+    outer[1:3] = 0.0  # not every arm has some
     opened = estimate._replace(extra=estimate.extra._replace(open_outer=outer))
-    for before, after in zip(posterior(estimate, 0.5), posterior(opened, 0.5), strict=True):
-        assert before.shape == after.shape
-    (mean, root), (same, surer) = posterior(estimate, 0.5), posterior(opened, 0.5)
-    assert np.array_equal(mean, same)
-    for wide, narrow, more in zip(root, surer, outer, strict=True):
-        inverse, sharper = wide.T @ wide, narrow.T @ narrow
-        assert np.allclose(np.linalg.inv(sharper), np.linalg.inv(inverse) + square(more))
+    found = index.values(opened, WORD, numbers(index))
+    assert np.allclose(found, by_formula(index, opened), atol=1e-12)
+    assert not np.allclose(found, by_formula(index, estimate))
+    if not index.random:
+        surer = found < index.values(estimate, WORD, numbers(index))
+        assert surer.tolist() == [bool(outer[k % len(outer)].any()) for k in range(len(found))]
 
 
 def test_a_matrix_that_no_pulls_made_still_gives_an_index() -> None:

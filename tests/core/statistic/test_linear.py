@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import InputError, LinearSums, Registers
+from coopbandits.core import ArmSums, InputError, LinearSums, Registers
 from coopbandits.core.statistic.linear import in_context
+from coopbandits.core.statistic.versioned import VersionedRegisters
 
 REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -99,11 +101,38 @@ def test_rewards_in_0_to_1_are_believed(told: Any) -> None:
         ([0, 0, -1.0, 0, 0, 1], False, "pulls or squared features below 0"),
         ([0, 0, float("nan"), 0, 0, 1], False, "pulls or squared features below 0"),
         ([3.0, 0, 4.0, 0, 1.0, 1], True, "rewards times features of up to 3, where .* allow 2"),
+        ([float("nan"), 0, 0, 0, 0, 1], False, "sums that are not finite"),
+        ([0, 0, 1.0, float("inf"), 1.0, 1], False, "sums that are not finite"),
+        ([0, 0, 1.0, -1.1, 1.0, 1], False, "products of features that no pulls have together"),
+        # Each is possible by itself, but not both rewards with features that are opposites.
+        ([0.9, 0.9, 1.0, -1.0, 1.0, 1], True, "products of features that no pulls have together"),
     ],
 )
 def test_what_no_pulls_can_have_made(values: Any, bounded: bool, phrase: str) -> None:
     assert re.match(phrase, made().excess(np.array(values, dtype=float), bounded))
     assert made().excess(np.array([3.0, 0, 4.0, 0, 1.0, 1]), bounded=False) == ""
+
+
+@BOTH
+@REPEATABLE
+@given(pulls)
+def test_features_within_bounds_are_believed_and_beyond_are_not(disjoint: bool, told: Any) -> None:
+    registers = made(disjoint)
+    for inner in (registers, VersionedRegisters(registers)):
+        values = filled(inner, told)
+        largest = max((abs(x) for *_, pair in told for x in pair), default=0.0)
+        assert inner.features_excess(values, largest) == ""
+        assert inner.features_excess(values, math.inf) == ""
+    values = filled(registers, [(1, 0.5, [3.0, 0.0])])
+    assert registers.features_excess(values, 3.0) == ""
+    assert registers.features_excess(values, 2.0) == (
+        "squared features of up to 9, where features up to 2 of so many pulls allow 4"
+    )
+    assert made_plain().features_excess(made_plain().zeros(), 1.0) == ""
+
+
+def made_plain() -> Registers:
+    return ArmSums().registers(ARMS)
 
 
 @BOTH

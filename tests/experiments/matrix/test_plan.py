@@ -16,7 +16,11 @@ from coopbandits.experiments.suite import SCENARIOS, make_plan
 
 def test_a_matrix_without_wishes_is_every_part_on_the_whole_suite() -> None:
     plan = make_matrix()
-    assert plan.scenarios == tuple(one for one in SCENARIOS if not one.is_world)
+    assert plan.scenarios == tuple(
+        one for one in SCENARIOS if not one.is_world and not one.in_context
+    )
+    with pytest.raises(InputError, match="scenario linear has features, at which no index"):
+        make_matrix(["linear"])
     assert {name.partition(":")[0] for name in plan.aggregations} == {
         *(part.name for part in AGGREGATIONS), "central-totals",
     }  # fmt: skip

@@ -10,6 +10,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
+    Context,
     ExpiredTicketError,
     Metric,
     OtherRewardError,
@@ -45,7 +46,10 @@ class StandIn:
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        self._refuse(context)
         names = self.names if allowed is None else require_allowed(allowed)
         for name in names:
             if name not in self.names:
@@ -79,7 +83,11 @@ class StandIn:
     def stored(self, then: Stored) -> None:
         then(None)
 
-    def arms(self) -> list[ArmEstimate]:
+    def context_schema(self) -> dict[str, Any] | None:
+        return None
+
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        self._refuse(context)
         return [self._estimate(arm, rewards) for arm, rewards in self.rewards.items()]
 
     def recommendation(self, confidence: float = 0.95) -> Recommendation:
@@ -116,6 +124,10 @@ class StandIn:
             measured("open_tickets", ({}, len(self.open))),
             measured("expired_tickets_total", ({}, self.expired)),
         ]
+
+    def _refuse(self, context: Context | None) -> None:
+        if context is not None:
+            raise InputError("a context was given, but there are no features; leave it out")
 
     def _shown(self, arm: ArmEstimate) -> ArmState:
         low, high = arm.confidence or (None, None)

@@ -220,7 +220,7 @@ def test_some_paths_may_be_public(locked: ApiServer) -> None:
 
 def test_an_agent_that_cannot_serve_says_why() -> None:
     class Full(StandIn):
-        def choose(self, allowed: Sequence[str] | None = None) -> Choice:
+        def choose(self, allowed: Sequence[str] | None = None, context: object = None) -> Choice:
             raise UnavailableError("the disk is full; nothing was chosen")
 
     with running(Full()) as server:

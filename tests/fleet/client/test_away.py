@@ -24,7 +24,7 @@ PATIENCE = 20.0
 class Full(StandIn):
     """An agent whose disk is full."""
 
-    def choose(self, allowed: Any = None) -> Any:
+    def choose(self, allowed: Any = None, context: Any = None) -> Any:
         raise UnavailableError("the disk is full")
 
 

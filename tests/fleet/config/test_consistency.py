@@ -138,3 +138,39 @@ def test_the_path_of_a_socket_is_short() -> None:
     made(("node.api", "unix:/run/" + "x" * 98))
     (found,) = problems(("node.api", "unix:/run/" + "x" * 99))
     assert found.endswith("is longer than 103 bytes; shorten the path")
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "flood-ucb", "tree-ts", "gossip-ts"])
+def test_policies_that_may_forget(policy: str) -> None:
+    cluster = made(("cluster.policy", policy), ("cluster.half_life", "2h")).cluster
+    assert cluster.half_life == 7200.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"policy": "dec-ts", "num_agents": 3},
+            "half_life is 2 h, but policy dec-ts cannot forget by the clock; leave it out, or take "
+            "a policy on pull-mixing, tree-sums, flooded-totals, such as flood-ts",
+        ),
+        (
+            {"policy": "dducb", "num_agents": 3, "lambda_bound": 0.9},
+            "policy dducb cannot forget by the clock",
+        ),
+        (
+            {"policy": "tree-ts:lazy=0.5"},
+            "half_life is 2 h, but with policy tree-ts:lazy=0.5 lazy is 0.5 where older pulls are",
+        ),
+        (
+            {"half_life": "4s"},
+            "half_life is 4 s, but agents that end 20 rounds a second would forget faster than "
+            "they hear; give at least 5 s, or raise rounds_per_second",
+        ),
+        ({"half_life": 2}, "half_life is 2; it must be a number and a unit in quotes"),
+    ],
+)
+def test_half_lives_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
+    given = {"half_life": "2h"} | changes
+    (found,) = problems(*((f"cluster.{key}", value) for key, value in given.items()))
+    assert sentence in found

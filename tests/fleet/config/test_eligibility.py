@@ -53,7 +53,7 @@ def test_those_of_version_0_1_run() -> None:
         (
             "tree-ts:discount=0.99",
             "its aggregation tree-sums:discount=0.99 forgets by rounds, which have no common "
-            "length in a fleet; leave out discount and window",
+            'length in a fleet; leave out discount and window, and say half_life = "2h" in ',
         ),
         ("flooded-totals:window=9*ucb", "flooded-totals:window=9 forgets by rounds"),
         ("central-ts", "one controller that sees every pull"),
@@ -63,7 +63,7 @@ def test_those_of_version_0_1_run() -> None:
             "own:Boastful*ucb",
             "Boastful declares checks_claims, but its machines have no check_claims",
         ),
-        ("tree-sums*lin-ts", "its agents look at features, which those of a fleet are not told"),
+        ("tree-sums*lin-ts", "its agents have one model for all arms, which takes features of ev"),
         ("own:Undeclared", "it does not check what neighbours claim"),
         ("own:Bare", "its agents have no estimate, share, abandon, check_claims, reweighted, "),
     ],

@@ -90,3 +90,13 @@ def test_warnings_of_the_node(config: NodeConfig) -> None:
     alone, without = find_warnings(made(*changes, insecure=True), START)
     assert alone.startswith("shop-1 has no neighbours and learns alone")
     assert without.startswith("without TLS every process on this machine can take part")
+
+
+def test_explain_forgetting(config: NodeConfig) -> None:
+    forgets = replace(config, cluster=replace(config.cluster, half_life=7200.0))
+    assert rows(forgets)["forgetting"] == "half in 2 h; clocks may differ by 15 min"
+    assert "9002" in rows(forgets)["message"], "one value more per entry"
+    assert "warning" not in explain(forgets, START)
+    short = replace(config, cluster=replace(config.cluster, half_life=1800.0))
+    (found,) = find_warnings(short, START)
+    assert found.startswith("rewards may come 1 h after their choice and count as new then, where")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import json
+from dataclasses import asdict, fields, replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from coopbandits.core.contract import LocalView
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.eligibility import obstacle
+from coopbandits.fleet.config.features import Feature
 
 from .sample import made
 
@@ -78,11 +81,13 @@ OTHERS: dict[str, Any] = {
     "sigma": 1.0,
     "num_agents": 4,
     "lambda_bound": "estimate",
+    "half_life": 7200.0,
     "rounds_per_second": 21.0,
     "max_pulls_per_second": 1.0,
     "max_agents": 999,
     "signed": False,
     "signatures_per_second": 1.0,
+    "features": (Feature("hour", (0.0, 24.0)),),
 }
 
 
@@ -90,3 +95,23 @@ OTHERS: dict[str, Any] = {
 def test_every_setting_of_the_cluster_changes_the_hash(key: str) -> None:
     cluster = made().cluster
     assert replace(cluster, **{key: OTHERS[key]}).hash != cluster.hash
+
+
+def test_a_cluster_without_half_life_and_features_is_known_to_agents_of_before() -> None:
+    """Its hash is what it was before there were such settings."""
+    settings = asdict(made().cluster)
+    del settings["half_life"], settings["features"]
+    canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+    assert made().cluster.hash == sha256(canonical.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ucb", "gossip-ts", "tree-sums*kl-ucb"])
+def test_a_half_life_is_a_discount_per_tick(policy: str) -> None:
+    cluster = replace(made().cluster, policy=policy, half_life=7200.0)
+    parts = cluster.policy_object().parts
+    assert parts is not None
+    aggregation: Any = parts.aggregation
+    assert aggregation.discount ** (7200.0 / cluster.tick) == pytest.approx(0.5)
+    assert cluster.traits.forgets
+    assert not replace(cluster, half_life=None).traits.forgets
+    assert replace(cluster, half_life=None).tick == 0.0

@@ -27,6 +27,7 @@ TABLES: dict[str, Any] = {
         "date": datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC),
         "list": [1.0, "two", [True]],
         "none": [],
+        "table": {"a b": [0, 24], 'what "it" is': {"x": "y"}},
     },
     "empty": {},
     "many": [{"id": "a"}, {"id": "b", "port": 1}],
@@ -44,7 +45,7 @@ def test_paths_are_texts() -> None:
     assert tomllib.loads(write_config({"a": {"b": Path("/x/y z")}})) == {"a": {"b": "/x/y z"}}
 
 
-@pytest.mark.parametrize("value", [None, {"a": 1}, b"x"])
+@pytest.mark.parametrize("value", [None, {"a": None}, b"x"])
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(InputError, match="cannot be written as TOML"):
         write_config({"a": {"b": value}})

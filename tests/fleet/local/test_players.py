@@ -72,7 +72,7 @@ def test_an_unanswered_reward_is_handed_in_again(tmp_path: Path) -> None:
 class Contrary(StandIn):
     """An agent whose choices nobody can hand in."""
 
-    def choose(self, allowed: object = None) -> Choice:
+    def choose(self, allowed: object = None, context: object = None) -> Choice:
         return Choice("none", "arm-0")
 
 

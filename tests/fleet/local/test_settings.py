@@ -76,3 +76,8 @@ def test_settings_are_plain_data() -> None:
 def test_one_arm_is_no_choice() -> None:
     with pytest.raises(InputError, match="are of one arm; give two or more"):
         make_settings("cycle:3", means="0.5")
+
+
+def test_applications_here_tell_of_no_requests() -> None:
+    with pytest.raises(InputError, match="looks at features, and the applications here tell none"):
+        make_settings("path:2", "0.9,0.2", policy="tree-sums*lin-ts:disjoint=true")

@@ -156,3 +156,25 @@ def test_a_journal_in_use_is_a_sentence(path: Path) -> None:
 def test_without_tls_it_must_be_told_so(path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no \[tls\]"):
         LocalAgent(path)
+
+
+def test_a_program_tells_of_its_requests(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    request: dict[str, Any] = {"hour": 13, "country": "PT"}
+    features = {"hour": [0, 24], "country": ["PT", "ES"]}
+    cluster = {**TABLES["cluster"], "features": features}
+    path.write_text(write_config({**TABLES, "cluster": cluster}))
+    with LocalAgent(path, insecure=True) as agent:
+        kept = agent.choose(["red"], request).ticket
+        with pytest.raises(
+            InputError, match=r"feature 'hour' is 25\.0; it must be a number from 0"
+        ):
+            agent.choose(context={**request, "hour": 25})
+        with pytest.raises(InputError, match="there is no context; send what is known"):
+            agent.choose()
+    with LocalAgent(path, insecure=True) as agent:  # the journal has kept the context
+        agent.observe(kept, 1.0)
+        here, there = (agent.arms({**request, "country": each})[0] for each in ("PT", "ES"))
+        assert here.mean is not None
+        assert there.mean is not None
+        assert here.mean > there.mean > 0.0

@@ -129,11 +129,11 @@ def test_an_embedded_agent_that_fails_says_so_and_serves_no_more(
 def broken_first(usual: Any, times: int = 2) -> Any:
     calls = []
 
-    def broken(*arguments: Any) -> Any:
+    def broken(*arguments: Any, **named: Any) -> Any:
         calls.append(1)
         if len(calls) <= times:
             raise RuntimeError("this should not have happened")
-        return usual(*arguments)
+        return usual(*arguments, **named)
 
     return broken
 

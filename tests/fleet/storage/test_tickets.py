@@ -21,7 +21,7 @@ def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
     tickets = Tickets(limit=3, lifetime=10.0, nonce=7)
     number = tickets.add(arm=2, now=0.0)
     assert tickets.look_up(number, 0.5).arm == 2
-    assert tickets.settle(number, 0.5) == 2
+    assert tickets.settle(number, 0.5) == (2, b"")
     assert tickets.look_up(number, 0.5) == Settled(2, 0.5)
     with pytest.raises(OtherRewardError, match=r"reward is 0\.5 already and not 0\.7"):
         tickets.look_up(number, 0.7)

@@ -30,6 +30,13 @@ def test_no_promise_is_broken(policy: str, first: int) -> None:
         assert not outcome.violation, f"coopbandits torture --policy {policy} --seed {seed}"
 
 
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
+def test_no_promise_is_broken_where_agents_forget(policy: str) -> None:
+    for seed in range(10):
+        outcome = play(make_schedule(seed, Setting(policy, rounds=60, half_life=3600.0)))
+        assert not outcome.violation, f"torture --policy {policy} --half-life 1h --seed {seed}"
+
+
 FOUND = {
     "a liar with many numbers is one agent": (
         Setting("flood-ts"), 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],

@@ -59,6 +59,9 @@ class Aggregation(Named, ABC):
     overtakes : bool
         Whether a message makes all earlier ones over its link worthless, so that drivers drop an
         earlier one that comes later.
+    takes_time : bool
+        Whether its machines can be told the time (`Machine.pass_time`), and with a `discount`
+        forget by that instead of by rounds, as agents of a fleet do.
     """
 
     mode: ClassVar[str] = ""
@@ -68,6 +71,7 @@ class Aggregation(Named, ABC):
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
     overtakes: ClassVar[bool] = False
+    takes_time: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Point out what used to be called an aggregation."""
@@ -160,6 +164,11 @@ class Machine(Stateful, ABC):
     @abstractmethod
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
+
+    def pass_time(self, tick: int) -> None:
+        """Take note of the time at which the round ends, where the view says that it is told."""
+        del tick
+        raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
     def share(self) -> Share:
         """Return this agent's share of all that was observed.

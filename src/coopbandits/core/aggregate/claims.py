@@ -5,10 +5,11 @@ claims are checked before the agent sees them, against what was declared for the
 
 - counts are at least 0 and no larger than `rate` allows since the epoch began, for every agent that
   they are made of, and of these there are at most `max_agents`;
-- registers are what pulls with rewards in the declared range can have made of them; without a range
-  they are small enough for sums to stay finite;
+- registers are what pulls with rewards and features in the declared ranges can have made of them;
+  without a range they are small enough for sums to stay finite;
 - numbers of rounds, and what takes rounds to come about, are no larger than `pace` allows, or 200
-  rounds a second where that is slower;
+  rounds a second where that is slower; where agents forget by the time that they are told, their
+  clocks are no further ahead than clocks may differ (`ticks`);
 - where an agent's own entries can be followed, their pulls grow no faster than that either, and
   nobody knows of more own pulls than the agent itself. Only the entries that break a rule are
   refused: the rest of a message is believed.
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 from coopbandits.core.aggregate.entries import AUTHORED, HEADER, Rows, author_of
 from coopbandits.core.aggregate.exchange import FEW
+from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
@@ -86,6 +88,10 @@ class Claims:
     certified : bool
         Whether an entry's author has been proved. What holds for an agent then holds for all
         entries of one author together, and otherwise for each entry.
+    tick : float
+        Seconds of a tick, where agents forget by the time; else 0.
+    largest_feature : float
+        No feature of a pull is larger than this, in size.
     """
 
     bounded: bool
@@ -94,6 +100,8 @@ class Claims:
     max_agents: int
     pace: float = 20.0
     certified: bool = False
+    tick: float = 0.0
+    largest_feature: float = math.inf
     owners: dict[float, float] = field(default_factory=dict)
     """Authors of numbers that have none in them, where they are proved."""
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
@@ -112,6 +120,32 @@ class Claims:
     def most_rounds(self, now: float) -> float:
         """Return how many rounds an agent can have ended since the epoch began."""
         return max(self.pace, FASTEST) * (max(0.0, now - self.epoch) + SLACK)
+
+    def ticks(self, now: float) -> int:
+        """Return the time in ticks since the epoch began; 0 where there are none."""
+        return int(max(0.0, now - self.epoch) // self.tick) if self.tick else 0
+
+    def check_clock(self, stamp: float, now: float) -> None:
+        """Refuse the stamp of a message that cannot have been written yet."""
+        if not self.tick:
+            self.check_within("a clock", stamp, 0.0, self.most_rounds(now))
+        elif not 0.0 <= stamp <= self.ticks(now) + 2 * SKEW:
+            raise InputError(self._false_clock(stamp - self.ticks(now)))
+
+    def check_near(self, stamp: float, clock: float) -> None:
+        """Refuse the stamp of a message whose sender goes by quite another clock.
+
+        Both ends of a link see the same difference, and so neither hears the other.
+        """
+        if not (stamp >= 0.0 and abs(stamp - clock) <= 2 * SKEW):
+            raise InputError(self._false_clock(stamp - clock))
+
+    def _false_clock(self, ticks: float) -> str:
+        way = "ahead of" if ticks > 0.0 else "behind"
+        return (
+            f"a clock that is {abs(ticks) * self.tick:.0f} s {way} this agent's, and up to "
+            f"{2 * SKEW * self.tick:.0f} s are believed; look at both machines' clocks"
+        )
 
     def check_within(self, what: str, value: float, least: float, most: float) -> None:
         """Refuse a value that is not between two others."""
@@ -139,7 +173,7 @@ class Claims:
                 f"a claim of {pulls:g} pulls by {agents:g} agents; it is at most {most:g} since "
                 "the epoch began"
             )
-        if excess := registers.excess(values, self.bounded):
+        if excess := self._excess(registers, values):
             raise InputError(f"a claim of {excess}")
         self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
@@ -176,11 +210,14 @@ class Claims:
         """
         doubts: list[Doubt | None] = []
         pulls, sound = self._pulls_in(registers, rows[:, HEADER:])
+        latest = self.ticks(now) + 2 * SKEW + 1 if self.tick else math.inf
         for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
             doubt: Doubt | None = None
             if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
                 doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
-            elif not sound and (excess := registers.excess(rows[at, HEADER:], self.bounded)):
+            elif rounds > latest:
+                doubt = Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
+            elif not sound and (excess := self._excess(registers, rows[at, HEADER:])):
                 doubt = Doubt(f"a claim of {excess}")
             elif number != own[0]:
                 doubt = self._weigh(number, pulls[at], now)
@@ -195,7 +232,13 @@ class Claims:
             pulls = list(map(registers.plain_pulls, values.tolist()))
             if not any(map(math.isnan, pulls)):
                 return pulls, True
-        return registers.version(values).tolist(), not registers.excess(values, self.bounded)
+        return registers.version(values).tolist(), not self._excess(registers, values)
+
+    def _excess(self, registers: Registers, values: Rows) -> str:
+        """Return what no pulls can have made of registers, as a phrase; "" for nothing."""
+        return registers.excess(values, self.bounded) or registers.features_excess(
+            values, self.largest_feature
+        )
 
     def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
         """Remember the pulls of an entry, or return why they are not believed."""

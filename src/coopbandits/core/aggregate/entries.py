@@ -10,11 +10,13 @@ because messages are what a journal keeps:
 
 - ``[number, FORGET, …]``: this entry is no longer believed, whatever was heard of it;
 - ``[number, RENUMBER, registers]``: count under this number from now on. What the own entry held
-  beyond these registers moves there, the registers stay behind under the old number.
+  beyond these registers moves there, the registers stay behind under the old number. Where pulls
+  age, the place of the order says since when these do: it is ``RENUMBER - rounds``.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -24,7 +26,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 
 FORGET, RENUMBER = -1.0, -2.0
-"""Rounds of rows that are orders."""
+"""Rounds of rows that are orders; a renumbering may have any below."""
 
 HEADER = 2
 """Values of a message before its entries, and of an entry before its registers."""
@@ -84,8 +86,26 @@ class Attributed(Protocol):
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
 
+    def renumbering(self, number: int, left: Vector) -> Vector:
+        """Return the order to count under another number, and leave an entry as it was."""
+
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""
+
+
+def as_count(told: float) -> int:
+    """Return a number that a neighbour told, which may be anything, as one that there can be."""
+    return int(min(max(0.0, told), 2.0**53))
+
+
+def newest_of(numbers: Vector, versions: Vector) -> NDArray[np.intp]:
+    """Return where the latest version of every number is; of equals the last one."""
+    by_number = np.lexsort((versions, numbers))
+    ascending = numbers.take(by_number)
+    last = np.empty(len(ascending), dtype=bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=last[:-1])
+    last[-1] = True
+    return by_number[last]
 
 
 def with_rows(message: Vector, rows: Rows) -> Vector:
@@ -98,15 +118,23 @@ def order(what: float, number: float, registers: Vector) -> Vector:
     return np.concatenate([[number, what], registers])
 
 
-def check_entries(entries: Rows, source: str, *, orders: bool = False) -> None:
-    """Refuse all but entries of agents, with rounds and without a negative number of either."""
+def check_entries(entries: Rows, source: str, *, orders: bool = False, ages: bool = False) -> None:
+    """Refuse all but entries of agents, with rounds and without a negative number of either.
+
+    `orders` allows those too; `ages` tells that pulls age.
+    """
+    least = -math.inf if ages else RENUMBER
     for agent, rounds in entries[:, :2].tolist():
         if (
             agent < 0.0
             or agent != agent // 1.0
-            or (rounds < 0.0 and not (orders and rounds in (FORGET, RENUMBER)))
+            or (rounds < 0.0 and not (orders and _is_order(rounds, least)))
         ):
             raise InputError(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
                 "numbers from 0, and rounds are never negative"
             )
+
+
+def _is_order(rounds: float, least: float) -> bool:
+    return rounds == FORGET or least <= rounds <= RENUMBER

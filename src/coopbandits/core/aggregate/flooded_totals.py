@@ -45,8 +45,11 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Rows,
+    as_count,
     check_entries,
     count_authors,
+    newest_of,
+    order,
     with_rows,
 )
 from coopbandits.core.aggregate.exchange import all_finite, anticipation
@@ -66,6 +69,7 @@ from coopbandits.core.aggregate.pooling import (
     require_spread,
     scatter_of,
 )
+from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
@@ -79,8 +83,8 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
 
-PER_ENTRY = ("entries", "changed", "sources")
-"""Fields with one row per entry."""
+PER_ENTRY = ("entries", "changed", "sources", "delays")
+"""What there is one row of per entry; delays only where time is told."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ class FloodedTotals(Aggregation):
     shares: ClassVar[str] = OWN
     exact: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -159,7 +164,7 @@ class FloodedTotals(Aggregation):
         return MessageSize(HEADER, HEADER + max_agents * (HEADER + size), when)
 
 
-class FloodedTotalsMachine(ContextMachine):
+class FloodedTotalsMachine(ClockedMachine, ContextMachine):
     """One entry per agent known, and what each neighbour is known to have.
 
     Notes
@@ -167,8 +172,8 @@ class FloodedTotalsMachine(ContextMachine):
     N̂ is the number of authors heard of so far: an agent that has had several memories is one.
     """
 
-    fields: tuple[str, ...] = ("rounds", *PER_ENTRY, "arrived", "heard", "number", "former")
-    tables = PER_ENTRY
+    fields: tuple[str, ...] = ("rounds", *PER_ENTRY[:3], "arrived", "heard", "number", "former")
+    tables: tuple[str, ...] = PER_ENTRY[:3]
     links: tuple[str, ...] = ("arrived", "heard")
 
     def __init__(
@@ -192,17 +197,16 @@ class FloodedTotalsMachine(ContextMachine):
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
         self.heard = np.zeros(len(self.places))  # its message that was heard last
         self.decays = registers.decay != 1.0
-        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
-        if self.decays:
-            self.keep_also("clock")
+        self._start_clock(view, decays=self.decays)
+        self.delays = np.zeros(1)  # how much older entries are than the clock tells
+        if self.ticks:
+            self.keep_also("delays", is_table=True)
         if window is not None:
             self.past = np.zeros((1, self.entries.shape[1]))  # sums of entries, oldest first
             self.keep_also("past", is_table=True)
         self.lazy = lazy
         if lazy:
-            self.told = registers.share(
-                registers.zeros()
-            ).counts  # own pulls per arm when they were last news
+            self.told = registers.share(registers.zeros()).counts  # own pulls when last news
             self.owed = np.zeros(len(self.places))  # whom to tell that entries arrived
             self.keep_also("told")
             self.keep_also("owed", is_link=True)
@@ -237,20 +241,24 @@ class FloodedTotalsMachine(ContextMachine):
         entries = self.entries
         if self.decays:
             entries, decay = entries.copy(), self.registers.decay
-            ages = decay ** (self.clock + 1.0 - entries[:, 1:2])
+            ages = decay ** self._ages()[:, None]
             self.registers.scale(entries[:, HEADER:], ages)
             entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
         totals: Vector = entries.sum(axis=0)
         return totals
+
+    def _ages(self) -> Vector:
+        """Return how old every entry is."""
+        ages: Vector = np.maximum(0.0, self.clock + 1.0 - self.entries[:, 1]) + self.delays
+        return ages
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; its round ends those behind the own totals."""
         at = self._place(self.number)
         ended = self.clock if self.decays else self.rounds
         if self.decays:  # what was pulled before has aged since the last pull
-            self.registers.age(
-                self.entries[at, HEADER:], rounds=int(ended + 1 - self.entries[at, 1])
-            )
+            self.registers.age(self.entries[at, HEADER:], self.former, rounds=int(self._ages()[at]))
+            self.delays[at] = 0.0
         self.registers.record(self.entries[at, HEADER:], arm, reward, context)
         self.entries[at, 1] = ended + 1
         if self.lazy and not self._tells(at):
@@ -302,13 +310,19 @@ class FloodedTotalsMachine(ContextMachine):
         if told:
             self._merge({j: self._obey(entries) for j, entries in told.items()})
         if self.decays:  # an entry's rounds are its author's clock after its last pull
-            self.clock = max(self.clock + 1, int(self.entries[:, 1].max()))
+            self._move_clock(self._next_clock([self.entries[:, 1].max() - 1.0]))
         if self.window is not None:
             totals = self._totals()
             fell = has_fallen(self.registers, self.past[-1, HEADER:], totals[HEADER:])
             if fell or self._leaps(before, self.window):
                 self.past = self.past[:0]
             self.past = follow(self.past, totals, self.window)
+
+    def _move_clock(self, now: int) -> None:
+        """Move the clock; where it is set back, entries stay as old as they were."""
+        ages, back, self.clock = self._ages(), now < self.clock, now
+        if back:
+            self.delays = self.delays + ages - self._ages()
 
     def _leaps(self, before: Rows, rounds: int) -> bool:
         """Return whether an entry has grown by more than so many rounds since, or was forgotten."""
@@ -323,8 +337,8 @@ class FloodedTotalsMachine(ContextMachine):
         if min(rows[:, 1].tolist()) >= 0.0:
             return told
         for row in rows[rows[:, 1] < 0.0]:
-            if row[1] == RENUMBER:
-                self._renumber(int(row[0]), row[HEADER:])
+            if row[1] <= RENUMBER:
+                self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
             elif row[0] != self.number:
                 self._keep(self.entries[:, 0] != row[0])
         return rows[rows[:, 1] >= 0.0].ravel()
@@ -333,8 +347,8 @@ class FloodedTotalsMachine(ContextMachine):
         for name in PER_ENTRY:
             setattr(self, name, getattr(self, name)[which])
 
-    def _renumber(self, number: int, left: Vector) -> None:
-        """Leave some registers behind under the number of before; the rest counts anew.
+    def _renumber(self, number: int, told: Vector, rounds: float) -> None:
+        """Leave registers behind as they were told in some round; the rest counts anew.
 
         What was heard by the memory of before need not be in this one, not even what it has told.
         """
@@ -344,31 +358,33 @@ class FloodedTotalsMachine(ContextMachine):
         if self.lazy:
             self.told[:] = 0.0
         at = self._place(self.number)
-        fresh = self.entries[at].copy()
+        fresh, left = self.entries[at].copy(), told.copy()
+        if self.decays:
+            self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
+            self.entries[at, 1], self.delays[at] = rounds, 0.0
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
-        self.entries[at, HEADER:], self.changed[at] = left, self.rounds + 1.0
+        if self.decays:  # rounding may have left less than nothing
+            fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
+        self.entries[at, HEADER:], self.changed[at] = told, self.rounds + 1.0
         self.former, self.number = self.former + left, number
         at = self._place(number)
         self.entries = np.insert(self.entries, at, fresh, axis=0)
         self.changed = np.insert(self.changed, at, self.rounds + 1.0)
         self.sources = np.insert(self.sources, at, -1.0)
+        self.delays = np.insert(self.delays, at, 0.0)
 
     def _merge(self, told: Mapping[int, Vector]) -> None:
         width = self.entries.shape[1]
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
         versions = self.registers.version(entries[:, HEADER:])
-        order = np.lexsort((versions, entries[:, 0]))
-        agents = entries[:, 0].take(order)
-        last = np.empty(len(agents), dtype=bool)
-        np.not_equal(agents[1:], agents[:-1], out=last[:-1])
-        last[-1] = True
-        newest = order[last]
+        newest = newest_of(entries[:, 0], versions)
         senders = [j for j, found in told.items() for _ in range(found.size // width)]
         changed = [self.rounds + 1.0] * len(senders) + self.changed.tolist()
         self.entries = entries.take(newest, axis=0)
         self.changed = np.array(changed).take(newest)
         self.sources = np.array(senders + self.sources.tolist()).take(newest)
+        self.delays = np.concatenate([np.zeros(len(senders)), self.delays]).take(newest)
 
     def _check(self, messages: Mapping[int, Vector]) -> None:
         """Refuse all but vectors of numbers that tell of agents."""
@@ -380,7 +396,7 @@ class FloodedTotalsMachine(ContextMachine):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
                 rows = message[HEADER:].reshape(-1, width)
-                check_entries(rows, f"message from {sender}", orders=True)
+                check_entries(rows, f"message from {sender}", orders=True, ages=self.decays)
 
     def _check_form(self, message: Vector, what: str) -> None:
         width = self.entries.shape[1]
@@ -399,8 +415,11 @@ class FloodedTotalsMachine(ContextMachine):
         return own
 
     def share(self) -> Share:
-        """Return the own totals, also those of former numbers."""
-        return self.registers.share(self._own() + self.former)
+        """Return the own totals, also those of former numbers, as they count now."""
+        own = self._own() + self.former
+        if self.decays:
+            self.registers.age(own, rounds=int(self._ages()[self._place(self.number)]))
+        return self.registers.share(own)
 
     # What a fleet asks: see `Attributed`
 
@@ -431,11 +450,16 @@ class FloodedTotalsMachine(ContextMachine):
 
     def heard_from(self, neighbor: int) -> int:
         """Return the number of a neighbour's last message."""
-        return _as_count(self.heard[self.places[neighbor]])
+        return as_count(self.heard[self.places[neighbor]])
 
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
-        return _as_count(self.arrived[self.places[neighbor]])
+        return as_count(self.arrived[self.places[neighbor]])
+
+    def renumbering(self, number: int, left: Vector) -> Vector:
+        """Return the order to count under another number, and leave an entry as it was."""
+        told_in = left[1] if self.decays else 0.0
+        return order(RENUMBER - told_in, number, left[HEADER:])
 
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""
@@ -460,6 +484,8 @@ class FloodedTotalsMachine(ContextMachine):
         """Set the fields; a state of version 0.1 has no number and no former ones."""
         older = {"number": self.number, "former": self.registers.zeros().tolist()}
         super().restore_state(older | state)
+        if not self.ticks:
+            self.delays = np.zeros(len(self.entries))
 
     def check_state(self, values: State) -> None:
         """Refuse entries that no agent can have."""
@@ -467,14 +493,9 @@ class FloodedTotalsMachine(ContextMachine):
         check_past(values, self.window)
         check_entries(values["entries"], "state field entries")
         agents = values["entries"][:, 0]
-        lengths = {len(values[name]) for name in PER_ENTRY}
+        lengths = {len(values[name]) for name in PER_ENTRY if name in values}
         if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(
                 "state fields entries, changed and sources must tell of the same agents, the own "
                 "one among them, in ascending order; restore what export_state returned"
             )
-
-
-def _as_count(told: float) -> int:
-    """Return a number that a neighbour told, which may be anything, as one that there can be."""
-    return int(min(max(0.0, told), 2.0**53))

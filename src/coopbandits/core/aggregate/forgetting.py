@@ -4,7 +4,8 @@ With a discount γ a pull counts 1 until its round ends, γ in the next round, t
 from when it was made, not from when it was heard of. What comes late is old, never fresh. Messages
 carry a stamp, the sender's clock when it wrote them, by which the receiver lets them age. The clock
 is the number of rounds ended where all agents count rounds together. Where they do not, an agent
-moves its clock on to the latest that it hears of, so that everybody forgets at the same pace.
+moves its clock on to the latest that it hears of, so that everybody forgets at the same pace; and
+where rounds have no length, as in a fleet, it is told the time (`ticks`).
 
 With a window of w rounds, what an agent knew w rounds ago is taken off what it knows now.
 """
@@ -12,7 +13,7 @@ With a window of w rounds, what an agent knew w rounds ago is taken off what it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,27 +44,14 @@ def decayed_rounds(decay: float, rounds: Any) -> Any:
     return np.expm1(rounds * math.log(decay)) / (decay - 1.0)
 
 
-def next_tick(clock: int, stamps: Iterable[float]) -> int:
-    """Return the clock after one more round, in which messages with these stamps were heard."""
-    return int(max([clock, *stamps])) + 1
-
-
-def catch_up(
-    registers: Registers, own: Vector, clock: int, messages: Mapping[int, Vector]
-) -> tuple[int, dict[int, Vector]]:
-    """Let the own registers and those heard, [registers | stamp | …], age to the latest of them.
-
-    Returns the clock after this round, and the messages aged and without their stamps. The own
-    registers age in place; the round that ends now is left to the caller.
-    """
+def catch_up(registers: Registers, messages: Mapping[int, Vector], until: int) -> dict[int, Vector]:
+    """Return messages [registers | stamp | …] aged until a clock, and without their stamps."""
     size = registers.size
-    now = next_tick(clock, [float(message[size]) for message in messages.values()])
-    registers.age(own, rounds=now - 1 - clock)
     caught: dict[int, Vector] = {}
     for sender, message in messages.items():
         caught[sender] = np.delete(message, size)
-        registers.age(caught[sender][:size], rounds=now - 1 - int(message[size]))
-    return now, caught
+        registers.age(caught[sender][:size], rounds=until - int(message[size]))
+    return caught
 
 
 def age_rows(registers: Registers, rows: NDArray[np.float64], rounds: int) -> None:

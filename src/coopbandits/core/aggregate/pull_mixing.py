@@ -39,6 +39,7 @@ from coopbandits.core.aggregate.extrema import (
     check_minima,
 )
 from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
+from coopbandits.core.aggregate.ticks import SKEW, ClockedMachine
 from coopbandits.core.contract import Estimate, LocalView, Share, Vector
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class PullMixing(Aggregation):
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = ON_AVERAGE
     checks_claims: ClassVar[bool] = True
+    takes_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what is no discount."""
@@ -93,7 +95,7 @@ class PullMixing(Aggregation):
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class PullMixingMachine(CountingMachine):
+class PullMixingMachine(CountingMachine, ClockedMachine):
     """Averages x, links alive, and minima."""
 
     fields = ("mixed", "ages", "told", *CountingMachine.counting)
@@ -104,9 +106,7 @@ class PullMixingMachine(CountingMachine):
         self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
         self.mixed = registers.zeros()
         self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
-        self.clock = 0
-        if self.stamps:
-            self.keep_also("clock")
+        self._start_clock(view, decays=bool(self.stamps))
         self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
         self._start_counting(view)
         self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
@@ -134,7 +134,7 @@ class PullMixingMachine(CountingMachine):
         check_vectors(messages, least, least + EXPONENTIALS, least + 1 + EXPONENTIALS)
         check_minima(messages, least - 1, sums=1)
         if self.stamps:
-            self.clock, messages = catch_up(self.registers, self.mixed, self.clock, messages)
+            messages = self._catch_up(messages)
         alive = self._alive()
         degree = sum(alive)
         self.ages = self.ages + 1.0
@@ -149,7 +149,27 @@ class PullMixingMachine(CountingMachine):
             self._hear_minima(message[size + 2 :])
         self._end_count()
         self.mixed = moved
-        self.registers.age(self.mixed)
+        if not self.ticks:
+            self.registers.age(self.mixed)
+
+    def _catch_up(self, messages: Mapping[int, Vector]) -> dict[int, Vector]:
+        """Move the clock on, and let the averages and those heard age; a round ends later.
+
+        Where clocks differ, averages are converted both ways: if one end of a link took the other's
+        for older than they are, all would forget a bit in every round. For the same reason both
+        ends leave out what goes by quite another clock.
+        """
+        before, size = self.clock, self.mixed.size
+        self.clock = self._next_clock([float(message[size]) for message in messages.values()])
+        until = self.clock - (not self.ticks)
+        self.registers.age(self.mixed, rounds=max(0, until - before))
+        if self.ticks:
+            messages = {
+                j: message
+                for j, message in messages.items()
+                if abs(message[size] - until) <= 2 * SKEW
+            }
+        return catch_up(self.registers, messages, until)
 
     def _alive(self) -> list[bool]:
         return [age < RECENT for age in self.ages.tolist()]
@@ -163,8 +183,13 @@ class PullMixingMachine(CountingMachine):
         size = self.registers.size
         rest = message[size + self.stamps :]
         if rest.size >= 2:
-            claims.check_totals(self.registers, message[:size], 1.0, now)
+            told = message[:size]
+            if self.ticks:
+                stamp, here = float(message[size]), max(self.clock, claims.ticks(now))
+                claims.check_near(stamp, here)
+                told = told * self.registers.decay ** (here - stamp)
+            elif self.stamps:
+                claims.check_clock(float(message[size]), now)
+            claims.check_totals(self.registers, told, 1.0, now)
             claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
-            if self.stamps:
-                claims.check_within("a clock", float(message[size]), 0.0, claims.most_rounds(now))
             self._check_count(rest[2:], claims, now)

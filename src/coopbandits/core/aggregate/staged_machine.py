@@ -250,6 +250,9 @@ class StagedMixingMachine(ContextMachine):
         shares = [self.registers.share(one) for one in values]
         sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
         claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
+        if claims.bounded and self.registers.num_features:  # all are sums of products then
+            allowed = most * max(1.0, claims.largest_feature**2)
+            claims.check_within("features in flight", min(map(largest, values)), 0.0, allowed)
 
     def _mixed_size(self) -> float:
         """Return the largest value that has been mixed, or more: what ages gets smaller."""

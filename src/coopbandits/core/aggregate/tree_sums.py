@@ -91,10 +91,10 @@ from coopbandits.core.aggregate.forgetting import (
     decayed_rounds,
     follow,
     has_fallen,
-    next_tick,
 )
 from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
 from coopbandits.core.aggregate.pooling import Spread, carried, pooled, require_spread
+from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.draws import words
@@ -171,6 +171,7 @@ class TreeSums(Aggregation):
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    takes_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what does not forget in one way, no such share, and no spread."""
@@ -213,7 +214,7 @@ class TreeSums(Aggregation):
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(CountingMachine, ContextMachine):
+class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
@@ -246,9 +247,7 @@ class TreeSumsMachine(CountingMachine, ContextMachine):
         self.tag = tag_of(word)
         self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
         self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
-        self.clock = 0  # as `rounds`, or ahead of it; only kept where pulls decay
-        if self.stamps:
-            self.keep_also("clock")
+        self._start_clock(view, decays=bool(self.stamps))
         if window is not None:
             self.past = self.own[None].copy()  # V of the last rounds, oldest first
             self.keep_also("past", is_table=True)
@@ -350,9 +349,9 @@ class TreeSumsMachine(CountingMachine, ContextMachine):
 
     def _grow_older(self, stamps: list[float]) -> None:
         """Move the clock on, and let all that is at hand age."""
-        now = next_tick(self.clock, stamps)
+        now = self._next_clock(stamps)
         for rows in (self.own, self.payloads):
-            age_rows(self.registers, rows, now - self.clock)
+            age_rows(self.registers, rows, max(0, now - self.clock))
         self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
@@ -364,7 +363,9 @@ class TreeSumsMachine(CountingMachine, ContextMachine):
                 self.payloads[at] = message[:size]
             self.controls[at] = message[size : size + 4]
             if self.stamps:
-                age_rows(self.registers, self.payloads[at], self.clock - int(message[size + 4]))
+                age_rows(
+                    self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4]))
+                )
             self._hear_minima(message[size + 4 + self.stamps :])
             self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0
@@ -457,7 +458,7 @@ class TreeSumsMachine(CountingMachine, ContextMachine):
                 "0 on, and bonds 0, 1 or 2"
             )
         if self.stamps and message.size > size + 6:
-            claims.check_within("a clock", float(message[size + 6]), 0.0, most)
+            claims.check_clock(float(message[size + 6]), now)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:

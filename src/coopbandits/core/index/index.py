@@ -18,12 +18,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.errors import unknown_name
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.spelling import Named
 from coopbandits.core.statistic import ArmSums, Statistic
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import Estimate, LocalView
+    from coopbandits.core.contract import Estimate, LocalView, Vector
 
 Floats = Any
 """A list of floats in plain Python, an array of float64 in compiled engines."""
@@ -101,6 +101,11 @@ class Index(Named, ABC):
         """Return how many floats `prepare` fills."""
         del num_arms
         return 1
+
+    def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
+        """Return what is expected of every arm in its context, and the deviation of that."""
+        del estimate, numbers
+        raise InputError(f"index {self.spelling} does not tell what it expects in a context")
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:

@@ -9,7 +9,8 @@ Mixing under faults may leave a matrix that no pulls can have made, with a pivot
 above 0; it is replaced by λ, the least that there can be.
 
 `prepare` and `value` are what compiled kernels are made of, where no pull is open; `values` does
-the same with numpy, one factorisation for all arms, and is what agents call.
+the same with numpy, one factorisation for all arms, and is what agents call. A draw of θ is found
+by a single solution: A_λ θ = c b + σ L z.
 """
 
 from __future__ import annotations
@@ -34,8 +35,24 @@ if TYPE_CHECKING:
 Matrices = NDArray[np.float64]
 
 
+class LinearIndex(Index):
+    """What indices on linear models share: the first two of their numbers are λ and σ."""
+
+    disjoint: bool
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums for linear models."""
+        return LinearSums(self.disjoint)
+
+    def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
+        """Return xᵀθ̂ and σ√(xᵀA_λ⁻¹x) of every arm."""
+        mean, lengths = posterior(estimate, numbers[0])
+        return mean, numbers[1] * lengths
+
+
 @dataclass(frozen=True)
-class LinTS(Index):
+class LinTS(LinearIndex):
     r"""Thompson sampling (Agrawal, Goyal 2013) on a linear model: a draw of θ for every choice.
 
     .. math:: θ = \hatθ + σ L^{-\top} z, \quad z \sim N(0, I), \qquad
@@ -66,11 +83,6 @@ class LinTS(Index):
         require_positive("prior", self.prior)
         require_flag("disjoint", self.disjoint)
 
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
-
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ and σ."""
         return ((view.sigma / self.prior) ** 2, view.sigma)
@@ -98,14 +110,20 @@ class LinTS(Index):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return what the drawn θ expects of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        z = _normals(word, mean.size).reshape(len(mean), 1, -1)
-        theta = mean + numbers[1] * (z @ root)[:, 0]
-        return expected(estimate.extra.features, theta)
+        b = estimate.anticipation * estimate.sums
+        matrix, lower = factored(estimate, numbers[0])
+        noise = numbers[1] * _normals(word, b.size).reshape(*b.shape, 1)
+        theta = np.linalg.solve(matrix, b[:, :, None] + lower @ noise)
+        if estimate.extra.open_outer is not None:
+            waits = _waiting(estimate)
+            surer, lower = factored(estimate, numbers[0], waits)
+            mean = np.linalg.solve(matrix[waits], b[waits, :, None])
+            theta[waits] = mean + np.linalg.solve(surer, lower @ noise[waits])
+        return expected(estimate.extra.features, theta[:, :, 0])
 
 
 @dataclass(frozen=True)
-class LinUCB(Index):
+class LinUCB(LinearIndex):
     r"""Optimism on a linear model (OFUL: Abbasi-Yadkori, Pál, Szepesvári 2011).
 
     .. math:: x^\top\hatθ + sβ\sqrt{x^\top A_λ^{-1} x}, \qquad
@@ -150,11 +168,6 @@ class LinUCB(Index):
         require_number("delta", self.delta, "strictly between 0 and 1", 0.0, 1.0)
         require_flag("disjoint", self.disjoint)
 
-    @property
-    def statistic(self) -> Statistic:
-        """Sums for linear models."""
-        return LinearSums(self.disjoint)
-
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ, σ, s, 2 ln(1/δ), √λ S and L²/λ."""
         return (
@@ -194,14 +207,10 @@ class LinUCB(Index):
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
         """Return the upper bounds of all arms."""
-        mean, root = posterior(estimate, numbers[0])
-        features, size = estimate.extra.features, mean.shape[1]
+        mean, lengths = posterior(estimate, numbers[0])
+        size = estimate.sums.shape[1]
         radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])
-        if len(mean) == 1:
-            solved = root[0] @ features.T
-        else:
-            solved = (root @ features[:, :, None])[:, :, 0].T
-        bounds: Vector = expected(features, mean) + radius * np.sqrt((solved * solved).sum(axis=0))
+        bounds: Vector = mean + radius * lengths
         return bounds
 
 
@@ -215,30 +224,55 @@ def _radius(pulls: float, size: int, numbers: Floats) -> float:
 
 
 def expected(features: Matrices, theta: Matrices) -> Vector:
-    """Return x_kᵀθ of every arm, by one model (1, d) or by its own (K, d)."""
-    found: Vector
-    found = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
+    """Return xᵀθ of every arm: one θ for all (1, d), or one each (K, d)."""
+    found: Vector = features @ theta[0] if len(theta) == 1 else (features * theta).sum(axis=1)
     return found
 
 
-def posterior(estimate: Estimate, ridge: float) -> tuple[Matrices, Matrices]:
-    """Return θ̂ (models, d) and R = L⁻¹ (models, d, d) of every model: RᵀR is A_λ⁻¹."""
+def posterior(estimate: Estimate, ridge: float) -> tuple[Vector, Vector]:
+    """Return xᵀθ̂ and √(xᵀA_λ⁻¹x) of every arm; open pulls count for the latter alone."""
+    b, features = estimate.anticipation * estimate.sums, estimate.extra.features
+    # L⁻¹ of the arms of every model, and of b as one more.
+    arms = features.T[None] if len(b) == 1 else features[:, :, None]
+    _, lower = factored(estimate, ridge)
+    solved = np.linalg.solve(lower, np.concatenate([arms, b[:, :, None]], axis=2))
+    wide = solved[:, :, :-1]
+    mean = (wide * solved[:, :, -1:]).sum(axis=1)
+    if estimate.extra.open_outer is not None:
+        waits = _waiting(estimate)
+        wide[waits] = np.linalg.solve(factored(estimate, ridge, waits)[1], arms[waits])
+    return mean.ravel(), np.sqrt((wide * wide).sum(axis=1)).ravel()
+
+
+def factored(
+    estimate: Estimate, ridge: float, waits: NDArray[np.int64] | None = None
+) -> tuple[Matrices, Matrices]:
+    """Return A_λ and L (models, d, d) of every model, or of some, with their open pulls."""
     model, ahead = estimate.extra, estimate.anticipation
     size = estimate.sums.shape[1]
-    matrix = _square(model.outer, size)
-    if ahead != 1.0:
-        matrix *= ahead
-    matrix.reshape(len(matrix), -1)[:, :: size + 1] += ridge
-    root = _inverse_root(matrix, ridge)
-    mean = ahead * ((root @ estimate.sums[:, :, None])[:, None, :, 0] @ root)[:, 0]
-    if model.open_outer is not None:
-        root = _inverse_root(matrix + _square(model.open_outer, size), ridge)
-    return mean, root
+    triangles = ahead * model.outer + _diagonal(size, ridge)
+    if waits is not None:
+        triangles = triangles[waits] + model.open_outer[waits]
+    matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
+    try:
+        return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:  # some pivot is not above 0
+        for rows in matrix:
+            cholesky(rows, size, ridge)
+        lower = np.tril(matrix)
+        return lower @ lower.swapaxes(1, 2), lower
 
 
-def _square(triangles: Matrices, size: int) -> Matrices:
-    """Return symmetric matrices of their upper triangles; new arrays."""
-    return triangles.take(_places(size), axis=1).reshape(-1, size, size)
+def _waiting(estimate: Estimate) -> NDArray[np.int64]:
+    """Return the models with open pulls, which mostly are few."""
+    (found,) = estimate.extra.open_outer.any(axis=1).nonzero()
+    return np.asarray(found)
+
+
+@cache
+def _diagonal(size: int, ridge: float) -> Vector:
+    """Return λI as an upper triangle."""
+    return np.array([ridge if i == j else 0.0 for i in range(size) for j in range(i, size)])
 
 
 @cache
@@ -253,17 +287,6 @@ def _normals(word: int, size: int) -> Vector:
     if size < FEW_NORMALS:
         return np.array([normal_of(word_at(word, i)) for i in range(size)])
     return normals(words(word, np.arange(size, dtype=np.uint64)))
-
-
-def _inverse_root(matrix: Matrices, ridge: float) -> Matrices:
-    try:
-        lower = np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:  # some pivot is not above 0
-        lower = matrix.copy()
-        for rows in lower:
-            cholesky(rows, len(rows), ridge)
-        lower = np.tril(lower)
-    return np.linalg.inv(lower)
 
 
 # What follows is also compiled: plain loops on arrays.

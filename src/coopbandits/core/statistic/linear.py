@@ -7,6 +7,7 @@ per arm a pull adds to those of its arm, and there are K times as many, arm afte
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -20,6 +21,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic.statistic import Registers, Statistic
 
 NO_FEATURES = np.zeros((0, 0))
+
+ROUNDING = 1e-9
+"""By how much sums may be beyond what is possible."""
 
 
 class Model(NamedTuple):
@@ -85,6 +89,11 @@ class LinearRegisters(Registers):
         rows, columns = np.triu_indices(num_features)
         self.places = rows * num_features + columns  # of the upper triangle in a square
         self.diagonal = rows == columns
+        features = np.arange(num_features)
+        self.left = np.concatenate([features, rows, [-1]]) + 2  # of reward, 1, features
+        self.right = np.concatenate([np.full(num_features, -2), columns, [-1]]) + 2
+        # Of the same entries in the lower triangle of a matrix with b as one more column before A.
+        self.bordered = (columns + 1) * (num_features + 1) + rows + 1
         self.width = num_features + rows.size + 1
         self.size = self.models * self.width
         pairs = [f"{i}·{j}" for i, j in zip(rows.tolist(), columns.tolist(), strict=True)]
@@ -107,12 +116,15 @@ class LinearRegisters(Registers):
         """Add one pull, in place."""
         if context is None:
             raise InputError(f"the pull of arm {arm} has no features; tell its context")
+        # All registers of a model are products of two of these, (reward, 1, features).
+        factors = np.empty(self.num_features + 2)
+        factors[0], factors[1], factors[2:] = reward, 1.0, context
+        added = factors.take(self.left)
+        if weight != 1.0:
+            added *= weight
+        added *= factors.take(self.right)
         start = arm * self.width if self.models > 1 else 0
-        own, d = values[start : start + self.width], self.num_features
-        scaled = context if weight == 1.0 else weight * context
-        own[:d] += reward * scaled
-        own[d:-1] += (scaled[:, None] * context).take(self.places)
-        own[-1] += weight
+        values[start : start + self.width] += added
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
@@ -166,15 +178,52 @@ class LinearRegisters(Registers):
         """Neither pulls nor squares of features are negative, and |b| is at most √(n A_jj)."""
         if not (values[..., self.nonnegative] >= 0.0).all():
             return "pulls or squared features below 0, which they never are"
+        if not np.isfinite(values).all():
+            return "sums that are not finite"
         rows = values.reshape(-1, self.width)
         sums = abs(rows[:, : self.num_features])
         squares = rows[:, self.num_features : -1][:, self.diagonal]
         # Cauchy and Schwarz: rewards in 0 to 1 weigh no feature more than this.
         most = np.sqrt(rows[:, -1:] * squares)
-        if bounded and not (sums <= most + 1e-9 * (1.0 + most)).all():
+        if bounded and not (sums <= most + ROUNDING * (1.0 + most)).all():
             return (
                 f"rewards times features of up to {sums.max():g}, where features of so many pulls "
                 f"allow {most.max():g}"
+            )
+        if not self._is_sum_of_squares(rows, bounded):
+            return "products of features that no pulls have together"
+        return ""
+
+    def _is_sum_of_squares(self, rows: NDArray[np.float64], bounded: bool) -> bool:
+        """Return whether A has no negative eigenvalue, nor [[n, bᵀ], [b, A]] where r is 0 to 1.
+
+        That matrix is at least the sum of (r, x)(r, x)ᵀ then, since r² adds up to at most n.
+        """
+        size = self.num_features + 1
+        square = np.zeros((len(rows), size, size))
+        square.reshape(len(rows), -1)[:, self.bordered] = rows[:, self.num_features : -1]
+        square[:, 0, 0] = rows[:, -1]
+        if bounded:
+            square[:, 1:, 0] = rows[:, : self.num_features]
+        diagonal = square.reshape(len(rows), -1)[:, :: size + 1]
+        diagonal += ROUNDING * (1.0 + diagonal.sum(axis=1, keepdims=True))
+        try:
+            np.linalg.cholesky(square)  # which looks at the lower triangle alone
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
+        """Return whether squares of features add up to more than so many pulls allow."""
+        if largest == math.inf:
+            return ""
+        rows = values.reshape(-1, self.width)
+        squares = rows[:, self.num_features : -1][:, self.diagonal]
+        most = rows[:, -1:] * largest**2
+        if not (squares <= most + ROUNDING * (1.0 + most)).all():
+            return (
+                f"squared features of up to {squares.max():g}, where features up to {largest:g} of "
+                f"so many pulls allow {most.max():g}"
             )
         return ""
 

@@ -174,3 +174,11 @@ class Registers(ABC):
 
         `bounded` tells that every reward lies in 0 to 1.
         """
+
+    def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
+        """Return what no pulls with features up to `largest`, in size, can have made, or "".
+
+        It is asked of registers that `excess` has nothing to say against.
+        """
+        del values, largest
+        return ""

@@ -79,3 +79,7 @@ class VersionedRegisters(Registers):
         if not (left <= made * (1.0 + 1e-9) + 1e-9).all():
             return f"pulls that count {left}, of {made} ever made"
         return self.inner.excess(values[..., :-1], bounded)
+
+    def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
+        """Refuse what the statistic refuses."""
+        return self.inner.features_excess(values[..., :-1], largest)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
+from coopbandits.core.errors import InputError
 from coopbandits.core.index import INDICES
 from coopbandits.experiments.suite import SCENARIOS, Plan, make_plan, plays_fast
 from coopbandits.sim import Cell
@@ -48,10 +49,19 @@ def make_matrix(
     """Choose from the suite, as `make_plan` does, and from the parts.
 
     Unless they are named, worlds are left out: there nobody's pair is better than what it knows.
+    Indices look at no features, so scenarios that have some are refused.
     """
-    scenarios = scenarios or [one.name for one in SCENARIOS if not one.is_world]
+    scenarios = scenarios or [
+        one.name for one in SCENARIOS if not one.is_world and not one.in_context
+    ]
     pairs = [f"{aggregation}*{index}" for aggregation in aggregations for index in indices]
     plan = make_plan(scenarios, pairs, runs, seed, horizon)
+    for scenario in plan.scenarios:
+        if scenario.in_context:
+            raise InputError(
+                f"scenario {scenario.name} has features, at which no index of a matrix looks; "
+                "leave it out, or leave out --matrix"
+            )
     return Matrix(
         plan.scenarios, plan.policies, plan.runs, plan.seed, tuple(aggregations), tuple(indices)
     )

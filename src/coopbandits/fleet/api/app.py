@@ -31,7 +31,7 @@ from coopbandits.fleet.api.openapi import LARGEST, describe
 from coopbandits.fleet.api.pages import FRESH, PageSite
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import CONFIDENCE, Service, Stored
+from coopbandits.fleet.service import CONFIDENCE, Context, Service, Stored, require_context
 from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
@@ -99,17 +99,18 @@ class Api(PageSite):
 
     def choose(self, request: Request) -> Answer:
         """Choose an option."""
-        allowed = _read_choose(request.body).allowed if request.body else None
-        return accepted(ChoiceAnswer(*self.service.choose(allowed)))
+        sent = _read_choose(request.body) if request.body else ChooseRequest()
+        return accepted(ChoiceAnswer(*self.service.choose(sent.allowed, sent.context)))
 
     def observe(self, request: Request) -> Answer:
         """Count a reward."""
         sent = _read_observe(request.body)
         return accepted(ReceiptAnswer(*self.service.observe(sent.ticket, sent.reward)))
 
-    def arms(self, _: Request) -> Answer:
-        """Return an estimate of every option."""
-        return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in self.service.arms()]))
+    def arms(self, request: Request) -> Answer:
+        """Return an estimate of every option, for requests like this where a context is given."""
+        found = self.service.arms(_context(request.query))
+        return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in found]))
 
     def recommendation(self, request: Request) -> Answer:
         """Return which option won so far, and how sure that is."""
@@ -171,15 +172,32 @@ class Api(PageSite):
     def _description(self) -> bytes:
         arms = [estimate.arm for estimate in self.service.arms()]
         public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
-        return msgspec.json.encode(describe(arms, self.token is not None, public))
+        context = self.service.context_schema()
+        return msgspec.json.encode(describe(arms, self.token is not None, public, context))
 
 
 def _asked(query: str, name: str, default: str) -> str:
     """Return what a query asks for under a name, cut to a length that can be shown."""
+    return _fields(query).get(name, [default])[-1][:50]
+
+
+def _fields(query: str) -> dict[str, list[str]]:
     try:
-        return parse_qs(query, max_num_fields=10).get(name, [default])[-1][:50]
+        return parse_qs(query, max_num_fields=10)
     except ValueError:
         raise InputError("the query has more than 10 fields; ask for one thing at a time") from None
+
+
+def _context(query: str) -> Context | None:
+    """Return the context that is asked for; the service knows which there are."""
+    found = _fields(query).get("context")
+    try:
+        return None if found is None else require_context(msgspec.json.decode(found[-1]))
+    except (msgspec.DecodeError, RecursionError):
+        raise InputError(
+            f"context is {found and found[-1][:50]!r}; it must be JSON such as "
+            '{"hour": 13, "country": "PT"}, with what a query cannot hold escaped'
+        ) from None
 
 
 def _confidence(query: str) -> float:

@@ -9,7 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.fleet.service import require_allowed, require_reward, require_ticket
+from coopbandits.fleet.service import (
+    require_allowed,
+    require_context,
+    require_reward,
+    require_ticket,
+)
 
 Ticket = Annotated[
     str, Meta(description="Stands for one choice.", examples=["0b7c5f3a90c2e845-17"])
@@ -19,11 +24,12 @@ Reward = Annotated[float, Meta(description="What the option brought.", examples=
 
 
 class ChooseRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which options may be used; without it, or with null, all."""
+    """Which options may be used; without it, or with null, all. And what the request is like."""
 
     allowed: (
         Annotated[list[Arm], Meta(min_length=1, extra_json_schema={"uniqueItems": True})] | None
     ) = None
+    context: dict[str, float | str] | None = None
 
 
 class ChoiceAnswer(msgspec.Struct):
@@ -122,6 +128,7 @@ _EXAMPLES = {
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "allowed": require_allowed,
+    "context": require_context,
     "ticket": require_ticket,
     "reward": require_reward,
 }
@@ -130,6 +137,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
     """Return why a body does not fit: the first thing that is wrong with it."""
     fields, send = kind.__struct_fields__, f"send {_EXAMPLES[kind]}"
+    required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     try:
         content = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -140,6 +148,8 @@ def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
         if name not in fields:
             return str(unknown_name("field", name, fields))
     for name in fields:
+        if content.get(name) is None and name not in required:
+            continue
         if name not in content:
             return f"the field {name!r} is missing; {send}"
         try:

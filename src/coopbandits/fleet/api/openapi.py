@@ -83,6 +83,13 @@ ASKED_CONFIDENCE = {
     "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
 }
 
+ASKED_CONTEXT = {
+    "name": "context",
+    "in": "query",
+    "description": "Asks what is believed of requests like this.",
+    "content": {"application/json": {"schema": {"$ref": REFERENCE.format(name="Context")}}},
+}
+
 OPERATIONS = (
     Operation(
         "post",
@@ -107,7 +114,14 @@ OPERATIONS = (
         },
         ObserveRequest,
     ),
-    Operation("get", "/arms", "What the agent knows of every option", ArmsAnswer),
+    Operation(
+        "get",
+        "/arms",
+        "What the agent knows of every option",
+        ArmsAnswer,
+        {422: "This is no context."},
+        parameters=[ASKED_CONTEXT],
+    ),
     Operation(
         "get",
         "/recommendation",
@@ -142,7 +156,10 @@ OPERATIONS = (
 
 
 def describe(
-    arms: Sequence[str], protected: bool = False, public: Collection[str] = ()
+    arms: Sequence[str],
+    protected: bool = False,
+    public: Collection[str] = (),
+    context: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the description of an agent's API.
 
@@ -154,12 +171,14 @@ def describe(
         Whether a token is needed.
     public : collection of str
         Paths that need none.
+    context : mapping, optional
+        The schema of contexts, where the agent takes any.
     """
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         secret = protected and operation.path not in public
-        paths[operation.path] = {operation.method: _operation(operation, secret)}
-    components: dict[str, Any] = {"schemas": _schemas(arms)}
+        paths[operation.path] = {operation.method: _operation(operation, secret, context)}
+    components: dict[str, Any] = {"schemas": _schemas(arms, context)}
     if protected:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {
@@ -170,7 +189,7 @@ def describe(
     }
 
 
-def _operation(operation: Operation, secret: bool) -> dict[str, Any]:
+def _operation(operation: Operation, secret: bool, context: Any) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.path.strip("/").partition(".")[0].replace("/", "_") or "index",
         "summary": operation.summary,
@@ -179,8 +198,8 @@ def _operation(operation: Operation, secret: bool) -> dict[str, Any]:
     if operation.body is not None:
         content = _content(operation.body)
         described["requestBody"] = {"content": content, "required": True}
-    if operation.parameters:
-        described["parameters"] = list(operation.parameters)
+    if parameters := [each for each in operation.parameters if context or each != ASKED_CONTEXT]:
+        described["parameters"] = parameters
     if secret:
         described["security"] = [{"token": []}]
     return described
@@ -208,8 +227,8 @@ def _content(kind: Any) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
 
 
-def _schemas(arms: Sequence[str]) -> dict[str, Any]:
-    """Return the schemas of all messages, with this agent's options in them."""
+def _schemas(arms: Sequence[str], context: Any) -> dict[str, Any]:
+    """Return the schemas of all messages, with this agent's options and features in them."""
     messages: list[Any] = [ErrorAnswer]
     for operation in OPERATIONS:
         named = (operation.answer, operation.body)
@@ -218,4 +237,9 @@ def _schemas(arms: Sequence[str]) -> dict[str, Any]:
     several = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]
     (listed,) = (schema for schema in several if schema.get("type") == "array")
     listed["items"]["enum"] = list(arms)
-    return schemas
+    if context is None:
+        del schemas["ChooseRequest"]["properties"]["context"]
+        return schemas
+    schemas["ChooseRequest"]["properties"]["context"] = {"$ref": REFERENCE.format(name="Context")}
+    schemas["ChooseRequest"]["required"] = ["context"]
+    return {**schemas, "Context": dict(context)}

@@ -12,11 +12,11 @@ from coopbandits.fleet.client.breaker import GLANCE
 from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
-    ARMS,
     HEALTH,
     READY,
     Content,
     arms_in,
+    arms_request,
     choice_in,
     content_in,
     receipt_in,
@@ -28,7 +28,14 @@ from coopbandits.fleet.client.exchange import (
 from coopbandits.fleet.client.pool import Pool
 from coopbandits.fleet.client.streams import StreamLink
 from coopbandits.fleet.client.wire import BROKEN, Reply, Request
-from coopbandits.fleet.service import CONFIDENCE, ArmEstimate, Choice, Receipt, Recommendation
+from coopbandits.fleet.service import (
+    CONFIDENCE,
+    ArmEstimate,
+    Choice,
+    Context,
+    Receipt,
+    Recommendation,
+)
 
 T = TypeVar("T")
 
@@ -52,9 +59,11 @@ class AsyncClient(Caller):
         self._of_parent = self._pool, self._probing
         self._begin()
 
-    async def choose(self, allowed: Iterable[str] | None = None) -> Choice:
-        """Return an option to use now, one of `allowed` if given."""
-        request, names = self._choosing(allowed)
+    async def choose(
+        self, allowed: Iterable[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an option to use now, one of `allowed` if given, for a request like this."""
+        request, names = self._choosing(allowed, context)
         try:
             return await self._ask(request, choice_in)
         except AWAY as error:
@@ -65,9 +74,9 @@ class AsyncClient(Caller):
         request = self._observing(ticket, reward)
         return request if isinstance(request, Receipt) else await self._ask(request, receipt_in)
 
-    async def arms(self) -> list[ArmEstimate]:
-        """Return an estimate of every option."""
-        return await self._ask(ARMS, arms_in)
+    async def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every option, for requests like this where a context is given."""
+        return await self._ask(arms_request(context), arms_in)
 
     async def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""

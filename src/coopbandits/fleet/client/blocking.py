@@ -12,11 +12,11 @@ from coopbandits.fleet.client.breaker import GLANCE
 from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
-    ARMS,
     HEALTH,
     READY,
     Content,
     arms_in,
+    arms_request,
     choice_in,
     content_in,
     receipt_in,
@@ -29,7 +29,14 @@ from coopbandits.fleet.client.line import Line
 from coopbandits.fleet.client.pool import Pool
 from coopbandits.fleet.client.sockets import SocketLink
 from coopbandits.fleet.client.wire import BROKEN, Reply, Request
-from coopbandits.fleet.service import CONFIDENCE, ArmEstimate, Choice, Receipt, Recommendation
+from coopbandits.fleet.service import (
+    CONFIDENCE,
+    ArmEstimate,
+    Choice,
+    Context,
+    Receipt,
+    Recommendation,
+)
 
 T = TypeVar("T")
 
@@ -80,9 +87,11 @@ class Client(Caller):
             link.forget()
         self._begin()
 
-    def choose(self, allowed: Iterable[str] | None = None) -> Choice:
-        """Return an option to use now, one of `allowed` if given."""
-        request, names = self._choosing(allowed)
+    def choose(
+        self, allowed: Iterable[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an option to use now, one of `allowed` if given, for a request like this."""
+        request, names = self._choosing(allowed, context)
         try:
             return self._ask(request, choice_in)
         except AWAY as error:
@@ -93,9 +102,9 @@ class Client(Caller):
         request = self._observing(ticket, reward)
         return request if isinstance(request, Receipt) else self._ask(request, receipt_in)
 
-    def arms(self) -> list[ArmEstimate]:
-        """Return an estimate of every option."""
-        return self._ask(ARMS, arms_in)
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every option, for requests like this where a context is given."""
+        return self._ask(arms_request(context), arms_in)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""

@@ -17,9 +17,11 @@ from coopbandits.fleet.client.wire import Request, encode, head_of
 from coopbandits.fleet.service import (
     DEFAULT,
     Choice,
+    Context,
     Receipt,
     UnavailableError,
     require_allowed,
+    require_context,
     require_reward,
     require_ticket,
 )
@@ -64,10 +66,13 @@ class Caller:
         """Leave the connections to the parent, and begin anew."""
         raise NotImplementedError
 
-    def _choosing(self, allowed: Iterable[str] | None) -> tuple[Request, list[str] | None]:
+    def _choosing(
+        self, allowed: Iterable[str] | None, context: Context | None
+    ) -> tuple[Request, list[str] | None]:
         """Return the request for an option, and which are allowed."""
         names = None if allowed is None else require_allowed(allowed)
-        return choose_request(names), names
+        told = None if context is None else require_context(context)
+        return choose_request(names, told), names
 
     def _stand_in(self, allowed: list[str] | None, error: Exception) -> Choice:
         """Return the default, or the first option that is allowed; without one, raise the error."""

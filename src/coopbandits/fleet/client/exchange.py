@@ -14,6 +14,7 @@ from coopbandits.fleet.client.wire import Reply, Request
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
+    Context,
     ExpiredTicketError,
     OtherRewardError,
     Receipt,
@@ -21,6 +22,7 @@ from coopbandits.fleet.service import (
     TooManyTicketsError,
     UnavailableError,
     UnknownTicketError,
+    require_context,
 )
 
 ARMS, HEALTH = Request("GET", "/arms"), Request("GET", "/health")
@@ -40,9 +42,19 @@ class UnreachableError(ConnectionError):
     """No agent answered in time."""
 
 
-def choose_request(allowed: list[str] | None) -> Request:
+def choose_request(allowed: list[str] | None, context: Context | None) -> Request:
     """Return the request for an option."""
-    return Request("POST", "/choose", b"" if allowed is None else _json({"allowed": allowed}))
+    told = {"allowed": allowed, "context": context}
+    body = {name: value for name, value in told.items() if value is not None}
+    return Request("POST", "/choose", _json(body) if body else b"")
+
+
+def arms_request(context: Context | None) -> Request:
+    """Return the request for estimates, for requests of an application like this if told."""
+    if context is None:
+        return ARMS
+    told = json.dumps(require_context(context))
+    return Request("GET", f"/arms?{urlencode({'context': told})}")
 
 
 def observe_request(ticket: str, reward: float) -> Request:

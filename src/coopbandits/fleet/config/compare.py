@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.durations import shown
+from coopbandits.fleet.config.features import table_of
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 
@@ -69,6 +71,10 @@ def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfi
 def _shown(key: str, value: Any) -> str:
     if key == "epoch":
         return datetime.fromtimestamp(value, UTC).isoformat()
+    if key == "half_life" and value is not None:
+        return shown(value)
+    if key == "features" and value is not None:
+        return repr(table_of(value))
     return repr(list(value) if isinstance(value, tuple) else value)
 
 

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config.eligibility import can_estimate, family_of
+from coopbandits.fleet.config.durations import shown
+from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of
+from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number
+
+FEWEST_ROUNDS = 100
+"""A half-life of fewer rounds is over before news has come round."""
 
 LONGEST_SOCKET = 103
 """The longest path of a Unix socket, in bytes, that every system accepts."""
@@ -25,8 +32,11 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
         present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
     yield from _rewards(cluster)
+    yield from _features(cluster)
     for key in ("num_agents", "lambda_bound"):
         yield from _knowledge(cluster, key)
+    if cluster.half_life is not None:
+        yield from half_life_problems(cluster, cluster.half_life)
     yield from _numbers_of_agents(config)
     yield from _names(config)
     yield from _links(config, insecure=insecure)
@@ -64,6 +74,20 @@ def _magnitudes(cluster: ClusterConfig) -> Iterator[str]:
         )
 
 
+def _features(cluster: ClusterConfig) -> Iterator[str]:
+    looks = parse_policy(cluster.policy).takes_context
+    if looks and cluster.features is None:
+        yield (
+            f"[cluster] policy {cluster.policy} looks at features, but none are declared; list "
+            f"them in [cluster.features]: {EXAMPLE}"
+        )
+    elif cluster.features is not None and not looks:
+        yield (
+            f"[cluster] has features, but policy {cluster.policy} looks at none; remove them, or "
+            "choose one that does, such as flooded-totals*lin-ts:disjoint=true"
+        )
+
+
 def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
     """Compare what a policy needs to be told with what it is told."""
     policy: Any = parse_policy(cluster.policy)
@@ -77,6 +101,28 @@ def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
         yield (
             f"[cluster] {key} cannot be estimated for policy {cluster.policy}; give a number, or "
             "choose a policy that needs none, such as flood-ts"
+        )
+
+
+def half_life_problems(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
+    """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
+    what = f"[cluster] half_life is {shown(seconds)}, but "
+    takers = [each.name for each in AGGREGATIONS if each.takes_time]
+    if not traits_of(parse_policy(cluster.policy)).takes_time:
+        yield (
+            f"{what}policy {cluster.policy} cannot forget by the clock; leave it out, or take a "
+            f"policy on {', '.join(takers)}, such as flood-ts"
+        )
+        return
+    try:
+        cluster.policy_object()
+    except InputError as error:
+        yield f"{what}with policy {cluster.policy} {error}"
+    if seconds * cluster.rounds_per_second < FEWEST_ROUNDS:
+        least = FEWEST_ROUNDS / cluster.rounds_per_second
+        yield (
+            f"{what}agents that end {cluster.rounds_per_second:g} rounds a second would forget "
+            f"faster than they hear; give at least {shown(least)}, or raise rounds_per_second"
         )
 
 

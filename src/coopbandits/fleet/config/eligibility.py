@@ -26,7 +26,11 @@ TRIAL = LocalView(
     0, 0.5, {1: 0.25, 2: 0.25}, num_arms=3, num_agents=3, lambda_bound=0.5, random_word=1,
     common_round=False,
 )  # fmt: skip
-"""What an agent is told that is only made to see which methods it has."""
+
+
+def trial_view(policy: Any) -> LocalView:
+    """Return what an agent of a policy is told that is only made to see which methods it has."""
+    return replace(TRIAL, num_features=1) if policy.takes_context else TRIAL
 
 
 class Traits(NamedTuple):
@@ -37,6 +41,8 @@ class Traits(NamedTuple):
     shares: str
     exact: bool
     grows: bool
+    takes_time: bool
+    forgets: bool
 
 
 def traits_of(policy: Any) -> Traits:
@@ -48,6 +54,8 @@ def traits_of(policy: Any) -> Traits:
         getattr(who, "shares", ""),
         getattr(who, "exact", False),
         getattr(who, "grows", False),
+        policy.parts is not None and hasattr(who, "discount") and getattr(who, "takes_time", False),
+        getattr(who, "forgets", False),
     )
 
 
@@ -55,9 +63,12 @@ def obstacle(policy: Any) -> str:
     """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
     if not hasattr(policy, "make_agent"):
         return "one controller that sees every pull chooses for all its agents"
-    if getattr(policy, "takes_context", False):
-        return "its agents look at features, which those of a fleet are not told"
     found, parts = traits_of(policy), policy.parts
+    if policy.takes_context and not (parts and parts.registers(2, 1).one_context):
+        return (
+            "its agents have one model for all arms, which takes features of every arm, and those "
+            "of a fleet are told features of the request; set disjoint=true"
+        )
     who = "it" if parts is None else f"its aggregation {parts.aggregation.spelling}"
     if found.mode not in (ROBUST, SYNCHRONOUS):
         return f"{who} declares no mode, {ROBUST!r} or {SYNCHRONOUS!r}"
@@ -65,22 +76,17 @@ def obstacle(policy: Any) -> str:
         return f"{who} does not check what neighbours claim; declare checks_claims and write it"
     if beyond := sorted(policy.needs - TOLD):
         return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
-    if parts is not None and _forgets(parts.aggregation):
+    if found.forgets:
         return (
             f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
-            "and window"
+            'and window, and say half_life = "2h" in [cluster] instead'
         )
-    agent = make(f"policy {policy.spelling}", policy.make_agent, TRIAL)
+    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
     if parts is None and (lacking := missing_methods(agent)):
         return f"its agents have no {', '.join(lacking)}"
     if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
         return f"{who} declares checks_claims, but its machines have no check_claims"
     return ""
-
-
-def _forgets(aggregation: Any) -> bool:
-    discount, window = getattr(aggregation, "discount", 1.0), getattr(aggregation, "window", None)
-    return discount != 1.0 or window is not None
 
 
 def missing_methods(agent: object) -> list[str]:
@@ -97,6 +103,15 @@ def require_eligible(what: str, policy: Any) -> None:
             f"{what} is {policy.spelling!r}, which cannot run in a fleet: {reason}; those that can "
             f"are {', '.join(eligible_names())}, any index on {', '.join(carriers)}, and your own "
             "that declare a mode and check claims"
+        )
+
+
+def require_blind(what: str, policy: Any) -> None:
+    """Refuse a policy that looks at features, where applications tell none."""
+    if policy.takes_context:
+        raise InputError(
+            f"{what} is {policy.spelling!r}, which looks at features, and the applications here "
+            "tell none; choose one that needs none, such as flood-ts"
         )
 
 
@@ -117,7 +132,7 @@ def can_estimate(policy: Any, setting: str) -> bool:
     return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)
 
 
-def with_settings(policy: Any, settings: Mapping[str, str]) -> Any:
+def with_settings(policy: Any, settings: Mapping[str, Any]) -> Any:
     """Return a policy with other settings, which may be those of its aggregation."""
     if all(hasattr(policy, name) for name in settings):
         return replace(policy, **settings) if settings else policy

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.fleet.address import show_place
+from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.files import read_credentials
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
@@ -37,7 +39,13 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     start = datetime.fromtimestamp(cluster.epoch, UTC)
     yield "learning", f"since {start:%Y-%m-%d %H:%M:%S} UTC, {len(cluster.arms)} arms"
     yield "rewards", _rewards(config)
+    if cluster.features:
+        told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in cluster.features)
+        yield "features", f"{told}: {cluster.encoder.width} columns with that of ones"
     yield "policy", f"{cluster.policy}, {cluster.mode}: {MODES_IN_WORDS[cluster.mode]}"
+    if cluster.half_life is not None:
+        skew = shown(SKEW * cluster.tick)
+        yield "forgetting", f"half in {shown(cluster.half_life)}; clocks may differ by {skew}"
     yield "pace", f"{cluster.rounds_per_second:g} rounds per second"
     yield from _traffic(config)
     yield "memory", f"about {memory_mb(config):.0f} MB"
@@ -104,6 +112,11 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
             f"a neighbour counts as gone after {config.silence:g} s, which is "
             f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
             "gone"
+        )
+    if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
+        yield (
+            f"rewards may come {shown(config.ticket_lifetime)} after their choice and count as new "
+            f"then, where half is forgotten in {shown(cluster.half_life)}; shorten ticket_lifetime"
         )
     if config.tls:
         left = (read_credentials(config.id, config.tls).expires - now) // DAY

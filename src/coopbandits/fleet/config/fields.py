@@ -101,7 +101,7 @@ def positive(what: str, value: Any) -> float:
 
 def reward_range(what: str, value: Any) -> tuple[float, float]:
     """Read the lowest and the highest reward."""
-    if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)):
+    if isinstance(value, list) and len(value) == 2 and all(map(is_number, value)):
         low, high = map(float, value)
         if 0.0 < high - low < math.inf:
             return low, high
@@ -136,7 +136,8 @@ def _texts(what: str, value: Any, fits: Callable[[str], object], wanted: str) ->
     return tuple(text.lower() for text in value)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number; true and false are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

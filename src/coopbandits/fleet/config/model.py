@@ -10,10 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
+from coopbandits.fleet.config.features import Encoder, Feature
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
@@ -82,6 +84,8 @@ class ClusterConfig:
         N, if the policy needs it.
     lambda_bound : float, "estimate" or None
         An upper bound on λ, if the policy needs it.
+    half_life : float or None
+        Seconds after which a pull counts half; None for ever the same.
     rounds_per_second : float
         The pace of gossip.
     max_pulls_per_second : float
@@ -92,6 +96,8 @@ class ClusterConfig:
         Whether agents sign what they tell of their own pulls, where links have TLS.
     signatures_per_second : float
         How often an agent signs, at most; never more than once per round.
+    features : tuple of Feature or None
+        What applications tell of a request, if the policy looks at it.
     """
 
     name: str
@@ -102,18 +108,26 @@ class ClusterConfig:
     sigma: float | None = None
     num_agents: int | str | None = None
     lambda_bound: float | str | None = None
+    half_life: float | None = None
     rounds_per_second: float = 20.0
     max_pulls_per_second: float = 1000.0
     max_agents: int = 1000
     signed: bool = True
     signatures_per_second: float = 4.0
+    features: tuple[Feature, ...] | None = None
 
     def policy_object(self) -> Policy:
-        """Return the policy, with "estimate" passed on where configured."""
+        """Return the policy, with "estimate" passed on where configured, and what it forgets."""
         asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
-        made: Policy = with_settings(parse_policy(self.policy), words)
+        forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
+        made: Policy = with_settings(parse_policy(self.policy), words | forgetting)
         return made
+
+    @property
+    def tick(self) -> float:
+        """Return the seconds by which agents count the time where they forget; else 0."""
+        return (self.half_life or 0.0) / HALF_LIFE
 
     @cached_property
     def traits(self) -> Traits:
@@ -140,10 +154,19 @@ class ClusterConfig:
         """Return the map from rewards to the agent's scale, with σ."""
         return reward_scale(self.reward_range, self.sigma)
 
+    @cached_property
+    def encoder(self) -> Encoder:
+        """Return what turns contexts into numbers."""
+        return Encoder(self.features)
+
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        settings = asdict(self)
+        for key in ("half_life", "features"):  # versions that know of neither have the same digest
+            if settings[key] is None:
+                del settings[key]
+        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 

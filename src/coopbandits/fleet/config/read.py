@@ -37,6 +37,8 @@ from typing import Any
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
+from coopbandits.fleet.config.durations import duration
+from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
 
@@ -49,11 +51,13 @@ CLUSTER: dict[str, read.Reader] = {
     "sigma": read.positive,
     "num_agents": read.num_agents,
     "lambda_bound": read.lambda_bound,
+    "half_life": duration,
     "rounds_per_second": read.positive,
     "max_pulls_per_second": read.positive,
     "max_agents": read.count,
     "signed": read.flag,
     "signatures_per_second": read.positive,
+    "features": read_features,
 }
 
 NODE: dict[str, read.Reader] = {
@@ -160,6 +164,8 @@ def parse_config(
     limits = found.table("api_limits", API_LIMITS)
     if found.problems:
         raise ConfigError(str(path), found.problems)
+    if "features" in cluster:
+        cluster.setdefault("policy", "flooded-totals*lin-ts:disjoint=true")
     if "reward_range" in cluster and not {"policy", "sigma"} & cluster.keys():
         cluster["policy"] = "flood-ts:family=bernoulli"
     made = ClusterConfig(**cluster)

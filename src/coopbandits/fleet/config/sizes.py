@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coopbandits.core.aggregate import Aggregation, FloodedTotals, MessageSize
-from coopbandits.core.statistic import ArmSums, Statistic
+from coopbandits.core.aggregate import FloodedTotals, MessageSize
+from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 
 OVERHEAD = 110
@@ -36,18 +36,17 @@ def message_size(cluster: ClusterConfig) -> MessageSize | None:
         if hasattr(policy, "message_size"):
             size = MessageSize(*policy.message_size(len(cluster.arms), cluster.max_agents))
         return size
-    return _size_of(policy.parts.aggregation, policy.parts.statistic, cluster)
-
-
-def _size_of(aggregation: Aggregation, statistic: Statistic, cluster: ClusterConfig) -> MessageSize:
-    registers = statistic.registers(len(cluster.arms))
-    return aggregation.message_size(registers, cluster.max_agents)
+    registers = policy.parts.registers(len(cluster.arms), cluster.encoder.width)
+    found: MessageSize = policy.parts.aggregation.message_size(registers, cluster.max_agents)
+    return found
 
 
 def most_values(cluster: ClusterConfig) -> int:
     """Return the number of values for which a receiver must have room."""
     size = message_size(cluster)
-    return max(_size_of(*ROOM, cluster).most, size.most if size else 0)
+    aggregation, statistic = ROOM
+    room = aggregation.message_size(statistic.registers(len(cluster.arms)), cluster.max_agents)
+    return max(room.most, size.most if size else 0)
 
 
 def message_bytes(cluster: ClusterConfig) -> int:

@@ -37,4 +37,9 @@ def _value(value: Any) -> str:
         return value.isoformat()
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
-    raise InputError(f"{value!r} cannot be written as TOML; give texts, numbers, dates and lists")
+    if isinstance(value, Mapping):
+        pairs = [f"{_value(str(key))} = {_value(each)}" for key, each in value.items()]
+        return f"{{{', '.join(pairs)}}}"
+    raise InputError(
+        f"{value!r} cannot be written as TOML; give texts, numbers, dates, lists and tables"
+    )

@@ -64,7 +64,7 @@ class Verdict:
     def differences(self) -> Vector:
         """Return the largest difference from the acknowledged account, entry by entry."""
         accounts = self.accounts.values()
-        found: Vector = np.max([abs(each - self.acknowledged) for each in accounts], axis=0)
+        found: Vector = np.stack([abs(each - self.acknowledged) for each in accounts]).max(axis=0)
         return found
 
     @property

@@ -11,7 +11,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields
-from coopbandits.fleet.config.eligibility import family_of
+from coopbandits.fleet.config.eligibility import family_of, require_blind
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
@@ -139,6 +139,7 @@ def _problem(means: str, sigma: float | None) -> Problem:
 def _policy(text: str, problem: Problem) -> str:
     """Return the spelling; for arms that pay 0 or 1 the default family is Bernoulli."""
     policy: Any = parse_policy(fields.policy("policy", text))
+    require_blind("policy", policy)
     if isinstance(problem, BernoulliBandit) and hasattr(policy, "family") and "family" not in text:
         policy = replace(policy, family="bernoulli")
     if not isinstance(problem, BernoulliBandit) and family_of(policy) == "bernoulli":

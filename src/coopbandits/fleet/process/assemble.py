@@ -13,6 +13,7 @@ from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
+from coopbandits.fleet.config.features import LARGEST, table_of
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
@@ -27,8 +28,12 @@ from coopbandits.fleet.transport import Transport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
+    "half_life", "features",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
+
+LATER = ("half_life", "features")
+"""Those that a journal tells of only where they are set, since older ones do not know them."""
 
 SPARE_BYTES = 1 << 16
 """What a message may take besides its values."""
@@ -61,6 +66,8 @@ def make_agent(
         random_word=origin["word"],
         common_round=cluster.mode == SYNCHRONOUS,
         max_agents=float(cluster.max_agents),
+        told_time=cluster.half_life is not None,
+        num_features=cluster.encoder.width,
     )
     agent = cluster.policy_object().make_agent(view)
     if not isinstance(agent, FleetAgent):
@@ -85,7 +92,7 @@ def open_replica(
     """
     cluster = config.cluster
     identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
-    identity |= {key: plain(getattr(cluster, key)) for key in LEARNING}
+    identity |= learning(cluster)
     fresh = entry_number(number(config.id), identity_word >> 16)
     journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
     return Replica(
@@ -97,6 +104,14 @@ def open_replica(
         now,
         nonce,
     )
+
+
+def learning(cluster: ClusterConfig) -> dict[str, Any]:
+    """Return the settings that an agent's state depends on, as they read back from a journal."""
+    found = {key: plain(getattr(cluster, key)) for key in LEARNING}
+    if cluster.features is not None:
+        found["features"] = table_of(cluster.features)
+    return {key: found[key] for key in LEARNING if key not in LATER or found[key] is not None}
 
 
 def plain(value: Any) -> Any:
@@ -134,6 +149,8 @@ def make_node(
             cluster.max_agents,
             cluster.rounds_per_second,
             certified=notary is not None,
+            tick=cluster.tick,
+            largest_feature=LARGEST,
         ),
         signing=Signing(
             number(config.id),

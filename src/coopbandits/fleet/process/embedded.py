@@ -18,6 +18,7 @@ from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
     Choice,
+    Context,
     Metric,
     Receipt,
     Recommendation,
@@ -98,17 +99,19 @@ class LocalAgent:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` if given, and a ticket."""
-        return self._ask(lambda: self._runtime.service.choose(allowed), stored=True)
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
+        return self._ask(lambda: self._runtime.service.choose(allowed, context), stored=True)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
         return self._ask(lambda: self._runtime.service.observe(ticket, reward), stored=True)
 
-    def arms(self) -> list[ArmEstimate]:
-        """Return an estimate of every arm."""
-        return self._ask(lambda: self._runtime.service.arms())
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm, for requests like this where a context is given."""
+        return self._ask(lambda: self._runtime.service.arms(context))
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which arm won so far, and how sure that is."""

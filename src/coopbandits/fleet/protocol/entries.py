@@ -130,7 +130,7 @@ class EntryExchange:
         self.signed_at = -np.inf
         self.began = replica.rounds
         self._first = self._own()  # what the journal held
-        self._told = self._first[HEADER:]  # what others may know under this number
+        self._told = self._first  # what others may know under this number
         self._told_of = -1  # how many rewards were counted then
         self._met_at = np.inf
         self._is_sure = False  # that no later memory than this one has been told of
@@ -315,9 +315,9 @@ class EntryExchange:
         log.warning(
             "this memory is older than what was told (%s): counting anew as %d", why, number
         )
-        (told,) = self.machine.versions(order(0.0, 0.0, self._told)[None])
-        left = self._first[HEADER:] if version > told else self._told
-        self._order(peer, order(RENUMBER, number, left))
+        (told,) = self.machine.versions(self._told[None])
+        left = self._first if version > told else self._told
+        self._order(peer, self.machine.renumbering(number, left))
         self._renumberings += 1
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
@@ -359,13 +359,13 @@ class EntryExchange:
         self.orders = {}
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
-            self._told, self._told_of = self._first[HEADER:], -1
+            self._told, self._told_of = self._first, -1
             self.published, self._is_sure = None, True
         return again
 
     @property
     def _is_renumbering(self) -> bool:
-        return any(row[1] == RENUMBER for rows in self.orders.values() for row in rows)
+        return any(row[1] <= RENUMBER for rows in self.orders.values() for row in rows)
 
     # What is sent
 
@@ -374,7 +374,7 @@ class EntryExchange:
         may_tell = self._is_sure or self._may_tell(now)
         if self.notary is None:
             if may_tell and self._told_of != self.replica.observed:
-                self._told, self._told_of = self._own()[HEADER:], self.replica.observed
+                self._told, self._told_of = self._own(), self.replica.observed
         elif now >= self.signed_at + 0.99 * self.interval:
             self._sign(self.notary, self._own() if may_tell else self._first, now)
 
@@ -384,7 +384,7 @@ class EntryExchange:
             (version,) = self.machine.versions(own[None])
             self.published = Proven(entry, version, notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
-            self._said[version], self._told = entry, own[HEADER:]
+            self._said[version], self._told = entry, own
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]

@@ -123,10 +123,12 @@ class Gossip(ABC):
         inbox: dict[int, Vector],
         proofs: Mapping[int, bytes] = MappingProxyType({}),
         certificates: Sequence[bytes] = (),
+        *,
+        tick: int = 0,
     ) -> bool:
         """Try to end a round; if the agent refuses messages, remove them and return False."""
         try:
-            self.replica.end_round(inbox, proofs, certificates)
+            self.replica.end_round(inbox, proofs, certificates, tick=tick)
         except InputError as error:
             for j in self.replica.refused(inbox):
                 del inbox[j]
@@ -214,8 +216,9 @@ class RobustGossip(Gossip):
         if entries is not None:
             proofs = entries.book.fresh(replica) if entries.book is not None else ()
             inbox = entries.with_orders(inbox) if entries.orders else inbox
-        if not self._end_round(inbox, *proofs):
-            replica.end_round(inbox, *proofs)
+        tick = self.claims.ticks(now)
+        if not self._end_round(inbox, *proofs, tick=tick):
+            replica.end_round(inbox, *proofs, tick=tick)
         if entries is not None:
             if entries.settle():
                 self.greet_again("it counts under another number now")

@@ -5,6 +5,7 @@ from coopbandits.fleet.service.contract import (
     DEFAULT,
     ArmEstimate,
     Choice,
+    Context,
     ExpiredTicketError,
     Metric,
     OtherRewardError,
@@ -16,6 +17,7 @@ from coopbandits.fleet.service.contract import (
     UnavailableError,
     UnknownTicketError,
     require_allowed,
+    require_context,
     require_reward,
     require_ticket,
 )
@@ -25,6 +27,7 @@ __all__ = [
     "DEFAULT",
     "ArmEstimate",
     "Choice",
+    "Context",
     "ExpiredTicketError",
     "Metric",
     "OtherRewardError",
@@ -36,6 +39,7 @@ __all__ = [
     "UnavailableError",
     "UnknownTicketError",
     "require_allowed",
+    "require_context",
     "require_reward",
     "require_ticket",
 ]

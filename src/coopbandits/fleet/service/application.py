@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.choice import NO_INFORMATION
+from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
     Choice,
+    Context,
     Metric,
     Receipt,
     Recommendation,
@@ -62,6 +65,7 @@ class ApplicationService:
         self.names = config.cluster.arms
         self.numbers = {name: k for k, name in enumerate(self.names)}
         self.replica, self.scale = node.replica, config.cluster.scale
+        self.encoder = config.cluster.encoder
         self.failure = ""  # why the agent serves no more
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
@@ -70,18 +74,21 @@ class ApplicationService:
         cluster, now = self.config.cluster, self.node.clock()
         return Pace(cluster.max_pulls_per_second, now - cluster.epoch, made, now)
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` if given, and a ticket.
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm, one of `allowed` if given, for a request like this, and a ticket.
 
         An agent that was started on a full disk answers by what it knows, without a ticket.
         """
         names = None if allowed is None else require_allowed(allowed)
         numbers = None if names is None else [self._number(name) for name in names]
+        features = self.encoder.encode(context)
         if self.replica.journal.read_only and not self.failure:
-            return Choice("", self.names[self.replica.advise(self.words(), numbers)])
+            return Choice("", self.names[self.replica.advise(self.words(), numbers, features)])
         now = self._ready_for(self.choosing)
         try:
-            number, arm = self.replica.choose(self.words(), numbers, now)
+            number, arm = self.replica.choose(self.words(), numbers, now, features)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spend()
@@ -121,20 +128,45 @@ class ApplicationService:
         else:
             self.committer.wait(then)
 
-    def arms(self) -> list[ArmEstimate]:
-        """Return an estimate of every arm."""
-        estimate = self.replica.agent.estimate()
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm, for requests like this where a context is given."""
+        estimate = self.totals()
+        believed = self._means(estimate) if context is None else self._outlook(context)
+        least = NO_INFORMATION * estimate.num_agents
         return [
-            self._arm(k, float(estimate.sums[k]), float(estimate.counts[k]), estimate.num_agents)
-            for k in range(len(self.names))
+            self._arm(k, float(estimate.counts[k]), least, *each) for k, each in enumerate(believed)
         ]
 
-    def _arm(self, k: int, total: float, pulls: float, num_agents: float) -> ArmEstimate:
+    def totals(self) -> Estimate:
+        """Return reward sums and pulls of arms over the network, whatever the requests were."""
+        estimate = self.replica.agent.estimate()
+        if not self.encoder.features:
+            return estimate
+        return estimate._replace(sums=estimate.sums[:, ONES], extra=())
+
+    def _means(self, estimate: Estimate) -> Iterator[tuple[float, float]]:
+        """Yield the mean of every arm, and half the width of its interval."""
+        for total, pulls in zip(estimate.sums, estimate.counts, strict=True):
+            known = float(pulls) if pulls > 0.0 else math.nan
+            yield float(total) / known, QUANTILE * self.scale.sigma / math.sqrt(known)
+
+    def _outlook(self, context: Context) -> Iterator[tuple[float, float]]:
+        """Yield the same for requests like this, as the model expects."""
+        outlook = self.replica.seeing.outlook(self.encoder.columns(context))
+        for mean, deviation in zip(*outlook, strict=True):
+            # A line leaves the range of rewards somewhere, and they never do.
+            inside = min(max(float(mean), 0.0), 1.0) if self.scale.bounded else float(mean)
+            yield inside, QUANTILE * float(deviation)
+
+    def context_schema(self) -> dict[str, Any] | None:
+        """Return what a context must be, as a JSON schema; None where there is none."""
+        return self.encoder.schema()
+
+    def _arm(self, k: int, pulls: float, least: float, mean: float, half: float) -> ArmEstimate:
         own, rewards = int(self.replica.own_counts[k]), float(self.replica.own_sums[k])
         waiting = int(self.replica.agent.open_pulls[k])
-        if pulls <= NO_INFORMATION * num_agents:
+        if pulls <= least:
             return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
-        mean, half = total / pulls, QUANTILE * self.scale.sigma / math.sqrt(pulls)
         interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
         return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
 
@@ -170,10 +202,14 @@ class ApplicationService:
             "trouble": node.trouble,
             "warning": warning(self),
             "shares": {
-                str(r): [*share.sums.tolist(), *share.counts.tolist()]
+                str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
             },
         }
+
+    def _reward_sums(self, share: Share) -> Vector:
+        """Return the rewards of every arm in a share, whatever the requests were."""
+        return share.sums[ONES :: self.encoder.width] if self.encoder.features else share.sums
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
@@ -230,10 +266,11 @@ class ApplicationService:
 def residual(service: ApplicationService) -> float:
     """Return the relative difference between pulls handed in here and the agent's own share.
 
-    0 for policies that mix shares between agents, so that none has a share of its own.
+    0 for policies that mix shares between agents, so that none has a share of its own, and where
+    agents forget.
     """
     cluster, replica = service.config.cluster, service.replica
-    if cluster.traits.shares != OWN:
+    if cluster.traits.shares != OWN or cluster.traits.forgets:
         return 0.0
     counts = replica.agent.share().counts
-    return float(abs(counts - replica.own_counts).sum() / max(1, replica.own_counts.sum()))
+    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))

@@ -8,7 +8,7 @@ one sentence, and nothing has changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
@@ -72,7 +72,8 @@ class ArmEstimate(NamedTuple):
     arm : str
         Its name.
     mean : float or None
-        Mean reward over the whole network as this agent sees it; None if nothing is known.
+        Mean reward over the whole network as this agent sees it; None if nothing is known. In a
+        context, what the model expects there.
     pulls : float
         Pulls that it is based on.
     confidence : (float, float) or None
@@ -178,14 +179,20 @@ Stored = Callable[[UnavailableError | None], None]
 """Called when something is on disk, or with the reason why it may not be."""
 
 
+Context = Mapping[str, float | str]
+"""What an application knows of a request: features by name, as the cluster declares them."""
+
+
 class Service(Protocol):
     """An agent as its application sees it.
 
     What `choose` and `observe` return is told to nobody before `stored` has said so.
     """
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Choice:
-        """Return an arm, one of `allowed` if given, and a ticket."""
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
@@ -196,8 +203,11 @@ class Service(Protocol):
         With None; or with the error, if it may not be there.
         """
 
-    def arms(self) -> list[ArmEstimate]:
-        """Return an estimate of every arm."""
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm, for requests like this where a context is given."""
+
+    def context_schema(self) -> dict[str, Any] | None:
+        """Return what a context must be, as a JSON schema; None where there is none."""
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
@@ -234,6 +244,36 @@ def require_allowed(allowed: Iterable[str]) -> list[str]:
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"allowed lists {_shown(twice)} more than once; name each option once")
     return names
+
+
+def require_context(context: Any) -> dict[str, float | str]:
+    """Return a context; refuse all but numbers and strings by name."""
+    if not isinstance(context, Mapping):
+        raise InputError(
+            f"a context is an object of features by name, got {_shown(context)}; send one such as "
+            '{"hour": 13, "country": "PT"}'
+        )
+    return {_feature_name(name): _feature(name, value) for name, value in context.items()}
+
+
+def _feature_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InputError(f"features have names, got {_shown(name)}; use strings")
+    return name
+
+
+def _feature(name: str, value: Any) -> float | str:
+    if isinstance(value, str):
+        return value
+    try:
+        number = math.nan if isinstance(value, bool | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"feature {_shown(name)} is {_shown(value)}; features are finite numbers or strings"
+        )
+    return number
 
 
 def require_ticket(ticket: str) -> str:

@@ -10,11 +10,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage.records import UNREADABLE, Record, unreadable
 
 
-class Chose(msgspec.Struct, frozen=True):
-    """An arm was chosen, and the next ticket opened for it."""
+class Chose(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An arm was chosen, and the next ticket opened for it.
+
+    Where the policy looks at features, with those of the request, float64 values.
+    """
 
     arm: int
     now: float
+    context: bytes = b""
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -44,12 +48,13 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round ended with these messages, float64 values by the sender's number.
 
     Where entries are signed, with proofs of those that are new, by their numbers, and the
-    certificates behind them.
+    certificates behind them. Where agents forget, with the time in ticks.
     """
 
     messages: dict[int, bytes]
     proofs: dict[int, bytes] = {}
     certificates: list[bytes] = []
+    tick: int = 0
 
 
 Event = Chose | Observed | Expired | Met | Spoke | Ended

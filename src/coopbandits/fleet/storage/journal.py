@@ -365,9 +365,9 @@ def decode_record(record: records.Record, kind: type[T]) -> T:
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
     """Refuse the journal of another agent or configuration."""
-    for key in identity:
-        if found.get(key) != identity[key]:
+    for key in identity | found:
+        if found.get(key) != identity.get(key):
             raise InputError(
                 f"the journal is of another configuration: its {key} is {found.get(key)!r}, not "
-                f"{identity[key]!r}; name another folder, or move this one away"
+                f"{identity.get(key)!r}; name another folder, or move this one away"
             )

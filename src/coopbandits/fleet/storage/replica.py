@@ -13,11 +13,18 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from coopbandits.core.contract import FleetAgent, Share, State, Vector
+from coopbandits.core.contract import (
+    ContextFleetAgent,
+    FleetAgent,
+    Share,
+    State,
+    TimedAgent,
+    Vector,
+)
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
@@ -36,8 +43,10 @@ MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
 
 
-def receive(agent: FleetAgent, messages: Mapping[int, Vector]) -> None:
+def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
     """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    if agent.view.told_time:
+        cast("TimedAgent", agent).pass_time(tick)
     try:
         agent.receive(messages)
     except InputError:
@@ -110,7 +119,8 @@ class Replica:
         self.certificates: list[bytes] = []
         self._shares: dict[int, Share] = {}
         self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
-        self._observed_since: list[tuple[int, float]] = []  # rewards that came after it spoke
+        # Rewards that came after it spoke: arm, reward, and the context where there is one.
+        self._observed_since: list[tuple[Any, ...]] = []
         self._open(now, nonce)
 
     def _open(self, now: float, nonce: int) -> None:
@@ -133,17 +143,28 @@ class Replica:
         with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
             self.compact()
 
+    @property
+    def seeing(self) -> ContextFleetAgent:
+        """The agent, where its policy looks at features."""
+        return cast("ContextFleetAgent", self.agent)
+
     # Events: each is written to the journal, then applied
 
-    def choose(self, word: int, allowed: Sequence[int] | None, now: float) -> tuple[int, int]:
+    def choose(
+        self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
+    ) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm."""
         self.tickets.check_room(now)
-        arm = self.advise(word, allowed)
-        self._log(Chose(arm, now))
+        arm = self.advise(word, allowed, context)
+        self._log(Chose(arm, now, b"" if context is None else context.tobytes()))
         return self.tickets.next_number - 1, arm
 
-    def advise(self, word: int, allowed: Sequence[int] | None) -> int:
+    def advise(
+        self, word: int, allowed: Sequence[int] | None, context: Vector | None = None
+    ) -> int:
         """Return the arm that would be chosen; nothing changes."""
+        if context is not None:
+            return self.seeing.would_choose(word, allowed, context)
         arm = self.agent.choose(word, allowed)
         self.agent.abandon(arm)
         return arm
@@ -189,8 +210,12 @@ class Replica:
         messages: Mapping[int, Vector],
         proofs: Mapping[int, bytes] = MappingProxyType({}),
         certificates: Sequence[bytes] = (),
+        *,
+        tick: int = 0,
     ) -> None:
         """End a round with the messages that arrived; if the agent refuses one, nothing changes.
+
+        `tick` is the time, where agents forget by it.
 
         A synchronous round is written together with the next event, which saves a write. That is
         safe: no message depends on it before the agent speaks again, and if a crash loses it, the
@@ -198,13 +223,14 @@ class Replica:
         """
         said = {j: message.tobytes() for j, message in messages.items()}
         proven = proofs or certificates
-        ended = Ended(said, dict(proofs), list(certificates)) if proven else Ended(said)
+        more = proven or tick
+        ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
-            self._end_round(messages)
+            self._end_round(messages, tick)
             self.journal.hold(ended)
         else:
             self.journal.append(ended)
-            self._end_round(messages)
+            self._end_round(messages, tick)
         if proven:
             self._keep(proofs, certificates)
 
@@ -237,7 +263,7 @@ class Replica:
             probe = self.make_agent(self.neighbors, self.degrees)
             probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
-                receive(probe, {j: message})
+                receive(probe, {j: message}, 0)
             except InputError:
                 bad.append(j)
         return bad or list(messages)
@@ -257,24 +283,31 @@ class Replica:
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
         match event:  # most frequent first
-            case Ended(messages, proofs, certificates):
+            case Ended(messages, proofs, certificates, tick):
                 self._keep(proofs, certificates)
                 try:
-                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()})
+                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()}, tick)
                 except InputError:
                     if not replaying:  # refused then as now
                         raise
             case Spoke():
                 self._speak()
-            case Chose(arm, now):
-                self.tickets.add(arm, now)
+            case Chose(arm, now, context):
+                self.tickets.add(arm, now, context)
                 self.own_choices[arm] += 1
-                self.agent.open_pulls[arm] += 1
+                if context:
+                    self.seeing.open(arm, np.frombuffer(context))
+                else:
+                    self.agent.open_pulls[arm] += 1
             case Observed(number, reward):
-                self._observe(self.tickets.settle(number, reward), reward)
+                self._observe(*self.tickets.settle(number, reward), reward)
             case Expired(numbers):
                 for number in numbers:
-                    self.agent.abandon(self.tickets.open.pop(number).arm)
+                    arm, context = self.tickets.close(number)
+                    if context:
+                        self.seeing.abandon(arm, np.frombuffer(context))
+                    else:
+                        self.agent.abandon(arm)
             case Met(degrees):
                 self._meet(degrees)
 
@@ -283,15 +316,21 @@ class Replica:
         fresh.restore_state(fresh.reweighted(self.agent.export_state()))
         self.agent, self.degrees = fresh, degrees
 
-    def _observe(self, arm: int, reward: float) -> None:
+    def _observe(self, arm: int, context: bytes, reward: float) -> None:
         self.observed += 1
         self.own_counts[arm] += 1
         self.own_sums[arm] += reward
         seen = self.scale.unit(reward)
         if self.spoken:
             self._spoken_state = self._spoken_state or self.agent.export_state()
-            self._observed_since.append((arm, seen))
-        self.agent.observe(arm, seen)
+            self._observed_since.append((arm, seen, *filter(None, [context])))
+        self._tell(arm, seen, context)
+
+    def _tell(self, arm: int, seen: float, context: bytes = b"") -> None:
+        if context:
+            self.seeing.observe(arm, seen, np.frombuffer(context))
+        else:
+            self.agent.observe(arm, seen)
 
     def _speak(self) -> None:
         self.spoken = True
@@ -299,9 +338,9 @@ class Replica:
         self.sent[self.rounds + 1] = {j: agent.outgoing(j) for j in agent.view.neighbor_weights}
         self.sent.pop(self.rounds + 1 - KEPT_ROUNDS, None)
 
-    def _end_round(self, messages: Mapping[int, Vector]) -> None:
+    def _end_round(self, messages: Mapping[int, Vector], tick: int) -> None:
         if self._spoken_state is None:
-            receive(self.agent, messages)
+            receive(self.agent, messages, tick)
         else:
             self._receive_as_spoken(self._spoken_state, messages)
         self.rounds += 1
@@ -317,15 +356,18 @@ class Replica:
         would count them twice.
         """
         present, open_pulls = self.agent.export_state(), self.agent.open_pulls
+        open_features = getattr(self.agent, "open_features", None)
         self.agent.restore_state(spoken_state)
         try:
-            receive(self.agent, messages)
+            receive(self.agent, messages, 0)  # a synchronous policy is not told the time
         except InputError:
             self.agent.restore_state(present)
             raise
-        for arm, reward in self._observed_since:
-            self.agent.observe(arm, reward)
+        for since in self._observed_since:
+            self._tell(*since)
         self.agent.open_pulls = open_pulls
+        if open_features is not None:
+            self.seeing.open_features = open_features
 
     # Snapshots
 
@@ -380,4 +422,4 @@ class Replica:
         self.proofs = state.get("proofs", {})
         self.certificates = state.get("certificates", [])
         self._spoken_state = state["before"]
-        self._observed_since = [(arm, reward) for arm, reward in state["since"]]
+        self._observed_since = [tuple(told) for told in state["since"]]

@@ -67,6 +67,7 @@ class Tickets:
         self.next_number = 1
         self.starts = [Start(1, nonce)]
         self.open: dict[int, OpenTicket] = {}
+        self.contexts: dict[int, bytes] = {}  # of the open ones, where there are any
         self.settled: dict[int, Settled] = {}
         self._order: deque[int] = deque()  # of the settled; a dict finds its first in linear time
 
@@ -115,11 +116,13 @@ class Tickets:
                 wait,
             )
 
-    def add(self, arm: int, now: float) -> int:
-        """Open a ticket and return its number."""
+    def add(self, arm: int, now: float, context: bytes = b"") -> int:
+        """Open a ticket, with what the arm was chosen by, and return its number."""
         number = self.next_number
         self.next_number += 1
         self.open[number] = OpenTicket(arm, now + self.lifetime)
+        if context:
+            self.contexts[number] = context
         return number
 
     def look_up(self, number: int, reward: float) -> OpenTicket | Settled:
@@ -140,14 +143,18 @@ class Tickets:
             )
         raise UnknownTicketError("this agent has handed out no such ticket; choose first")
 
-    def settle(self, number: int, reward: float) -> int:
-        """Close an open ticket with its reward; return the arm."""
-        arm = self.open.pop(number).arm
+    def close(self, number: int) -> tuple[int, bytes]:
+        """Close an open ticket; return the arm, and what it was chosen by."""
+        return self.open.pop(number).arm, self.contexts.pop(number, b"")
+
+    def settle(self, number: int, reward: float) -> tuple[int, bytes]:
+        """Close an open ticket with its reward; return the same."""
+        arm, context = self.close(number)
         self.settled[number] = Settled(arm, reward)
         self._order.append(number)
         if len(self.settled) > self.limit:
             del self.settled[self._order.popleft()]
-        return arm
+        return arm, context
 
     def due(self, now: float) -> list[int]:
         """Return the numbers of the expired tickets, oldest first."""
@@ -171,6 +178,7 @@ class Tickets:
             "starts": [list(start) for start in self.starts],
             "open": self.open,
             "settled": self.settled,
+            **({"contexts": self.contexts} if self.contexts else {}),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
@@ -181,3 +189,4 @@ class Tickets:
         self.open = {number: OpenTicket(*ticket) for number, ticket in state["open"].items()}
         self.settled = {number: Settled(*reward) for number, reward in state["settled"].items()}
         self._order = deque(self.settled)
+        self.contexts = state.get("contexts", {})

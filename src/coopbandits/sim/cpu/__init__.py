@@ -153,8 +153,8 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
         return missing
     if parts.aggregation.forgets:
         return " for linear models that forget"
-    if task.tables.allowed is not None:
-        return " for linear models and subsets of arms"
+    if not task.tables.is_everywhere_alike:
+        return " for linear models in worlds"
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
         return f" for linear models under faults {task.faults.spelling}"

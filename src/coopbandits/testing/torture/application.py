@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.service import ExpiredTicketError, UnavailableError, UnknownTicketError
@@ -44,13 +45,17 @@ class Reward(NamedTuple):
 
 @dataclass
 class Account:
-    """What one agent's application knows; `acknowledged` and `doubt` are rewards by ticket."""
+    """What one agent's application knows; `acknowledged` and `doubt` are rewards by ticket.
+
+    `ticks` are the times at which rewards were handed in, as agents that forget count it.
+    """
 
     tickets: dict[str, Answer] = field(default_factory=dict)
     acknowledged: dict[str, float] = field(default_factory=dict)
     doubt: dict[str, float] = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * len(ARMS))
     sums: list[float] = field(default_factory=lambda: [0.0] * len(ARMS))
+    ticks: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> Account:
         """Return it as it is now, as a backup of the journal would tell it."""
@@ -60,6 +65,7 @@ class Account:
             dict(self.doubt),
             list(self.counts),
             list(self.sums),
+            dict(self.ticks),
         )
 
     def acknowledge(self, reward: Reward) -> None:
@@ -70,6 +76,17 @@ class Account:
             self.sums[arm] += reward.value
             self.acknowledged[reward.ticket] = reward.value
         self.doubt.pop(reward.ticket, None)
+
+    def discounted(self, tick: int) -> list[float] | None:
+        """Return sums and counts as they must count at some time; None if that is not certain."""
+        if self.doubt or len(self.acknowledged) != sum(self.counts):
+            return None
+        found = [0.0] * (2 * len(ARMS))
+        for ticket, value in self.acknowledged.items():
+            weight, arm = DISCOUNT ** (tick - self.ticks[ticket]), self.tickets[ticket].arm
+            found[arm] += weight * value
+            found[len(ARMS) + arm] += weight
+        return found
 
     def check(self, counts: list[int], sums: list[float], where: str) -> None:
         """Compare with an agent's own totals: what was acknowledged counts exactly once."""
@@ -137,17 +154,22 @@ class Application:
         before, new = account.acknowledged.get(ticket), ticket not in account.doubt
         if before is None and known is not None:
             account.doubt[ticket] = value
+        tick = account.ticks.get(ticket, process.tick)
+        account.ticks[ticket] = process.tick  # a process that dies now may have written it
         try:
             receipt = process.service.observe(ticket, value)
         except UnavailableError:
+            account.ticks[ticket] = tick
             return True
-        except (UnknownTicketError, ExpiredTicketError) as error:
-            self._refused(known, before, error)
-            if new:  # it was refused the first time, so it does not count for certain
-                account.doubt.pop(ticket, None)
-            return False
-        except InputError:  # another reward than the one that counts
-            return False
+        except InputError as error:
+            account.ticks[ticket] = tick
+            if isinstance(error, UnknownTicketError | ExpiredTicketError):
+                self._refused(known, before, error)
+                if new:  # it was refused the first time, so it does not count for certain
+                    account.doubt.pop(ticket, None)
+            return False  # or another reward than the one that counts
+        if receipt.duplicate:
+            account.ticks[ticket] = tick
         if known is None:
             raise ViolationError(f"a reward for {ticket} was taken, of a choice that was forgotten")
         if receipt.arm != ARMS[known.arm] or receipt.reward != value:

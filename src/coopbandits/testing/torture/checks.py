@@ -9,6 +9,7 @@ import numpy as np
 
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
+from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
@@ -42,7 +43,7 @@ class Checks:
         traits = stage.cluster.traits
         self.exact = traits.exact and traits.shares == OWN
         self.mixed = traits.shares == MIXED
-        self.grows = traits.grows
+        self.grows, self.forgets = traits.grows, traits.forgets
         # A liar is one agent, and one more if it takes a number of version 0.1.
         there = len(stage.actors) + 2 * (stage.liar is not None)
         self.most_agents = there if self.grows else MAX_AGENTS
@@ -230,15 +231,30 @@ class Checks:
     def _processes(self) -> list[Process]:
         return [actor.process for actor in self.stage.actors if actor.process is not None]
 
-    def _own_total(self) -> Vector:
+    def _own_total(self) -> Vector | None:
+        """Return what all have counted themselves; None if that is not certain."""
+        if self.forgets:
+            tick, total = self._latest(), np.zeros(2 * len(ARMS))
+            for actor in self.stage.actors:
+                own = actor.app.account.discounted(tick)
+                if own is None:
+                    return None
+                total += own
+            return total
         replicas = [process.replica for process in self._processes()]
         counts = np.sum([replica.own_counts for replica in replicas], axis=0)
         sums = np.sum([replica.own_sums for replica in replicas], axis=0)
         return np.concatenate([sums, counts.astype(np.float64)])
 
+    def _latest(self) -> int:
+        return max(process.tick for process in self._processes())
+
     def _known(self, process: Process) -> Vector:
+        """Return what an agent knows, as it counts at the latest of all clocks."""
         found = process.replica.agent.estimate()
-        return np.concatenate([found.sums, found.counts])
+        weight = DISCOUNT ** (self._latest() - process.tick) if self.forgets else 1.0
+        known: Vector = weight * np.concatenate([found.sums, found.counts])
+        return known
 
     def _totals(self) -> str:
         """Compare what each agent knows with everybody's own totals."""
@@ -255,11 +271,13 @@ class Checks:
         for (holder, number), version in self.told.items():
             if processes[0].held().get(number, 0.0) < version:
                 return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"
+        if own is None:
+            return ""
         pulls, least = known[0][len(ARMS) :].sum(), own[len(ARMS) :].sum()
         if not self.grows or not self.lost_most:
             fits = np.allclose(known[0], own, rtol=EXACT, atol=EXACT)
         else:
-            fits = least - EXACT <= pulls <= least + self.lost_most + EXACT
+            fits = bool(least - EXACT <= pulls <= least + self.lost_most + EXACT)
         return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
 
     def _means(self) -> str:
@@ -289,7 +307,7 @@ class Checks:
             return "shares of one round are not there"
         told = np.sum([np.concatenate(share) for share in shares if share is not None], axis=0)
         own = self._own_total()
-        if np.allclose(told, own, rtol=EXACT, atol=EXACT):
+        if own is None or np.allclose(told, own, rtol=EXACT, atol=EXACT):
             return ""
         return f"shares add up to {told.tolist()}, and acknowledged were {own.tolist()}"
 

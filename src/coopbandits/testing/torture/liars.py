@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopbandits.core.aggregate.entries import HEADER, entry_number
+from coopbandits.core.aggregate.ticks import HALF_LIFE, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol.decoder import Decoder
@@ -42,6 +43,7 @@ EXTREMES = (
     1e300, -1e300, 1e-300, 0.0, -1.0, 1.0, 2.0**31, 1e6, 1e3, 64.0, float("inf"), float("nan"),
 )  # fmt: skip
 REMEMBERED = 50
+FALSE_TICKS = (0, -HALF_LIFE, SKEW, 2 * SKEW, 2 * SKEW + 2, 10 * SKEW, 2**50)
 
 
 class Liar:
@@ -50,7 +52,7 @@ class Liar:
     It starts from what its victims say, so its messages have the right form whatever the policy:
     some values are replaced by extreme ones (counts, tree roots and beats, minima), or grow a bit,
     or messages of others are said again, late and in another order, or it sends random bytes, or
-    it signs pulls of its own that nobody made.
+    it signs pulls of its own that nobody made, at any time where agents forget.
     """
 
     def __init__(self, stage: Stage, index: int, key: int) -> None:
@@ -176,19 +178,27 @@ class Liar:
 
     def _boast(self, values: Vector, word: int) -> bytes:
         """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
-        width = HEADER + 2 * len(ARMS)
+        forgets = self.stage.cluster.traits.forgets
+        width = HEADER + 2 * len(ARMS) + forgets
         row = values[HEADER : HEADER + width]
         # A number of version 0.1 has no author: it is that of whoever signs it first.
         old = word >> 22 & 3 == 0
         row[0], row[1] = (
             word >> 24 if old else entry_number(self.index, word >> 24),
-            self.round,
+            self._false_tick(word) if forgets else self.round,
         )
         most = MAX_PULLS_PER_SECOND * (START + self.stage.time / SECOND - EPOCH)
         pulls = most // len(ARMS) if word >> 16 & 1 else float((word >> 17) % 40)
         row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :] = 0.0, pulls
+        if forgets:
+            row[-1] = len(ARMS) * pulls
         fields = Fields(self.notary.sign(row.tobytes()), pack([certificate_of(self.notary.node)]))
         return encode_data(self._stamp(), np.concatenate([values[:HEADER], row]), fields)
+
+    def _false_tick(self, word: int) -> float:
+        """Return a time for pulls that nobody made: now, early, or late, believed or not."""
+        now = (START + self.stage.time / SECOND - EPOCH) // self.stage.cluster.tick
+        return max(0.0, now + FALSE_TICKS[(word >> 26) % len(FALSE_TICKS)])
 
     def _bend(self, values: Vector, word: int, *, subtly: bool) -> None:
         if not values.size:

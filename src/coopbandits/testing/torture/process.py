@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopbandits.core.aggregate.entries import author_of
+from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
@@ -182,6 +183,12 @@ class Process:
         """Return the versions of the entries that the agent knows, by number; {} if it has none."""
         entries = self.node.gossip.entries
         return entries.machine.held() if entries is not None else {}
+
+    @property
+    def tick(self) -> int:
+        """The time by which the agent forgets."""
+        machine = getattr(self.replica.agent, "machine", None)
+        return machine.clock if isinstance(machine, ClockedMachine) else 0
 
     def author_of(self, number: float) -> float:
         """Return whose entry a number is, as far as this agent knows."""

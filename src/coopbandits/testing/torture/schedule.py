@@ -14,9 +14,11 @@ from typing import NamedTuple
 from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key, word_at
+from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.config.eligibility import require_eligible
+from coopbandits.fleet.config.consistency import half_life_problems
+from coopbandits.fleet.config.eligibility import require_blind, require_eligible
 
 SECOND = 1_000_000
 """Times are whole microseconds."""
@@ -26,6 +28,7 @@ EPOCH = START - 1000
 ROUNDS_PER_SECOND = 20.0
 MAX_PULLS_PER_SECOND = 50.0
 MAX_AGENTS = 64
+LEAST_HALF_LIFE = 3600.0
 ARMS = ("best", "good", "poor")
 
 TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES = range(8)
@@ -44,11 +47,14 @@ class Setting:
         How many there are, at least 3.
     rounds : int
         For so many rounds of gossip things go wrong; then they heal.
+    half_life : float or None
+        Seconds after which a pull counts half; None for ever the same.
     """
 
     policy: str = "flood-ts"
     agents: int = 8
     rounds: int = 200
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         require_count("agents", self.agents, least=3)
@@ -60,8 +66,18 @@ class Setting:
         return int(self.rounds / ROUNDS_PER_SECOND * SECOND)
 
     def check(self) -> None:
-        """Refuse a policy that cannot run in a fleet."""
+        """Refuse a policy that cannot run in a fleet, or forget by the clock."""
         require_eligible("--policy", parse_policy(self.policy))
+        require_blind("--policy", parse_policy(self.policy))
+        if self.half_life is None:
+            return
+        for problem in half_life_problems(self.cluster(), self.half_life):
+            raise InputError(problem)
+        if self.half_life < LEAST_HALF_LIFE:
+            raise InputError(
+                f"--half-life is {self.half_life:g} s; clocks jump by minutes here, and may differ "
+                "by an eighth of it: give at least 1h"
+            )
 
     def cluster(self) -> ClusterConfig:
         """Return the settings that all agents share."""
@@ -74,8 +90,9 @@ class Setting:
             rounds_per_second=ROUNDS_PER_SECOND,
             max_pulls_per_second=MAX_PULLS_PER_SECOND,
             max_agents=MAX_AGENTS,
+            half_life=self.half_life,
         )
-        needs = plain.policy_object().needs
+        needs = parse_policy(self.policy).needs
         return replace(
             plain,
             num_agents=self.agents if "num_agents" in needs else None,

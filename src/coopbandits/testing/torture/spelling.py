@@ -63,9 +63,11 @@ def command(schedule: Schedule) -> str:
     """Return the command that plays a schedule again."""
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
+    forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
     return (
         f"coopbandits torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
-        f"{setting.rounds} --seed {schedule.seed} --weather {spell_weather(schedule.weather)} "
+        f"{setting.rounds}{forgets} --seed {schedule.seed} "
+        f"--weather {spell_weather(schedule.weather)} "
         + " ".join(f"--trouble {text}" for text in troubles)
         + " --trace"
     )

@@ -1,0 +1,66 @@
+"""Policies that have learned from the first part of a log, and are judged by the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits import InputError, parse_policy
+from coopbandits.evaluate import doubly_robust, ips, learned
+
+from .worlds import BEST, MEANS, best_arm, drawn
+
+LOG = drawn(1200, [1 / 3, 1 / 3, 1 / 3])
+GREEDY = parse_policy("local-sums*lin-ucb:disjoint=true,scale=1e-9")
+
+
+def test_a_policy_that_has_learned_plays_the_best_arm() -> None:
+    rest, chances = learned(LOG, GREEDY, sigma=0.3)
+    assert len(rest) == 600
+    assert np.array_equal(rest.rewards, LOG.rewards[600:])
+    assert (chances * best_arm(rest.features)).sum() > 590
+    for value in (ips(rest, chances), doubly_robust(rest, chances)):
+        assert abs(value.mean - BEST) < 4 * value.error
+
+
+def test_chances_of_random_choices_are_counted() -> None:
+    rest, chances = learned(
+        LOG, parse_policy("local-sums*lin-ts:disjoint=true"), sigma=3.0, draws=8
+    )
+    assert np.allclose(chances.sum(axis=1), 1.0)
+    assert set(np.unique((8 * chances).round(9))) <= set(range(9))
+    assert ((chances > 0.0) & (chances < 1.0)).any()
+    again = learned(LOG, parse_policy("local-sums*lin-ts:disjoint=true"), sigma=3.0, draws=8)[1]
+    assert np.array_equal(chances, again)
+    del rest
+
+
+def test_a_blind_policy_plays_what_is_best_on_average() -> None:
+    rest, chances = learned(LOG, parse_policy("independent-ucb:constant=1e-9"), sigma=0.3)
+    assert set(np.argmax(chances, axis=1)) == {int(MEANS.mean(axis=0).argmax())}
+    assert abs(ips(rest, chances).mean - MEANS.mean(axis=0).max()) < 4 * ips(rest, chances).error
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "sentence"),
+    [
+        ("local-sums*lin-ts", {}, "has one model for all arms, which in the log have the same"),
+        ("central-ts", {}, "give one that is made of parts and has agents"),
+        ("flood-ts", {"share": 1.0}, "share is 1.0; it must be strictly between 0 and 1"),
+        ("flood-ts", {"share": 1e-9}, "of which a share of 1e-09 leaves a part empty"),
+        ("flood-ts", {"draws": 0}, "draws is 0"),
+        ("flood-ts", {"sigma": 0.0}, "sigma"),
+    ],
+)
+def test_bad_input_is_refused(policy: str, more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        learned(LOG, parse_policy(policy), **more)
+
+
+def test_a_log_without_features_is_refused_by_those_that_look_at_some() -> None:
+    bare = replace(LOG, features=np.empty((1200, 1, 0)))
+    with pytest.raises(InputError, match="looks at features, and the log has none"):
+        learned(bare, GREEDY)

@@ -1,0 +1,63 @@
+"""Both clients tell of requests, and the page that shows how is right."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import parse_config
+from coopbandits.fleet.storage.disk import MemoryDisk
+
+from ..api.running import running
+from ..contexts import alone
+from .driving import Make
+
+PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "context.md"
+REQUEST: dict[str, Any] = {"hour": 13, "country": "PT"}
+
+
+def test_choices_and_estimates_take_a_context(make: Make) -> None:
+    service = alone(MemoryDisk())
+    with running(service) as server, make(server.address) as client:
+        choice = client.choose(["a"], REQUEST)
+        client.observe(choice.ticket, 1.0)
+        assert client.arms(REQUEST) == service.arms(REQUEST)
+        assert client.arms() == service.arms()
+        assert client.arms(REQUEST) != client.arms()
+        for context, sentence in (
+            ({"hour": 13}, "context has no 'country'"),
+            ({**REQUEST, "hour": float("nan")}, "feature 'hour' is nan; features are finite"),
+            ([1.0], r"a context is an object of features by name, got \[1.0\]"),
+        ):
+            with pytest.raises(InputError, match=sentence):
+                client.choose(None, context)
+            with pytest.raises(InputError, match=sentence):
+                client.arms(context)
+        with pytest.raises(InputError, match="there is no context"):
+            client.choose()
+    assert service.replica.tickets.next_number == 2
+
+
+def test_a_default_stands_in_whatever_the_request(tmp_path: Path, make: Make) -> None:
+    with make(f"unix:{tmp_path}/none.sock", timeout=0.1, default="a") as client:
+        assert client.choose(None, REQUEST).is_default
+
+
+def test_the_page_is_right() -> None:
+    text = PAGE.read_text()
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
+    node = {"id": "n", "journal": "j", "listen": "127.0.0.1:1"}
+    told = {**tomllib.loads(toml), "node": node}
+    cluster = parse_config(told, "n.toml", now=2e9, insecure=True).cluster
+    assert cluster.policy == "flooded-totals*lin-ts:disjoint=true"
+    assert cluster.encoder.width == 5
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    service = alone(MemoryDisk(), cluster.features)
+    with running(service) as server:
+        exec(code.replace("127.0.0.1:8400", server.address), {})  # noqa: S102  of our own page
+    assert service.replica.own_counts.sum() == 1

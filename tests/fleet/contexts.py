@@ -1,0 +1,45 @@
+"""A cluster whose applications tell of their requests."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import networkx as nx
+
+from coopbandits.core.draws import word_at
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.features import read_features
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.testing.torture.world import World
+
+ARMS = ("a", "b")
+FEATURES = read_features("features", {"hour": [0, 24], "country": ["PT", "ES"]})
+EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true,scale=0.3"]
+
+
+def cluster(policy: str, **more: Any) -> ClusterConfig:
+    told: dict[str, Any] = {"reward_range": (0.0, 1.0), "features": FEATURES, **more}
+    return ClusterConfig("test", 1_790_000_000, ARMS, policy, **told)
+
+
+def asked(number: int) -> dict[str, float | str]:
+    return {"country": ("PT", "ES")[number % 2], "hour": 24.0 * ((number * 7) % 11) / 10}
+
+
+def paid(context: dict[str, Any], arm: str) -> float:
+    """In Portugal a is better, in Spain b is."""
+    return 0.9 if (context["country"] == "PT") == (arm == "a") else 0.2
+
+
+def serve(world: World, agent: int) -> ApplicationService:
+    words = (word_at(agent + 1, number) for number in count(world.starts * 10_000))
+    return ApplicationService(world.config(agent), world.node(agent), words.__next__)
+
+
+def alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ApplicationService:
+    world = World(cluster(policy, features=features), nx.empty_graph(1))
+    world.disks[0] = disk
+    world.restart(0)
+    return serve(world, 0)

@@ -1,0 +1,235 @@
+"""Features in a fleet: learned together, through crashes, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.aggregate.claims import Claims
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.features import read_features
+from coopbandits.fleet.process.assemble import open_replica
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.testing.torture.world import World
+
+from .contexts import ARMS, EXACT, alone, asked, cluster, paid, serve
+
+MIXED: dict[str, dict[str, Any]] = {
+    "running-consensus*lin-ts:disjoint=true": {"num_agents": 4},
+    "staged-mixing*lin-ts:disjoint=true": {"num_agents": 4, "lambda_bound": 0.9},
+}
+
+
+def played(policy: str, rounds: int = 60, **more: Any) -> tuple[World, list[list[Any]]]:
+    """A path of four agents, of which one dies with open tickets and comes back."""
+    world = World(cluster(policy, **more), nx.path_graph(4))
+    services = [serve(world, agent) for agent in range(4)]
+    told: list[list[Any]] = []
+    waiting: dict[int, Any] = {}
+    for number in range(rounds):
+        if number == 20:
+            before = world.node(1).replica.agent.export_state()
+            world.crash(1)
+            world.restart(1)
+            if world.cluster.mode == "robust":  # else the last round is heard of again
+                assert world.node(1).replica.agent.export_state() == before
+            services[1] = serve(world, 1)
+        for agent in range(4):
+            context = asked(number + agent)
+            if agent in waiting:  # rewards come a round later
+                ticket, arm, then = waiting.pop(agent)
+                services[agent].observe(ticket, paid(then, arm))
+                told.append([then, arm, paid(then, arm)])
+            choice = services[agent].choose(context=context)
+            waiting[agent] = *choice, context
+        world.step()
+    for agent, (ticket, arm, then) in waiting.items():
+        services[agent].observe(ticket, paid(then, arm))
+        told.append([then, arm, paid(then, arm)])
+    for _ in range(40):
+        world.step()
+    return world, told
+
+
+def account(told: list[list[Any]]) -> Any:
+    """Registers of everything acknowledged, added up by hand."""
+    total = np.zeros((2, 4 + 10 + 1))
+    encode = cluster(EXACT[0]).encoder.columns
+    for context, arm, reward in told:
+        x = encode(context)
+        outer = np.outer(x, x)[np.triu_indices(4)]
+        total[ARMS.index(arm)] += np.concatenate([reward * x, outer, [1.0]])
+    return total
+
+
+@pytest.mark.parametrize("policy", EXACT)
+def test_every_reward_counts_once_with_its_context_and_each_learns_all(policy: str) -> None:
+    world, told = played(policy)
+    expected = account(told)
+    for agent in range(4):
+        found = world.node(agent).replica.agent.estimate()
+        have = np.column_stack([found.sums, found.extra.outer, found.counts])
+        np.testing.assert_allclose(have, expected, rtol=1e-9, atol=1e-9)
+        service = serve(world, agent)
+        for country, best in (("PT", "a"), ("ES", "b")):
+            arms = service.arms({"country": country, "hour": 12})
+            assert max(arms, key=lambda arm: arm.mean or 0.0).arm == best
+            for arm in arms:
+                assert arm.mean == pytest.approx(paid({"country": country}, arm.arm), abs=0.12)
+                low, high = arm.confidence or (1.0, 0.0)
+                assert low <= (arm.mean or 0.0) <= high
+        plain = {arm.arm: (arm.mean, arm.pulls) for arm in service.arms()}
+        for name, row in zip(ARMS, expected, strict=True):
+            assert plain[name] == pytest.approx((row[0] / row[-1], row[-1]))
+        assert service.recommendation().lead is None
+        assert "depends on the context" in service.recommendation().sentence
+
+
+@pytest.mark.parametrize("policy", MIXED)
+def test_synchronous_rounds_add_up_with_rewards_in_between(policy: str) -> None:
+    world, told = played(policy, **MIXED[policy])
+    expected = account(told)
+    healths = [serve(world, agent).health()["shares"] for agent in range(4)]
+    last = max(set.intersection(*map(set, healths)), key=int)
+    shares = np.sum([health[last] for health in healths], axis=0)
+    np.testing.assert_allclose(shares, [*expected[:, 0], *expected[:, -1]], rtol=1e-9)
+    for agent in range(4):
+        assert not world.node(agent).replica.agent.open_pulls.any()
+        assert not world.node(agent).replica.seeing.open_features.any()
+
+
+WRONG: list[tuple[Any, str]] = [
+    (None, r"there is no context; .*country: one of 'PT', 'ES', hour: a number from 0 to 24"),
+    ({"hour": 13}, r"context has no 'country'; it must be one of 'PT', 'ES'"),
+    ({"country": "PT"}, r"context has no 'hour'; it must be a number from 0 to 24"),
+    ({"hour": 13, "country": "FR"}, r"feature 'country' is 'FR'; it must be one of 'PT', 'ES'"),
+    ({"hour": 13, "country": 1}, r"feature 'country' is 1.0; it must be one of"),
+    ({"hour": 24.1, "country": "PT"}, r"feature 'hour' is 24.1; it must be a number from 0 to 24"),
+    ({"hour": "PT", "country": "PT"}, r"feature 'hour' is 'PT'; it must be a number"),
+    ({"hour": float("nan"), "country": "PT"}, r"feature 'hour' is nan; features are finite num"),
+    ({"hour": True, "country": "PT"}, r"feature 'hour' is True; features are finite numbers or"),
+    ({"hour": None, "country": "PT"}, r"feature 'hour' is None; features are finite numbers or"),
+    ({"hour": [13], "country": "PT"}, r"feature 'hour' is \[13\]; features are finite numbers"),
+    ({"hour": 10**400, "country": "PT"}, r"features are finite numbers"),
+    ({"hour": 13, "country": "PT", "our": 1}, r"unknown feature 'our'; .* did you mean 'hour'"),
+    ({1: 2}, r"features have names, got 1; use strings"),
+    ([1.0, 2.0], r"a context is an object of features by name, got \[1.0, 2.0\]"),
+    ("PT", r"a context is an object of features by name, got 'PT'"),
+]
+
+
+@pytest.mark.parametrize(("context", "sentence"), WRONG)
+def test_a_wrong_context_gets_a_sentence_and_changes_nothing(context: Any, sentence: str) -> None:
+    disk = MemoryDisk()
+    service = alone(disk)
+    before = bytes(disk.data), service.replica.agent.export_state()
+    with pytest.raises(InputError, match=sentence) as refused:
+        service.choose(context=context)
+    assert "\n" not in str(refused.value)
+    if context is not None:
+        with pytest.raises(InputError, match=sentence):
+            service.arms(context)
+    assert (bytes(disk.data), service.replica.agent.export_state()) == before
+    assert not service.replica.tickets.open
+
+
+def test_a_context_where_none_is_declared_is_refused() -> None:
+    service = alone(MemoryDisk(), None, "flood-ts")
+    for ask in (lambda: service.choose(context={"hour": 13}), lambda: service.arms({"hour": 13})):
+        with pytest.raises(InputError, match=r"but \[cluster\] declares no features; leave it out"):
+            ask()
+    assert service.choose().ticket
+
+
+def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
+    disk = MemoryDisk()
+    context: dict[str, Any] = {"hour": 6, "country": "ES"}
+    service = alone(disk)
+    tickets = [service.choose(context=context) for _ in range(3)]
+    again = alone(disk)  # replays, and writes a snapshot
+    once_more = alone(disk)  # opens that
+    assert once_more.replica.tickets.contexts == again.replica.tickets.contexts
+    assert len(once_more.replica.tickets.contexts) == 3
+    for ticket, arm in tickets[:2]:
+        once_more.observe(ticket, paid(context, arm))
+        assert once_more.observe(ticket, paid(context, arm)).duplicate
+    once_more.replica.expire(1e12)
+    agent = once_more.replica.seeing
+    x = cluster(EXACT[0]).encoder.columns(context)
+    assert x.tolist() == [1.0, 0.0, 1.0, -0.5]
+    assert agent.share().counts.sum() == 2.0
+    assert agent.estimate().extra.outer.sum(axis=0)[:4].tolist() == [2.0, 0.0, 2.0, -1.0]
+    assert not agent.open_features.any()
+    assert not once_more.replica.tickets.contexts
+
+
+def test_a_journal_belongs_to_its_features() -> None:
+    disk = MemoryDisk()
+    alone(disk).choose(context=asked(0))
+    others = read_features("features", {"hour": [0, 23], "country": ["PT", "ES"]})
+    told = (
+        r"its features is \{'country': \['PT', 'ES'\], 'hour': \[0\.0, 24\.0\]\}, not \{'country'"
+    )
+    with pytest.raises(InputError, match=told):
+        alone(disk, others)
+    assert alone(disk).replica.tickets.open
+
+
+def test_a_journal_without_features_is_as_it_was_and_opens() -> None:
+    """What a plain agent writes has no word of contexts."""
+    disk = MemoryDisk()
+    service = alone(disk, None, "flood-ts")
+    service.choose()
+    assert not {b"context", b"features"} & set(re.findall(rb"context|features", disk.data))
+    plain = ClusterConfig("test", 1_790_000_000, ARMS, "flood-ts", reward_range=(0.0, 1.0))
+    identity = {
+        "node": "n", "cluster": "test", "epoch": plain.epoch, "arms": list(ARMS),
+        "policy": "flood-ts", "reward_range": [0.0, 1.0], "sigma": None, "num_agents": None,
+        "lambda_bound": None,
+    }  # fmt: skip
+    old = MemoryDisk()
+    Journal(old, identity, {"word": 1 << 16 | 1, "number": 7}).compact({})
+    config = NodeConfig(plain, "n", Path("unused"), {})
+    assert open_replica(config, old, 1_790_000_100.0, 3, 3).journal.origin["number"] == 7
+
+
+def claims(**more: Any) -> Claims:
+    return Claims(bounded=True, rate=10.0, epoch=0.0, max_agents=4, largest_feature=1.0, **more)
+
+
+@pytest.mark.parametrize("policy", EXACT)
+def test_what_no_pulls_in_range_can_have_made_is_refused(policy: str) -> None:
+    world, _ = played(policy, 20)
+    agent = world.node(0).replica.agent
+    honest = world.node(1).replica.agent.outgoing(0)
+    assert honest is not None
+    now = 1_790_000_000.0
+    agent.check_claims(honest, claims(), now)
+    registers = agent.machine.registers  # type: ignore[attr-defined]
+    for spoil, phrase in (
+        ({4: 50.0}, "squared features of up to"),
+        ({0: 500.0}, "rewards times features of up to"),
+        ({5: 3.0, 7: -3.0}, "products of features that no pulls have together"),
+        ({5: float("nan")}, "sums that are not finite"),
+    ):
+        values = honest_registers(registers)
+        for at, value in spoil.items():
+            values[at] = value
+        with pytest.raises(InputError, match=phrase):
+            claims().check_totals(registers, values, 1.0, now)
+
+
+def honest_registers(registers: Any) -> Any:
+    values = registers.zeros()
+    for number in range(4):
+        context = cluster(EXACT[0]).encoder.columns(asked(number))
+        registers.record(values, 0, 0.5, context)
+    claims().check_totals(registers, values, 1.0, 10.0)
+    return values
