@@ -26,6 +26,7 @@ from coopbandits.fleet.service import (
 )
 
 ARMS, HEALTH = Request("GET", "/arms"), Request("GET", "/health")
+CLUSTER = Request("GET", "/cluster")
 READY, ALIVE = Request("GET", "/ready"), Request("GET", "/alive")
 
 ERRORS: dict[int, type[InputError]] = {
@@ -70,6 +71,11 @@ def state_request(since: int) -> Request:
 def recommendation_request(confidence: float) -> Request:
     """Return the request for a recommendation."""
     return Request("GET", f"/recommendation?{urlencode({'confidence': confidence})}")
+
+
+def adopt_request(signed: bytes) -> Request:
+    """Return the request that hands over a document of the cluster, which is JSON already."""
+    return Request("POST", "/cluster/document", signed)
 
 
 def _json(body: Content) -> bytes:

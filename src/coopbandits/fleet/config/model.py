@@ -171,6 +171,22 @@ class ClusterConfig:
 
 
 @dataclass(frozen=True)
+class DocumentConfig:
+    """Whose documents an agent takes, besides those of operators whom such a document names.
+
+    Attributes
+    ----------
+    operators : tuple of bytes
+        Public keys of operators.
+    file : Path or None
+        A document that is read again when it changes; its signatures are in FILE.sig.
+    """
+
+    operators: tuple[bytes, ...] = ()
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """One agent's configuration.
 
@@ -208,6 +224,8 @@ class NodeConfig:
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
         What the API takes.
+    document : DocumentConfig
+        Who may change the cluster while it runs.
     """
 
     cluster: ClusterConfig
@@ -226,3 +244,4 @@ class NodeConfig:
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
+    document: DocumentConfig = DocumentConfig()

@@ -22,8 +22,8 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All problems are reported at once, a
-sentence each.
+`ClusterConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. All problems are
+reported at once, a sentence each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,13 @@ from coopbandits.fleet.config.consistency import find_contradictions
 from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
-from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.model import (
+    ApiLimits,
+    ClusterConfig,
+    DocumentConfig,
+    NodeConfig,
+    TlsFiles,
+)
 
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
@@ -90,11 +96,13 @@ TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
-TABLES = ("cluster", "node", "tls", "api_tls", "api_limits", "neighbors")
+DOCUMENT: dict[str, read.Reader] = {"operators": read.operators, "file": read.path}
+
+TABLES = ("cluster", "node", "tls", "api_tls", "api_limits", "document", "neighbors")
 
 OPTIONAL = {
     field.name
-    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
     if field.default is not MISSING
 }
@@ -161,7 +169,7 @@ def parse_config(
     found = _Tables(data, Path(path).absolute().parent)
     cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
-    limits = found.table("api_limits", API_LIMITS)
+    limits, document = found.table("api_limits", API_LIMITS), found.table("document", DOCUMENT)
     if found.problems:
         raise ConfigError(str(path), found.problems)
     if "features" in cluster:
@@ -171,7 +179,13 @@ def parse_config(
     made = ClusterConfig(**cluster)
     taken = ApiLimits(**limits)
     config = NodeConfig(
-        made, neighbors=neighbors, tls=tls, api_tls=api_tls, api_limits=taken, **node
+        made,
+        neighbors=neighbors,
+        tls=tls,
+        api_tls=api_tls,
+        api_limits=taken,
+        document=DocumentConfig(**document),
+        **node,
     )
     problems = list(find_contradictions(config, now, insecure=insecure))
     if problems:

@@ -15,9 +15,11 @@ from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST, table_of
 from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
 from coopbandits.fleet.storage.disk import Disk
@@ -159,8 +161,15 @@ def make_node(
             1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second),
         ),
         revoked=Revoked(config.revoked),
+        keeper=make_keeper(config, replica.journal),
     )
+    settings.keeper.join("places", Places(config, transport))
     return Node(settings, replica, transport, clock)
+
+
+def make_keeper(config: NodeConfig, journal: Journal) -> Keeper:
+    """Return what keeps the cluster's document."""
+    return Keeper(config.cluster.name, config.document.operators, journal)
 
 
 def make_notary(config: NodeConfig) -> Notary | None:

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import (
@@ -132,6 +133,14 @@ class LocalAgent:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return self._ask(lambda: self._runtime.service.metrics())
+
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return self._ask(lambda: self._runtime.service.cluster())
+
+    def adopt(self, signed: Signed) -> dict[str, Any]:
+        """Take a new document of the cluster, and spread it; return what `cluster` does."""
+        return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
 
     def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
         """Call in the agent's thread: its state is not safe to touch from another."""

@@ -12,6 +12,7 @@ from functools import partial
 from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.document.files import WatchedDocument
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.rewrite import BesideRewriter
@@ -94,6 +95,7 @@ class Runtime:
         waits = disk.durability == "power"  # then events share a sync, and messages wait for it
         self.node = make_node(config, replica, self.outbox if waits else transport, self.clock)
         self.service = ApplicationService(config, self.node, words)
+        self._watched = WatchedDocument(config.document.file, self.node.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -231,8 +233,8 @@ class Runtime:
         self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
 
     def _on_beat(self) -> None:
-        beat = self.clock.follow_system_clock, self.node.beat, self._arm, self._arm_beat
-        self._vital("its upkeep", *beat)
+        beat = self.clock.follow_system_clock, self._watched.refresh, self.node.beat
+        self._vital("its upkeep", *beat, self._arm, self._arm_beat)
 
     def _arm_beat(self) -> None:
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)

@@ -13,6 +13,7 @@ from coopbandits.fleet.protocol.frames import (
     BYE,
     CUT_HEADER,
     DATA,
+    DOCUMENT,
     FIELDS,
     FIELDS_LENGTH,
     HEADER,
@@ -30,6 +31,7 @@ from coopbandits.fleet.protocol.frames import (
     Bye,
     ByeFrame,
     DataFrame,
+    DocumentFrame,
     Fields,
     Form,
     Frame,
@@ -44,7 +46,7 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
-KNOWN = (HELLO, DATA, BEAT, BYE)
+KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -158,7 +160,7 @@ class Decoder:
                 raise FrameError(
                     "malformed", f"a frame of the unknown kind {kind} that may not be skipped"
                 )
-        elif flags or (kind == BEAT and length):
+        elif flags != (OPTIONAL if kind == DOCUMENT else 0) or (kind == BEAT and length):
             raise FrameError("malformed", f"flags {flags} and {length} bytes in kind {kind}")
         return length
 
@@ -189,6 +191,8 @@ class Decoder:
             return self._open_part(flags, stamp, bytes(buffer[body:stop]))
         if kind == BEAT:
             return BeatFrame(stamp)
+        if kind == DOCUMENT:
+            return DocumentFrame(stamp, bytes(buffer[body:stop]))
         if kind not in KNOWN:
             self.skipped += 1
             return None

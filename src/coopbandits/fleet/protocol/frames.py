@@ -56,9 +56,10 @@ class Kind(IntEnum):
     DATA = 2
     BEAT = 3
     BYE = 4
+    DOCUMENT = 5
 
 
-HELLO, DATA, BEAT, BYE = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, DOCUMENT = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -133,6 +134,9 @@ class Hello(msgspec.Struct, frozen=True):
         The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
         The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
+    document, document_digest : int or None, and bytes
+        The version of the cluster's document that it has, 0 for none, and the SHA-256 of it; None
+        if it takes no documents.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -145,6 +149,8 @@ class Hello(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
+    document: Count | None = None
+    document_digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
 class Bye(msgspec.Struct, frozen=True):
@@ -199,7 +205,14 @@ class ByeFrame(msgspec.Struct, frozen=True):
     reason: str
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame
+class DocumentFrame(msgspec.Struct, frozen=True):
+    """News of the cluster's document: see `document.spread`."""
+
+    stamp: Stamp
+    body: bytes
+
+
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -215,6 +228,11 @@ def encode_bye(stamp: Stamp, reason: str) -> bytes:
 def encode_beat(stamp: Stamp) -> bytes:
     """Return a keepalive."""
     return _frame(BEAT, 0, stamp, b"")
+
+
+def encode_document(stamp: Stamp, body: bytes) -> bytes:
+    """Return news of the cluster's document, which who does not know of documents skips."""
+    return _frame(DOCUMENT, OPTIONAL, stamp, body)
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:

@@ -12,6 +12,7 @@ from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.features import ONES
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -28,8 +29,9 @@ from coopbandits.fleet.service import (
     require_ticket,
 )
 from coopbandits.fleet.service.catalogue import measured
-from coopbandits.fleet.service.pace import Pace
+from coopbandits.fleet.service.pace import Allowance, Pace
 from coopbandits.fleet.service.recommending import recommendation
+from coopbandits.fleet.service.ruling import ruling, state_of
 from coopbandits.fleet.service.sites import site_metrics, warning
 from coopbandits.fleet.service.watching import agent_state, arm_metrics
 from coopbandits.fleet.storage.disk import DiskError
@@ -69,6 +71,9 @@ class ApplicationService:
         self.failure = ""  # why the agent serves no more
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
+        declared = config.cluster.max_pulls_per_second
+        self.keeper = node.settings.keeper
+        self.keeper.join("pace", Allowance(declared, self.choosing, self.observing))
 
     def _pace(self, made: int) -> Pace:
         cluster, now = self.config.cluster, self.node.clock()
@@ -201,6 +206,7 @@ class ApplicationService:
             "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
             "warning": warning(self),
+            "document": state_of(self.keeper),
             "shares": {
                 str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
@@ -220,6 +226,20 @@ class ApplicationService:
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
         return self.failure or self.node.trouble or None
+
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+        return {"id": self.config.id, **ruling(self.node)}
+
+    def adopt(self, signed: Signed) -> dict[str, Any]:
+        """Take a new document of the cluster; return what `cluster` does."""
+        if self.failure:
+            raise UnavailableError(self.failure)
+        try:
+            self.node.adopt(signed)
+        except DiskError as error:
+            raise UnavailableError(f"{error}; the document is not taken") from error
+        return self.cluster()
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
@@ -258,6 +278,8 @@ class ApplicationService:
             measured("journal_bytes", ({}, replica.journal.size)),
             measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
             measured("conservation_residual", ({}, residual(self))),
+            measured("document_version", ({}, self.keeper.version)),
+            measured("document_alarm", ({}, float(bool(self.keeper.alarm)))),
             *site_metrics(self),
             *arm_metrics(self),
         ]
