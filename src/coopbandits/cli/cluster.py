@@ -117,7 +117,7 @@ def status_command(
     certificate: Certificate = None,
     key: CertificateKey = None,
 ) -> None:
-    """Tell which version the agents have, and what their neighbours say; status 1 if they differ."""
+    """Tell which version agents and their neighbours have; status 1 if agents differ."""
     rows, problems = [], []
     for client in _clients(agents, token_file, (ca, certificate, key)):
         try:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.document.content import Document, read_document
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
@@ -45,6 +47,7 @@ class StandIn:
         self.unready: str | None = None
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
+        self.document: Document | None = None
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
@@ -114,6 +117,13 @@ class StandIn:
 
     def ready(self) -> str | None:
         return self.unready
+
+    def cluster(self) -> dict[str, Any]:
+        return {"id": "stand-in", "version": self.document.version if self.document else 0}
+
+    def adopt(self, signed: Signed) -> dict[str, Any]:
+        self.document = read_document(signed.content)
+        return self.cluster()
 
     def metrics(self) -> list[Metric]:
         return [

@@ -141,10 +141,8 @@ def _texts(what: str, value: Any, fits: Callable[[str], object], wanted: str) ->
 
 def operators(what: str, value: Any) -> tuple[bytes, ...]:
     """Read public keys of operators."""
-    if not isinstance(value, list) or not 1 <= len(value) <= MAX_OPERATORS:
-        raise InputError(
-            f"{what} is {value!r}; it must be a list of 1 to {MAX_OPERATORS} keys, or be left out"
-        )
+    if not isinstance(value, list) or len(value) > MAX_OPERATORS:
+        raise InputError(f"{what} is {value!r}; it must be a list of up to {MAX_OPERATORS} keys")
     found = tuple(parse_key(f"{what}[{at}]", key) for at, key in enumerate(value))
     if len(set(found)) < len(found):
         raise InputError(f"{what} has a key twice; list each once")

@@ -42,14 +42,14 @@ CATALOGUE = {
     "refused_pulls_total": Entry(
         "counter", "Choices and rewards refused as faster than max_pulls_per_second", ("call",)
     ),
-    "document_version": Entry("gauge", "Version of the cluster's document; 0 without one"),
-    "document_alarm": Entry(
-        "gauge", "Whether there are two documents of one version with different contents (1)"
-    ),
     "journal_bytes": Entry("gauge", "Size of the journal on disk"),
     "journal_seconds_total": Entry("counter", "Time spent writing the journal"),
     "conservation_residual": Entry(
         "gauge", "Relative difference between what was handed in and what the totals hold"
+    ),
+    "document_version": Entry("gauge", "Version of the cluster's document; 0 without one"),
+    "document_alarm": Entry(
+        "gauge", "Whether there are two documents of one version with different contents (1)"
     ),
     "site_ratio": Entry(
         "gauge", "Scatter of sites about the network's means, over what chance makes of it"

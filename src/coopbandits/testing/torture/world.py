@@ -15,7 +15,7 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -37,11 +37,13 @@ class World:
         certificates: Path | None = None,
         revoked: Path | None = None,
         durability: str = "process",
+        document: DocumentConfig | None = None,
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
         self.certificates, self.revoked = certificates, revoked
+        self.document = document or DocumentConfig()
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -60,7 +62,15 @@ class World:
         if self.certificates is not None:
             ends = ("ca.pem", f"{node}.pem", f"{node}-key.pem")
             tls = TlsFiles(*(self.certificates / end for end in ends))
-        return NodeConfig(self.cluster, node, Path("unused"), places, tls=tls, revoked=self.revoked)
+        return NodeConfig(
+            self.cluster,
+            node,
+            Path("unused"),
+            places,
+            tls=tls,
+            revoked=self.revoked,
+            document=self.document,
+        )
 
     def node(self, agent: int) -> Node:
         """Return an agent that runs."""
