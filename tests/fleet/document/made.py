@@ -43,7 +43,7 @@ def signed(
     cluster: str = NAME,
     **tables: Any,
 ) -> Signed:
-    """Return a document signed by some keys, the first unless told; `revoked` stands in [cluster]."""
+    """Return a document signed by some keys, the first unless told."""
     head: dict[str, Any] = {"name": cluster, "version": version}
     if operators:
         head["operators"] = [text(each) for each in operators]

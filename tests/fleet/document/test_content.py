@@ -38,7 +38,8 @@ def test_a_document_is_read() -> None:
 def test_equal_contents_have_equal_bytes_however_they_are_written() -> None:
     found = read_document(WHOLE.encode())
     assert read_document(found.content).content == found.content
-    other = f"""cluster = {{version = 3, name = 'shop', revoked = ['shop-9'], operators=["{text(2)}"]}}
+    other = f"""
+cluster = {{version = 3, name = 'shop', revoked = ['shop-9'], operators=["{text(2)}"]}}
 members = [{{id = "shop-1", address = "10.0.0.1:7400"}}]
 settings.rounds_per_second = 5.0
 settings.signatures_per_second = 1"""
@@ -86,9 +87,13 @@ def test_versions_that_are_none(version: str) -> None:
         ("a.b = 1", "unknown table 'a'"),
         ("members = 3\nbandits = 3", "write .*members.* above each"),
         ('[cluster]\nname = "shop"\nversion = 1\nrevoked = "a"', "must be a list of agents' ids"),
-        ('[cluster]\nname = "s"\nversion = 1\noperators = ["x"]', "as `coopbandits cluster keygen`"),
         (
-            '[cluster]\nname = "s"\nversion = 1\nrevoked = ["a"]\n[[members]]\nid="a"\naddress="a:1"',
+            '[cluster]\nname = "s"\nversion = 1\noperators = ["x"]',
+            "as `coopbandits cluster keygen`",
+        ),
+        (
+            '[cluster]\nname = "s"\nversion = 1\nrevoked = ["a"]\n'
+            '[[members]]\nid = "a"\naddress = "a:1"',
             "a is a member and revoked",
         ),
         (

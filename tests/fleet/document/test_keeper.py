@@ -66,7 +66,9 @@ def test_a_document_of_another_cluster_is_refused() -> None:
 
 def test_only_trusted_operators_sign() -> None:
     one = keeper(roots=(1, 2))
-    with pytest.raises(InputError, match=r"is signed by ed25519:.*, and the operators trusted here"):
+    with pytest.raises(
+        InputError, match=r"is signed by ed25519:.*, and the operators trusted here"
+    ):
         one.adopt(signed(1, 9))
     nobody = signed(1)
     with pytest.raises(InputError, match="is signed by nobody"):
@@ -256,7 +258,9 @@ def test_a_document_of_a_later_version_of_this_program_is_refused() -> None:
     for body in (b"\x80", b"\xc1", msgspec.msgpack.encode({"signed": 3})):
         disk = MemoryDisk()
         journal(disk).adopt(Adopted(body))
-        with pytest.raises(InputError, match=r"document in the journal cannot be used: .*; install"):
+        with pytest.raises(
+            InputError, match=r"document in the journal cannot be used: .*; install"
+        ):
             keeper(disk)
 
 
