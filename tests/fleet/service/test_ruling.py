@@ -20,7 +20,7 @@ from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.testing.torture.world import World
 
-TOKEN = "secret"
+TOKEN = "secret"  # noqa: S105  of an agent in this process
 
 
 def service_of(fleet: World, agent: int = 0) -> ApplicationService:
