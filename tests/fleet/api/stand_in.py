@@ -8,7 +8,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.document.content import Document, read_document
-from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.service import (
     ArmEstimate,
     Choice,
@@ -121,8 +121,8 @@ class StandIn:
     def cluster(self) -> dict[str, Any]:
         return {"id": "stand-in", "version": self.document.version if self.document else 0}
 
-    def adopt(self, signed: Signed) -> dict[str, Any]:
-        self.document = read_document(signed.content)
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        self.document = read_document(from_json(signed).content)
         return self.cluster()
 
     def metrics(self) -> list[Metric]:

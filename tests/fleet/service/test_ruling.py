@@ -37,7 +37,7 @@ def test_who_has_which_version_is_told() -> None:
     }  # fmt: skip
     pass_seconds(fleet, 1)
     fleet.cut_link(1, 2)
-    found = service.adopt(signed(4))
+    found = service.adopt(to_json(signed(4)))
     pass_seconds(fleet, 1)
     told = service.cluster()
     assert told["version"] == found["version"] == 4
@@ -52,9 +52,9 @@ def test_who_has_which_version_is_told() -> None:
 
 def test_two_contents_of_one_version_are_seen_in_health_and_metrics() -> None:
     service = service_of(world(nx.empty_graph(1)))
-    service.adopt(signed(4))
+    service.adopt(to_json(signed(4)))
     with pytest.raises(ValueError, match="two documents have version 4"):
-        service.adopt(signed(4, revoked=["a"]))
+        service.adopt(to_json(signed(4, revoked=["a"])))
     assert "two documents" in service.health()["document"]["alarm"]
     (alarm,) = (m for m in service.metrics() if m.name == "document_alarm")
     assert alarm.samples == [({}, 1.0)]
@@ -63,14 +63,14 @@ def test_two_contents_of_one_version_are_seen_in_health_and_metrics() -> None:
 def test_the_pace_of_applications_follows_the_document() -> None:
     fleet = world(nx.empty_graph(1), max_pulls_per_second=1000.0)
     service = service_of(fleet)
-    service.adopt(signed(1, settings={"max_pulls_per_second": 0.1}))
+    service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 0.1})))
     for _ in range(3):  # a burst of 30 seconds
         service.choose()
     with pytest.raises(TooManyTicketsError, match=r"faster than 0\.1 a second"):
         service.choose()
     again = service_of(fleet)
     assert again.choosing.rate == 0.1, "after a restart, too"
-    again.adopt(signed(2))
+    again.adopt(to_json(signed(2)))
     fleet.now += 1.0
     again.choose()
 
@@ -83,10 +83,10 @@ def test_what_cannot_be_stored_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(service.replica.journal.disk, "append", fail)
     with pytest.raises(UnavailableError, match="no room; the document is not taken"):
-        service.adopt(signed(1))
+        service.adopt(to_json(signed(1)))
     service.failure = "the agent failed"
     with pytest.raises(UnavailableError, match="the agent failed"):
-        service.adopt(signed(1))
+        service.adopt(to_json(signed(1)))
 
 
 def test_a_document_comes_in_over_http() -> None:
@@ -125,11 +125,11 @@ def test_a_program_hands_a_document_to_its_own_agent(tmp_path: Path) -> None:
     path.write_text(write_config(tables))
     with LocalAgent(path, insecure=True) as agent:
         assert agent.config.document == DocumentConfig((public(1),))
-        assert agent.adopt(signed(3))["version"] == 3
+        assert agent.adopt(to_json(signed(3)))["version"] == 3
     with LocalAgent(path, insecure=True) as agent:
         assert agent.cluster()["version"] == 3
     bare = dataclasses.replace(agent.config, document=DocumentConfig())
     with LocalAgent(bare) as agent:
         assert agent.cluster()["version"] == 3, "what was taken stays in force"
         with pytest.raises(ValueError, match="trusted here are none"):
-            agent.adopt(signed(4))
+            agent.adopt(to_json(signed(4)))

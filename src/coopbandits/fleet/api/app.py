@@ -24,7 +24,6 @@ from coopbandits.fleet.api.messages import (
     ReadyAnswer,
     ReceiptAnswer,
     RecommendationAnswer,
-    read_signed,
     reader,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
@@ -133,7 +132,7 @@ class Api(PageSite):
 
     def adopt(self, request: Request) -> Answer:
         """Take a new document of the cluster."""
-        return accepted(self.service.adopt(read_signed(request.body)))
+        return accepted(self.service.adopt(request.body))
 
     def max_body(self, path: str) -> int:
         """Return how long a body at a path may be: a document is longer than a reward."""

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.service import (
     require_allowed,
     require_context,
@@ -105,19 +104,6 @@ class ErrorAnswer(msgspec.Struct):
     """What was wrong and what to do, in one sentence; nothing was changed."""
 
     error: str
-
-
-_read_signed = msgspec.json.Decoder(Signed).decode
-
-
-def read_signed(body: bytes | bytearray) -> Signed:
-    """Read a document with its signatures."""
-    try:
-        return _read_signed(body)
-    except msgspec.ValidationError as error:
-        raise InputError(
-            f"the body is no signed document: {error}; send what `coopbandits cluster apply` sends"
-        ) from None
 
 
 Body = TypeVar("Body", ChooseRequest, ObserveRequest)

@@ -131,6 +131,16 @@ def to_json(signed: Signed) -> bytes:
     return msgspec.json.encode(signed)
 
 
+def from_json(body: bytes | bytearray) -> Signed:
+    """Undo `to_json`; refuse what fits no document."""
+    try:
+        return msgspec.json.decode(body, type=Signed)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"this is no signed document: {error}; hand one over with `coopbandits cluster apply`"
+        ) from None
+
+
 def make_head(cluster: str, version: int, content: bytes, operators: Iterable[bytes]) -> bytes:
     """Return the head of a document, as it is signed."""
     digest = sha256(content).digest()

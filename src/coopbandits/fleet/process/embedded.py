@@ -12,7 +12,6 @@ from typing import Any, Self, TypeVar
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
-from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import (
@@ -138,8 +137,8 @@ class LocalAgent:
         """Return the cluster's document, and who has which version of it."""
         return self._ask(lambda: self._runtime.service.cluster())
 
-    def adopt(self, signed: Signed) -> dict[str, Any]:
-        """Take a new document of the cluster, and spread it; return what `cluster` does."""
+    def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Take a signed document of the cluster, as JSON; return what `cluster` does."""
         return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
 
     def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:

@@ -12,7 +12,7 @@ from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.features import ONES
-from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -231,12 +231,12 @@ class ApplicationService:
         """Return the cluster's document as plain data, and who has which version of it."""
         return {"id": self.config.id, **ruling(self.node)}
 
-    def adopt(self, signed: Signed) -> dict[str, Any]:
-        """Take a new document of the cluster; return what `cluster` does."""
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `cluster` does."""
         if self.failure:
             raise UnavailableError(self.failure)
         try:
-            self.node.adopt(signed)
+            self.node.adopt(from_json(signed))
         except DiskError as error:
             raise UnavailableError(f"{error}; the document is not taken") from error
         return self.cluster()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.document.seal import Signed
     from coopbandits.page.state import AgentState
 
 DEFAULT = "default:"
@@ -228,8 +227,8 @@ class Service(Protocol):
     def cluster(self) -> dict[str, Any]:
         """Return the cluster's document as plain data, and who has which version of it."""
 
-    def adopt(self, signed: Signed) -> dict[str, Any]:
-        """Take a new document of the cluster; return what `cluster` does."""
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `cluster` does."""
 
 
 def require_allowed(allowed: Iterable[str]) -> list[str]:
