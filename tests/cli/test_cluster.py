@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import networkx as nx
 import pytest
-from tests.fleet.api.running import running
-from tests.fleet.document.made import CLUSTER
-
-from coopbandits.fleet.api.server import Server
-from coopbandits.fleet.config import DocumentConfig
-from coopbandits.fleet.identity.operators import load_key, public_bytes
-from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.testing.torture.world import World
 
 from .calls import Call, refused
 
@@ -37,16 +27,6 @@ def document(call: Call, key: Path, tmp_path: Path) -> Path:
     outcome = call("cluster", "sign", str(path), "--key", str(key))
     assert outcome.out == f"version 1 of shop, signed by 1: {path}.sig\n"
     return path
-
-
-@pytest.fixture
-def agent(key: Path) -> Iterator[Server]:
-    """An agent without neighbours, that believes the key."""
-    config = DocumentConfig((public_bytes(load_key(key)),))
-    world = World(CLUSTER, nx.empty_graph(1), document=config)
-    service = ApplicationService(world.config(0), world.node(0), lambda: 7)
-    with running(service) as server:
-        yield server
 
 
 def test_a_document_is_verified(call: Call, document: Path, key: Path, tmp_path: Path) -> None:
@@ -79,34 +59,3 @@ def test_two_documents_are_compared(call: Call, document: Path, tmp_path: Path) 
     outcome = call("cluster", "diff", str(document), str(new))
     assert outcome.out == "~ [cluster] version: 1 -> 2\n+ revoked a\n"
     assert call("cluster", "diff", str(new), str(new)).out == "nothing changes\n"
-
-
-def test_a_document_is_handed_over_and_its_state_told(
-    call: Call, document: Path, agent: Server, key: Path
-) -> None:
-    at = f"http://{agent.address}"
-    assert call("cluster", "status", at).out == "n0: no document; neighbours: none\n"
-    assert "+ [cluster] version = 1" in call("cluster", "diff", at, str(document)).out
-    outcome = call("cluster", "apply", str(document), "--to", at)
-    assert outcome.out.startswith("n0 has version 1, ")
-    assert call("cluster", "diff", at, str(document)).out == "nothing changes\n"
-    assert call("cluster", "status", at).out.startswith("n0: version 1, ")
-    document.write_text(TEXT.format(version=1) + 'revoked = ["a"]\n')
-    call("cluster", "sign", str(document), "--key", str(key))
-    rival = call("cluster", "apply", str(document), "--to", at)
-    assert "two documents have version 1" in refused(rival)
-    status = call("cluster", "status", at)
-    assert status.status == 1
-    assert "n0: two documents have version 1" in status.err
-
-
-def test_agents_that_are_away_are_told(
-    call: Call, agent: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from coopbandits.cli import cluster
-
-    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
-    outcome = call("cluster", "status", agent.address, "127.0.0.1:1")
-    assert outcome.status == 1
-    assert outcome.out.startswith("n0: no document")
-    assert "no agent answered at 127.0.0.1:1" in outcome.err

@@ -138,7 +138,7 @@ def test_agents_of_different_documents_learn_together() -> None:
     pass_seconds(fleet, 1)
     fleet.post = lambda *_: True  # type: ignore[method-assign]
     fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 5.0}))
-    del fleet.post  # type: ignore[method-assign]
+    del fleet.post
     fleet.node(1).spread.readers.clear()  # as if it could not take it
     fleet.node(0).spread.readers.clear()
     fleet.pull(0, 5, 1.0)
@@ -385,9 +385,9 @@ class Story:
 
     def hand_over(self, agent: int) -> None:
         new = self.signer + 1 if self.dice.pick(range(3)) == 0 else self.signer
-        keys = {"operators": (new,)} if new != self.signer else {}
+        keys = (new,) if new != self.signer else ()
         revoked = [f"x{self.highest}"]
-        made = signed(self.highest + 1, *{self.signer, new}, **keys, revoked=revoked)
+        made = signed(self.highest + 1, *{self.signer, new}, operators=keys, revoked=revoked)
         try:
             self.fleet.node(agent).adopt(made)
         except InputError as refused:

@@ -20,7 +20,7 @@ from coopbandits.fleet.local.layout import Place, prepared, reserve_port, write_
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
 
-Answers = dict[str, dict[str, Any]]
+Answers = dict[str, Any]
 
 
 async def wait_until(members: Members, true: Callable[[Answers], bool]) -> Answers:

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import networkx as nx
 import pytest
-from tests.fleet.api.running import ask, running
-from tests.fleet.document.made import pass_seconds, public, signed, text, world
 
 from coopbandits.fleet.config import DocumentConfig, write_config
 from coopbandits.fleet.document.seal import MAX_CONTENT, Signed, to_json
@@ -19,6 +17,9 @@ from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.testing.torture.world import World
+
+from ..api.running import ask, running
+from ..document.made import pass_seconds, public, signed, text, world
 
 TOKEN = "secret"  # noqa: S105  of an agent in this process
 
