@@ -248,6 +248,27 @@ class CooperativeAgent(ContextAgent):
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
 
+    def widened(self, state: State, narrow: CooperativeAgent) -> State:
+        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+        added = self.view.num_arms - narrow.view.num_arms
+        registers = narrow.machine.registers
+        found = state | {
+            "num_arms": self.view.num_arms,
+            "open_pulls": [*state["open_pulls"], *[0] * added],
+            "aggregation": self.machine.widened(state["aggregation"], registers),
+        }
+        if self.scene is not None:
+            opened, places = np.array(state["open_features"]), range(registers.num_arms)
+            moved = self.machine.registers.moved(opened, registers, places)
+            found["open_features"] = moved.tolist()
+        return found
+
+    def translated(
+        self, message: Vector, theirs: CooperativeAgent, places: Sequence[int]
+    ) -> Vector:
+        """Return a message of an agent with other arms: its arm k is `places[k]` here."""
+        return self.machine.translated(message, theirs.machine.registers, places)
+
     def _identity(self) -> State:
         """Return what must agree before a state is restored."""
         return {

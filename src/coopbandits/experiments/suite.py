@@ -21,7 +21,7 @@ from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, make_problem
 from coopbandits.problems.spelled import CHANGES
 from coopbandits.sim import Cell
-from coopbandits.sim.engine import ENGINES, REFERENCE
+from coopbandits.sim.engine import ENGINES, GPU, REFERENCE
 from coopbandits.sim.record import Task
 
 
@@ -230,9 +230,9 @@ class Plan:
 
 
 def plays_fast(cell: Cell) -> bool:
-    """Return whether an engine other than the reference plays a cell."""
+    """Return whether an engine other than the reference plays a cell on any machine."""
     task = Task(cell.setup, cell.policy)
-    modules = [module for name, module in ENGINES if name != REFERENCE]
+    modules = [module for name, module in ENGINES if name not in (GPU, REFERENCE)]
     return any(import_module(module).ENGINE.obstacle(task) is None for module in modules)
 
 

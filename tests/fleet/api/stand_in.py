@@ -11,6 +11,7 @@ from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.service import (
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     ExpiredTicketError,
@@ -20,6 +21,7 @@ from coopbandits.fleet.service import (
     Recommendation,
     Stored,
     TooManyTicketsError,
+    UnknownBanditError,
     UnknownTicketError,
     require_allowed,
 )
@@ -101,6 +103,22 @@ class StandIn:
         pulls = sum(arm.pulls for arm in known)
         return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
 
+    @property
+    def token(self) -> str | None:
+        return None
+
+    def bandit(self, name: str) -> StandIn:
+        if name != "default":
+            raise UnknownBanditError(f"unknown bandit {name!r}; known are default")
+        return self
+
+    def bandits(self) -> list[BanditState]:
+        done, waiting = len(self.settled), len(self.open)
+        return [BanditState("default", 0, "best", self.names, None, [], False, 0, done, waiting)]
+
+    def export(self) -> dict[str, Any]:
+        return {"arms": self.rewards}
+
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}
 
@@ -118,12 +136,12 @@ class StandIn:
     def ready(self) -> str | None:
         return self.unready
 
-    def cluster(self) -> dict[str, Any]:
+    def ruling(self) -> dict[str, Any]:
         return {"id": "stand-in", "version": self.document.version if self.document else 0}
 
     def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
         self.document = read_document(from_json(signed).content)
-        return self.cluster()
+        return self.ruling()
 
     def metrics(self) -> list[Metric]:
         return [

@@ -25,7 +25,8 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.application import ApplicationService, residual
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.testing.torture.world import PERIOD, World
@@ -303,6 +304,10 @@ KEY = "secret"
 SETTINGS = """
 [[operations]]
 include-path = "/observe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/bandits/{bandit}/observe"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
 
 [[operations]]

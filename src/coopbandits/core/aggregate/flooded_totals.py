@@ -29,6 +29,7 @@ entry brings more than w rounds at once, as after a partition: what is old would
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from coopbandits.core.aggregate.aggregation import (
     ContextMachine,
     MessageSize,
 )
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import (
     HEADER,
@@ -76,7 +78,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -175,6 +177,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
     fields: tuple[str, ...] = ("rounds", *PER_ENTRY[:3], "arrived", "heard", "number", "former")
     tables: tuple[str, ...] = PER_ENTRY[:3]
     links: tuple[str, ...] = ("arrived", "heard")
+    registered = MappingProxyType({"entries": (HEADER, 0), "past": (HEADER, 0), "former": (0, 0)})
+    counted = MappingProxyType({"told": 0})
 
     def __init__(
         self,
@@ -432,6 +436,14 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         """Return the entries in a message, or refuse one of another form."""
         self._check_form(message, "a message")
         return message[HEADER:].reshape(-1, self.entries.shape[1])
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        width = HEADER + theirs.size
+        if message.size < HEADER or (message.size - HEADER) % width:
+            return message  # of no such form, which is told when it is read
+        rows = message[HEADER:].reshape(-1, width)
+        return with_rows(message, moved_rows(rows, self.registers, theirs, places, (HEADER, 0)))
 
     def versions(self, rows: Rows) -> list[float]:
         """Return how many pulls are in each entry."""

@@ -12,6 +12,7 @@ from coopbandits.fleet.client.breaker import GLANCE
 from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
+    BANDITS,
     CLUSTER,
     HEALTH,
     READY,
@@ -19,8 +20,10 @@ from coopbandits.fleet.client.exchange import (
     adopt_request,
     arms_in,
     arms_request,
+    bandits_in,
     choice_in,
     content_in,
+    export_request,
     receipt_in,
     recommendation_in,
     recommendation_request,
@@ -33,6 +36,7 @@ from coopbandits.fleet.client.wire import BROKEN, Reply, Request
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     Receipt,
@@ -78,11 +82,20 @@ class AsyncClient(Caller):
 
     async def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every option, for requests like this where a context is given."""
-        return await self._ask(arms_request(context), arms_in)
+        return await self._ask(arms_request(context, self._prefix), arms_in)
 
     async def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
-        return await self._ask(recommendation_request(confidence), recommendation_in)
+        request = recommendation_request(confidence, self._prefix)
+        return await self._ask(request, recommendation_in)
+
+    async def bandits(self) -> list[BanditState]:
+        """Return the agent's bandits."""
+        return await self._ask(BANDITS, bandits_in)
+
+    async def export(self) -> dict[str, Any]:
+        """Return everything that the agent has learned, of one bandit or of all."""
+        return await self._ask(export_request(self._prefix), content_in)
 
     async def health(self) -> dict[str, Any]:
         """Return the agent's state."""

@@ -23,6 +23,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.seal import MAX_CHAIN, Head, Key, Seal, Signed, Trust
 from coopbandits.fleet.identity.operators import key_text
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import Adopted
 from coopbandits.fleet.storage.journal import Journal
 
@@ -42,7 +43,13 @@ class Taker(ABC):
 
     @abstractmethod
     def take(self, document: Document) -> None:
-        """Do what a document says, with which nobody had a problem."""
+        """Do what a document says, with which nobody had a problem.
+
+        Raises
+        ------
+        DiskError
+            It has to be stored first and could not be; this is called again later.
+        """
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -99,6 +106,7 @@ class Keeper:
     def __init__(self, cluster: str, roots: Iterable[bytes], journal: Journal) -> None:
         self.cluster, self.roots, self.journal = cluster, tuple(sorted(roots)), journal
         self.takers: dict[str, Taker] = {}
+        self._due: set[str] = set()
         self.kept: Kept | None = None
         self.document: Document | None = None
         if journal.adopted is not None:
@@ -222,9 +230,20 @@ class Keeper:
         if problems:
             raise InputError("\n".join(problems))
         self._store(document, signed, belief.trust)
-        for taker in self.takers.values():
-            taker.take(document)
+        self._due = set(self.takers)
+        self.act()
         return True
+
+    def act(self) -> None:
+        """Let the document take effect with those where it has not, since a disk was in trouble."""
+        for name in [name for name in self.takers if name in self._due]:
+            assert self.document is not None  # noqa: S101  something is due
+            try:
+                self.takers[name].take(self.document)
+            except DiskError as error:  # in the journal it is: it will be tried again
+                log.warning("document version %d waits for the disk: %s", self.version, error)
+            else:
+                self._due.discard(name)
 
     def _problems(self, document: Document, seal: Seal) -> Iterator[str]:
         if document.operators and not seal.signed_by(document.operators):
@@ -261,7 +280,8 @@ class Keeper:
         """Let somebody act on documents from now on, and on the present one at once."""
         self.takers[name] = taker
         if self.document is not None:
-            taker.take(self.document)
+            self._due.add(name)
+            self.act()
 
 
 def _read(signed: Signed, head: Head) -> Document:

@@ -161,6 +161,7 @@ class Spread:
 
     def beat(self, now: float) -> None:
         """Send again what nobody said has arrived."""
+        self.keeper.act()
         self.tell(now)
         for peer in self.readers:
             self._answer(peer, now)

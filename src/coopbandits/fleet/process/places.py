@@ -39,10 +39,11 @@ class Places(Taker):
                         f"member {name} is at {place}, which others can reach, and there is no "
                         f"[tls] on {self.config.id}; give addresses of this machine"
                     )
-        if document.bandits:
+        if document.bandits and not self.config.declared:
             yield (
                 f"the document declares bandits ({', '.join(sorted(document.bandits))}), but "
-                f"{self.config.id} has the one in [cluster] of its own file; leave [bandits] out"
+                f"{self.config.id} has the one in [cluster] of its own file, which cannot change "
+                "while it runs; leave [bandits] out, or declare sections in a new epoch"
             )
 
     def take(self, document: Document) -> None:

@@ -57,9 +57,10 @@ class Kind(IntEnum):
     BEAT = 3
     BYE = 4
     DOCUMENT = 5
+    BANDIT = 6
 
 
-HELLO, DATA, BEAT, BYE, DOCUMENT = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -90,7 +91,7 @@ class Stamp(msgspec.Struct, frozen=True):
     incarnation : int
         Which start of the sender's process this is.
     bandit : int
-        Which bandit it is about; so far every cluster has one, number 0.
+        Which bandit it is about; 0 where the cluster has one only, and in HELLO, BEAT and BYE.
     """
 
     num_arms: int
@@ -153,6 +154,36 @@ class Hello(msgspec.Struct, frozen=True):
     document_digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
+ARM_BYTES = 8
+"""Of the id of an arm in a greeting."""
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What the sender knows of one bandit; number, number of arms and round are in the stamp.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    digest : str
+        Of the settings without which agents cannot talk about it.
+    arms : bytes
+        The ids of its arms, one after the other, in the order of the sender's vectors.
+    memory, entry, heard : int, int and (int, int, int)
+        As in HELLO, of this bandit.
+    ask : bool
+        Whether the receiver is to say the same.
+    """
+
+    name: Annotated[str, msgspec.Meta(max_length=63)]
+    digest: Annotated[str, msgspec.Meta(max_length=64)]
+    arms: bytes
+    memory: Count = 0
+    entry: Count = 0
+    heard: tuple[Count, Count, Count] = (0, 0, 0)
+    ask: bool = False
+
+
 class Bye(msgspec.Struct, frozen=True):
     """Why the sender refuses this link, in one printable sentence."""
 
@@ -212,7 +243,14 @@ class DocumentFrame(msgspec.Struct, frozen=True):
     body: bytes
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame
+class BanditFrame(msgspec.Struct, frozen=True):
+    """A greeting about one bandit."""
+
+    stamp: Stamp
+    greeting: Greeting
+
+
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -223,6 +261,11 @@ def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
 def encode_bye(stamp: Stamp, reason: str) -> bytes:
     """Return a refusal; the reason is cut to `MAX_REASON` characters."""
     return _frame(BYE, 0, stamp, msgspec.msgpack.encode(Bye(printable(reason))))
+
+
+def encode_greeting(stamp: Stamp, greeting: Greeting) -> bytes:
+    """Return a greeting about one bandit, which is skipped by who knows no such thing."""
+    return _frame(BANDIT, OPTIONAL, stamp, msgspec.msgpack.encode(greeting))
 
 
 def encode_beat(stamp: Stamp) -> bytes:

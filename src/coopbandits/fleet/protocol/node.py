@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -161,7 +161,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = replica.agent.view.num_arms
+        self.num_arms = len(replica.arms)
         self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
@@ -188,6 +188,23 @@ class Node:
             self.settings.signing,
             Wire(self._say, self._refuse, self._greet_again),
         )
+
+    def replica_of(self, number: int) -> Replica:
+        """Return the state of a bandit; here there is one."""
+        del number
+        return self.replica
+
+    def wake(self, number: int) -> None:
+        """Tell of a bandit in the next round, which one that is alone does in any case."""
+
+    @property
+    def gossips(self) -> Iterable[Gossip]:
+        """What is said of every bandit; here there is one."""
+        return [self.gossip]
+
+    def set_period(self, seconds: float) -> None:
+        """End rounds at another pace from now on."""
+        self.gossip.period = seconds
 
     # Called by the clock
 
@@ -370,9 +387,11 @@ class Node:
         elif isinstance(frame, DocumentFrame):
             if peer.met and frame.stamp.incarnation == peer.incarnation:
                 self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
-        else:
-            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+        elif isinstance(frame, BeatFrame):  # `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
+        else:
+            sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
+            self._refuse(peer, "bandit", sentence)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""

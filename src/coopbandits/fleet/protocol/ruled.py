@@ -13,6 +13,7 @@ from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Taker
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.gossip import Gossip
     from coopbandits.fleet.protocol.node import Node
 
 
@@ -33,6 +34,7 @@ class Ruled(Taker):
         declared = node.settings
         self._period, self._interval = declared.period, declared.signing.interval
         self._rate, self._pace = declared.claims.rate, declared.claims.pace
+        self.rounds, self.rate, self.interval = 1.0 / self._period, self._rate, self._interval
 
     def bars(self, name: str) -> str:
         """Return why an agent may have no link; empty if it may."""
@@ -53,14 +55,21 @@ class Ruled(Taker):
         node.chronicle.note("document", f"cluster document version {document.version} is in force")
 
     def _set_rates(self, document: Document) -> None:
-        given, gossip = document.settings, self.node.gossip
-        rounds = given.get("rounds_per_second", 1.0 / self._period)
-        gossip.period = 1.0 / rounds
-        claims = gossip.claims
-        claims.rate = max(self._rate, given.get("max_pulls_per_second", self._rate))
-        claims.pace = max(self._pace, rounds)
+        given = document.settings
+        self.rounds = given.get("rounds_per_second", 1.0 / self._period)
+        self.rate = max(self._rate, given.get("max_pulls_per_second", self._rate))
+        self.interval = 1.0 / min(
+            self.rounds, given.get("signatures_per_second", 1.0 / self._interval)
+        )
+        self.node.set_period(1.0 / self.rounds)
+        for gossip in self.node.gossips:
+            self.adjust(gossip)
+
+    def adjust(self, gossip: Gossip) -> None:
+        """Bring what is said of one bandit to the pace that holds now."""
+        gossip.period = 1.0 / self.rounds
+        gossip.claims.rate, gossip.claims.pace = self.rate, max(self._pace, self.rounds)
         if gossip.entries is not None:
-            signs = given.get("signatures_per_second", 1.0 / self._interval)
-            gossip.entries.interval = 1.0 / min(rounds, signs)
+            gossip.entries.interval = self.interval
             if gossip.entries.book is not None:
-                gossip.entries.book.interval = min(self._interval, gossip.entries.interval)
+                gossip.entries.book.interval = min(self._interval, self.interval)

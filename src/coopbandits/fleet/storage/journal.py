@@ -113,8 +113,8 @@ class Journal:
     ----------
     snapshot : dict
         The state it was opened with; empty for a new agent, and once a new one is written.
-    events : list of Event
-        The events since.
+    told : dict of int to list of Event
+        The events since, by the number of the bandit.
     adopted : Adopted or None
         The cluster's document; it stands beside the state, in every file.
     trouble : str
@@ -137,7 +137,7 @@ class Journal:
     def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
         self.disk, self._marked = disk, disk.durability == "power"
         self.snapshot: dict[str, Any] = {}
-        self.events: list[Event] = []
+        self.told: dict[int, list[Event]] = {}
         self.adopted: Adopted | None = None
         self.trouble, self.read_only = "", True
         self.appended = self.stored = 0
@@ -164,7 +164,7 @@ class Journal:
         if data.startswith(version1.MAGIC):
             old = version1.read_version1(data)
             check_identity(old.head.identity, identity)
-            self.origin, self.snapshot, self.events = old.head.origin, old.snapshot, old.events
+            self.origin, self.snapshot, self.told = old.head.origin, old.snapshot, {0: old.events}
             self._keep["v1"], self.torn, self.converts = data, len(data) - old.end, True
             return
         found = records.read_records(data)
@@ -174,15 +174,23 @@ class Journal:
         whose = decode_record(head, records.Head)
         check_identity(whose.identity, identity)
         self.origin, self.snapshot = whose.origin, decode_record(snapshot, dict[str, Any])
-        for event in (events.decode(record) for record in rest if record.kind != records.MARK):
+        for record in rest:
+            if record.kind == records.MARK:
+                continue
+            event = events.decode(record)
             if isinstance(event, Adopted):
                 self.adopted = event
             else:
-                self.events.append(event)
+                self.told.setdefault(record.bandit, []).append(event)
         self._sequence = found.sequence
         self.torn = len(data) - found.end
         if self.torn:
             self._keep["cut"] = data[found.end :]
+
+    @property
+    def events(self) -> list[Event]:
+        """The events since the snapshot, of bandit 0."""
+        return self.told.get(0, [])
 
     @property
     def size(self) -> int:
@@ -196,11 +204,11 @@ class Journal:
 
     # Writing
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, bandit: int = 0) -> None:
         """Write one event after those held back, or gather it for the committer."""
         if self.trouble:
             raise DiskError(self.trouble)
-        data = self._encode(event) if not self._held else self._encode_held(event)
+        data = self._encode(event, bandit) if not self._held else self._encode_held(event)
         if self.committer is None:
             self._write(data + self._mark() if self._marked else data)
             return
@@ -221,9 +229,10 @@ class Journal:
         held, self._held = self._held, []
         return b"".join(map(self._encode, (*held, event)))
 
-    def _encode(self, event: Event) -> bytes:
+    def _encode(self, event: Event, bandit: int = 0) -> bytes:
         self._sequence += 1
-        return records.encode_record(self._sequence, KINDS[type(event)], events.encode(event))
+        body = events.encode(event)
+        return records.encode_record(self._sequence, KINDS[type(event)], body, bandit)
 
     def _mark(self) -> bytes:
         self._sequence += 1
@@ -244,6 +253,26 @@ class Journal:
             self._rewrite.add(data)
 
     # Writing anew
+
+    def renew(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Replace everything by a snapshot, beside the event loop where there is one."""
+        if self.rewriter is None:
+            self.compact(export())
+        else:
+            self.rewriter.request(export)
+
+    def mend(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Write it anew after trouble; raise DiskError if that lasts."""
+        if self.trouble:
+            self.renew(export)
+        self.check()
+
+    def shorten(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Write it anew where it is long."""
+        if self.is_long:
+            self.renew(export)
+            if self.setback is not None:
+                raise self.setback
 
     def compact(self, snapshot: dict[str, Any]) -> None:
         """Replace everything by a snapshot, at once."""
@@ -321,7 +350,7 @@ class Journal:
         self._events_size = len(rewrite.tail)
         self._snapshot_size = rewrite.snapshot_size
         self._file_size = len(rewrite.data)
-        self.snapshot, self.events = {}, []
+        self.snapshot, self.told = {}, {}
         self.trouble, self.read_only = "", False
         self.stored = rewrite.last
 
