@@ -230,20 +230,25 @@ class Keeper:
         if problems:
             raise InputError("\n".join(problems))
         self._store(document, signed, belief.trust)
-        self._due = set(self.takers)
-        self.act()
+        for name in list(self.takers):
+            self._act(name, document)
         return True
 
     def act(self) -> None:
         """Let the document take effect with those where it has not, since a disk was in trouble."""
-        for name in [name for name in self.takers if name in self._due]:
+        for name in list(self._due):
             assert self.document is not None  # noqa: S101  something is due
-            try:
-                self.takers[name].take(self.document)
-            except DiskError as error:  # in the journal it is: it will be tried again
-                log.warning("document version %d waits for the disk: %s", self.version, error)
-            else:
-                self._due.discard(name)
+            self._act(name, self.document)
+
+    def _act(self, name: str, document: Document) -> None:
+        try:
+            self.takers[name].take(document)
+        except DiskError as error:  # it is in the journal, and will be tried again
+            if name not in self._due:
+                log.warning("document version %d waits for the disk: %s", document.version, error)
+            self._due.add(name)
+        else:
+            self._due.discard(name)
 
     def _problems(self, document: Document, seal: Seal) -> Iterator[str]:
         if document.operators and not seal.signed_by(document.operators):
@@ -280,8 +285,7 @@ class Keeper:
         """Let somebody act on documents from now on, and on the present one at once."""
         self.takers[name] = taker
         if self.document is not None:
-            self._due.add(name)
-            self.act()
+            self._act(name, self.document)
 
 
 def _read(signed: Signed, head: Head) -> Document:
