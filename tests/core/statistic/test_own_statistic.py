@@ -30,6 +30,7 @@ from coopbandits.core import (
     RunningConsensus,
     RunningSums,
     StagedMixing,
+    TrackedMeans,
     TreeSums,
     Vector,
     combine,
@@ -74,6 +75,9 @@ MIXING: tuple[Aggregation, ...] = (
     StagedMixing(mixing_rounds=2, values_per_message=5),
     FOUND,
 )
+
+
+CARRYING = [spec for spec in AGGREGATIONS if spec is not TrackedMeans]
 
 
 def ids(spec: Any) -> str:
@@ -159,7 +163,7 @@ def in_order(index: Index, estimate: Estimate) -> list[float]:
 
 
 def test_every_aggregation_is_here() -> None:
-    assert {type(spec) for spec in (*EXACT, *MIXING, LedgerSums())} == set(AGGREGATIONS)
+    assert {type(spec) for spec in (*EXACT, *MIXING, LedgerSums())} == set(CARRYING)
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -175,6 +179,12 @@ def test_a_ledger_enters_everything(name: str) -> None:
         read = agent.machine.registers.read(entered, time=2.0, num_agents=1.0)
         found = in_order(INDICES[name], read)
         np.testing.assert_allclose(found, expected[-len(found) :], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_means_alone_carry_nothing_else(name: str) -> None:
+    with pytest.raises(InputError, match="tracked-means averages the means of arms, and carries"):
+        combine(TrackedMeans(), INDICES[name])
 
 
 @pytest.mark.plays
@@ -338,7 +348,7 @@ def test_their_indices_by_hand() -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("spec", [*AGGREGATIONS, CentralTotals], ids=lambda spec: str(spec.name))
+@pytest.mark.parametrize("spec", [*CARRYING, CentralTotals], ids=lambda spec: str(spec.name))
 @pytest.mark.parametrize("name", INDICES)
 def test_simulations_play_them_on_the_reference_engine(
     spec: Any, name: str, capsys: pytest.CaptureFixture[str]

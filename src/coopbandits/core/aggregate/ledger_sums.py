@@ -39,6 +39,7 @@ made travels beside them, and of two ledgers the one with more of those is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -147,6 +148,7 @@ class LedgerSumsMachine(MovingMass):
     masses = (*MovingMass.masses, "ledger", "meanwhile", "base", "collected")
     growing = (*MovingMass.growing, "meanwhile")
     dropped = (*MovingMass.dropped, "base", "collected")  # the ledger has these
+    registered = MappingProxyType({**MovingMass.registered, **dict.fromkeys(masses, (0, 2))})
     fields: tuple[str, ...] = (
         *MovingMass.fields, "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
     )  # fmt: skip

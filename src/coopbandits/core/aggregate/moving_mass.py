@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.doubt import LEVELS, SURE, DoubtfulMachine
 from coopbandits.core.aggregate.forgetting import age_rows, has_fallen
@@ -238,6 +239,17 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         rows = found[: self.front * width].reshape(self.front, width)
         age_rows(self.registers, rows, rounds)
         return found
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        width = theirs.size + 2
+        start = self.front * width + self.header
+        if message.size < start:
+            return message  # of no such form, which is told when it is read
+        rows = message[: self.front * width].reshape(self.front, width)
+        moved = moved_rows(rows, self.registers, theirs, places, (0, 2)).ravel()
+        rest = super().translated(message[start:], theirs, places)
+        return np.concatenate([moved, message[self.front * width : start], rest])
 
     def _pulls(self, mass: Vector) -> float:
         """Return the number of pulls in some mass, as they were made."""

@@ -41,6 +41,7 @@ forbids global structures that are given, while this one is made by the agents.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -52,6 +53,7 @@ from coopbandits.core.aggregate.aggregation import (
     ContextMachine,
     MessageSize,
 )
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
 from coopbandits.core.aggregate.forgetting import (
@@ -70,7 +72,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
@@ -173,6 +175,8 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         *SpanningTree.counting,
     )  # fmt: skip
     links: tuple[str, ...] = ("payloads", *SpanningTree.placing_links)
+    registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
+    counted = MappingProxyType({"told": 1})
 
     def __init__(
         self,
@@ -346,6 +350,13 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         if self.stamps and message.size > size + 6:
             claims.check_clock(float(message[size + 6]), now)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        if message.size < theirs.size + CONTROL:
+            return message  # a lazy one without totals
+        behind = message.size - theirs.size
+        return moved_rows(message, self.registers, theirs, places, (0, behind))
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, also of a version that did not count from the first."""
