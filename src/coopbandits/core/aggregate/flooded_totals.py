@@ -85,6 +85,9 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
 
+FEW = 4
+"""So many entries are taken one by one."""
+
 PER_ENTRY = ("entries", "changed", "sources", "delays")
 """What there is one row of per entry; delays only where time is told."""
 
@@ -377,7 +380,29 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.sources = np.insert(self.sources, at, -1.0)
         self.delays = np.insert(self.delays, at, 0.0)
 
+    def _take_known(self, told: Mapping[int, Vector]) -> bool:
+        """Do what `_merge` does, in less time, for few entries of known numbers; or nothing."""
+        width, found = self.entries.shape[1], []
+        for j, values in told.items():
+            if len(found) * width + values.size > FEW * width:
+                return False
+            for row in values.reshape(-1, width):
+                at = self._place(row[0])
+                if at == len(self.entries) or self.entries[at, 0] != row[0]:
+                    return False
+                found.append((at, j, row))
+        version, taken = self.registers.version, set()
+        for at, j, row in found:
+            news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
+            if news > known or (news == known and at in taken):  # of equals told, the last one
+                self.entries[at], self.changed[at] = row, self.rounds + 1.0
+                self.sources[at], self.delays[at] = j, 0.0
+                taken.add(at)
+        return True
+
     def _merge(self, told: Mapping[int, Vector]) -> None:
+        if self.window is None and self._take_known(told):
+            return
         width = self.entries.shape[1]
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
