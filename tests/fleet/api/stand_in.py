@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.document.content import Document, read_document
+from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.service import (
     ArmEstimate,
     BanditState,
@@ -47,6 +49,7 @@ class StandIn:
         self.unready: str | None = None
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
+        self.document: Document | None = None
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
@@ -132,6 +135,13 @@ class StandIn:
 
     def ready(self) -> str | None:
         return self.unready
+
+    def ruling(self) -> dict[str, Any]:
+        return {"id": "stand-in", "version": self.document.version if self.document else 0}
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        self.document = read_document(from_json(signed).content)
+        return self.ruling()
 
     def metrics(self) -> list[Metric]:
         return [

@@ -299,7 +299,8 @@ def test_where_policies_spread_rewards_nothing_is_to_add_up(cluster: ClusterConf
 
 KEY = "secret"
 
-# A reward may fit the schema, be a number, and still lie outside of the agent's range.
+# A reward may fit the schema, be a number, and still lie outside of the agent's range; and no
+# document that is made up is signed by an operator.
 SETTINGS = """
 [[operations]]
 include-path = "/observe"
@@ -308,6 +309,10 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
 [[operations]]
 include-path = "/bandits/{bandit}/observe"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/cluster/document"
+checks.positive_data_acceptance.expected-statuses = [422]
 """
 
 

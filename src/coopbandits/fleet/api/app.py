@@ -49,6 +49,9 @@ log = logging.getLogger(__name__)
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
+LONGEST_DOCUMENT = 1 << 19
+"""Bytes of the longest document with its signatures, as JSON."""
+
 LOOK_SECONDS, SAMPLE_SECONDS = 0.19, 0.9
 """Between two looks at the agent while a page is open, and while none is."""
 
@@ -96,6 +99,8 @@ class Api(PageSite):
                 ("GET", "/bandits", self.bandits),
                 ("GET", "/export", self.export),
                 ("GET", "/health", self.health),
+                ("GET", "/cluster", self.cluster),
+                ("POST", "/cluster/document", self.adopt),
                 ("GET", "/ready", self.ready),
                 ("GET", "/alive", self.alive),
                 ("GET", "/metrics", self.metrics),
@@ -179,6 +184,19 @@ class Api(PageSite):
     def health(self, _: Request) -> Answer:
         """Return the agent's state."""
         return accepted(self.service.health())
+
+    def cluster(self, _: Request) -> Answer:
+        """Return the cluster's document, and who has which version of it."""
+        return accepted(self.service.ruling())
+
+    def adopt(self, request: Request) -> Answer:
+        """Take a new document of the cluster."""
+        return accepted(self.service.adopt(request.body))
+
+    def max_body(self, path: str) -> int:
+        """Return how long a body at a path may be: a document is longer than a reward."""
+        most = super().max_body(path)
+        return max(most, LONGEST_DOCUMENT) if path == "/cluster/document" else most
 
     def ready(self, _: Request) -> Answer:
         """Return whether the agent can serve."""

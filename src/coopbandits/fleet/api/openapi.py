@@ -20,6 +20,7 @@ from coopbandits.fleet.api.messages import (
     ReceiptAnswer,
     RecommendationAnswer,
 )
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.page.state import AgentState
 from coopbandits.version import __version__
 
@@ -145,6 +146,15 @@ OPERATIONS = (
     Operation("get", "/bandits", "All bandits of the agent", BanditsAnswer),
     Operation("get", "/export", "Everything learned", PLAIN_OBJECT),
     Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
+    Operation("get", "/cluster", "The cluster's document, and who has which version", PLAIN_OBJECT),
+    Operation(
+        "post",
+        "/cluster/document",
+        "Hand over a new, signed document of the cluster",
+        PLAIN_OBJECT,
+        {**BODY_ERRORS, **UNAVAILABLE},
+        Signed,
+    ),
     Operation(
         "get",
         "/ready",

@@ -115,7 +115,7 @@ class Site:
         limits: ApiLimits | None = None,
     ) -> None:
         limits = limits or ApiLimits()
-        self.callers, self.max_body = callers or Callers(), limits.max_body_bytes
+        self.callers, self._max_body = callers or Callers(), limits.max_body_bytes
         self.token = token.encode() if token else None
         self.meter = Meter()
         self.streams, self.max_streams = 0, limits.max_streams
@@ -138,8 +138,14 @@ class Site:
 
     def refuse_body(self, request: Request) -> Answer:
         """Return the answer to a body that is too large."""
-        sentence = f"the body is too large; up to {self.max_body} bytes are taken"
+        most = self.max_body(request.path)
+        sentence = f"the body is too large; up to {most} bytes are taken"
         return self._finished(request, refused(413, sentence))
+
+    def max_body(self, path: str) -> int:
+        """Return how many bytes a body at a path may have."""
+        del path
+        return self._max_body
 
     def serve(self, request: Request, reply: Reply) -> None:
         """Answer a request that was not refused, once what it changes is on disk."""

@@ -13,9 +13,11 @@ from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
     BANDITS,
+    CLUSTER,
     HEALTH,
     READY,
     Content,
+    adopt_request,
     arms_in,
     arms_request,
     bandits_in,
@@ -102,6 +104,14 @@ class AsyncClient(Caller):
     async def state(self, since: int = 0) -> dict[str, Any]:
         """Return what a page shows of the agent, with what happened after an event."""
         return await self._ask(state_request(since), content_in)
+
+    async def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return await self._ask(CLUSTER, content_in)
+
+    async def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Hand over a signed document of the cluster, as JSON; return what `cluster` does."""
+        return await self._ask(adopt_request(signed), content_in)
 
     async def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""

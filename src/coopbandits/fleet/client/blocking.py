@@ -13,9 +13,11 @@ from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
     BANDITS,
+    CLUSTER,
     HEALTH,
     READY,
     Content,
+    adopt_request,
     arms_in,
     arms_request,
     bandits_in,
@@ -132,6 +134,14 @@ class Client(Caller):
     def state(self, since: int = 0) -> dict[str, Any]:
         """Return what a page shows of the agent, with what happened after an event."""
         return self._ask(state_request(since), content_in)
+
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return self._ask(CLUSTER, content_in)
+
+    def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Hand over a signed document of the cluster, as JSON; return what `cluster` does."""
+        return self._ask(adopt_request(signed), content_in)
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""

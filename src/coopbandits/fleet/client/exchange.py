@@ -28,6 +28,7 @@ from coopbandits.fleet.service import (
 )
 
 HEALTH, BANDITS = Request("GET", "/health"), Request("GET", "/bandits")
+CLUSTER = Request("GET", "/cluster")
 READY, ALIVE = Request("GET", "/ready"), Request("GET", "/alive")
 
 ERRORS: dict[int, type[InputError]] = {
@@ -87,6 +88,11 @@ def recommendation_request(confidence: float, prefix: str = "") -> Request:
 def export_request(prefix: str = "") -> Request:
     """Return the request for everything learned."""
     return Request("GET", f"{prefix}/export")
+
+
+def adopt_request(signed: bytes) -> Request:
+    """Return the request that hands over a document of the cluster, which is JSON already."""
+    return Request("POST", "/cluster/document", signed)
 
 
 def _json(body: Content) -> bytes:

@@ -172,6 +172,22 @@ class ClusterConfig:
 
 
 @dataclass(frozen=True)
+class DocumentConfig:
+    """Whose documents an agent takes, besides those of operators whom such a document names.
+
+    Attributes
+    ----------
+    operators : tuple of bytes
+        Public keys of operators.
+    file : Path or None
+        A document that is read again when it changes; its signatures are in FILE.sig.
+    """
+
+    operators: tuple[bytes, ...] = ()
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """One agent's configuration.
 
@@ -211,6 +227,8 @@ class NodeConfig:
         What the API takes.
     declared : dict of str to BanditConfig
         Bandits declared by sections of their own; none where [cluster] declares the only one.
+    document : DocumentConfig
+        Who may change the cluster while it runs.
     """
 
     cluster: ClusterConfig
@@ -229,6 +247,7 @@ class NodeConfig:
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
+    document: DocumentConfig = DocumentConfig()
     declared: Mapping[str, BanditConfig] = field(default_factory=dict)
 
     @property

@@ -22,9 +22,9 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. Instead of arms and rewards in
-``[cluster]`` there may be several bandits, in sections ``[bandits.NAME]`` (see `bandits`). All
-problems are reported at once, a sentence each.
+`ClusterConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. Instead of arms and
+rewards in ``[cluster]`` there may be several bandits, in sections ``[bandits.NAME]`` (see
+`bandits`). All problems are reported at once, a sentence each.
 """
 
 from __future__ import annotations
@@ -42,7 +42,14 @@ from coopbandits.fleet.config.consistency import find_contradictions
 from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
-from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.model import (
+    ApiLimits,
+    ClusterConfig,
+    DocumentConfig,
+    NodeConfig,
+    TlsFiles,
+)
+from coopbandits.fleet.config.sizes import find_oversize
 
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
@@ -92,7 +99,11 @@ TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
-TABLES = ("cluster", "bandits", "node", "tls", "api_tls", "api_limits", "neighbors")
+DOCUMENT: dict[str, read.Reader] = {"operators": read.operators, "file": read.path}
+
+TABLES = (
+    "cluster", "bandits", "node", "tls", "api_tls", "api_limits", "document", "neighbors",
+)  # fmt: skip
 
 OF_BANDITS = (
     "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life",
@@ -102,7 +113,7 @@ OF_BANDITS = (
 
 OPTIONAL = {
     field.name
-    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
     if field.default is not MISSING
 } | bandits.OPTIONAL
@@ -171,7 +182,7 @@ def parse_config(
     cluster = found.table("cluster", CLUSTER, needless=OF_BANDITS if declared else ())
     node = found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
-    limits = found.table("api_limits", API_LIMITS)
+    limits, document = found.table("api_limits", API_LIMITS), found.table("document", DOCUMENT)
     if found.problems:
         raise ConfigError(str(path), found.problems)
     made = ClusterConfig(**({"arms": ()} | cluster), **bandits.default_policy(cluster))
@@ -181,13 +192,32 @@ def parse_config(
         tls=tls,
         api_tls=api_tls,
         api_limits=ApiLimits(**limits),
+        document=DocumentConfig(**document),
         declared={name: bandits.make_bandit(name, made, told) for name, told in declared.items()},
         **node,
     )
     problems = list(find_contradictions(config, now, insecure=insecure))
+    problems = problems or list(find_oversize(made))
     if problems:
         raise ConfigError(str(path), problems)
     return config
+
+
+def parse_bandits(
+    given: Mapping[str, Any], cluster: ClusterConfig
+) -> dict[str, bandits.BanditConfig]:
+    """Return the bandits that tables declare, for agents of a cluster.
+
+    Raises
+    ------
+    InputError
+        A sentence for each problem, one per line.
+    """
+    found = _Tables({"bandits": given}, Path())
+    told = found.bandits()
+    if found.problems:
+        raise InputError("\n".join(found.problems))
+    return {name: bandits.make_bandit(name, cluster, values) for name, values in told.items()}
 
 
 class _Tables:

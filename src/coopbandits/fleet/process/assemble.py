@@ -16,9 +16,11 @@ from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST, table_of
 from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
 from coopbandits.fleet.protocol.talks import Terms
@@ -134,7 +136,8 @@ def make_node(
     cluster = config.cluster
     notary = make_notary(config) if signs(replica) else None
     claims, signing = make_terms(config, cluster, notary, number)
-    settings = node_settings(config, replica.incarnation, claims, signing, number)
+    keeper = make_keeper(config, replica.journal, transport)
+    settings = node_settings(config, replica.incarnation, claims, signing, number, keeper)
     room = SPARE_BYTES + message_bytes(cluster)
     return Node(replace(settings, max_message_bytes=room), replica, transport, clock)
 
@@ -172,6 +175,7 @@ def node_settings(
     claims: Claims,
     signing: Signing,
     number: Callable[[str], int],
+    keeper: Keeper,
 ) -> NodeSettings:
     """Return the settings of an agent's protocol."""
     cluster = config.cluster
@@ -189,7 +193,15 @@ def node_settings(
         claims=claims,
         signing=signing,
         revoked=Revoked(config.revoked),
+        keeper=keeper,
     )
+
+
+def make_keeper(config: NodeConfig, journal: Journal, transport: Transport) -> Keeper:
+    """Return what keeps the cluster's document."""
+    keeper = Keeper(config.cluster.name, config.document.operators, journal)
+    keeper.join("places", Places(config, transport))
+    return keeper
 
 
 def make_notary(config: NodeConfig) -> Notary | None:

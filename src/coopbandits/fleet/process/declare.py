@@ -17,6 +17,7 @@ from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.process.assemble import (
     SPARE_BYTES,
     make_agent,
+    make_keeper,
     make_notary,
     make_terms,
     node_settings,
@@ -142,7 +143,9 @@ def make_many_node(
         return make_terms(config, bandit.settings, own, number)
 
     common = make_terms(config, replace(config.cluster, sigma=1.0), notary, number)  # of none
-    settings = node_settings(config, bandits.incarnation or int(clock()), *common, number)
+    keeper = make_keeper(config, bandits.journal, transport)
+    start = bandits.incarnation or int(clock())
+    settings = node_settings(config, start, *common, number, keeper)
     found = all_bandits(config, bandits, config.declared)
     settings = replace(settings, max_message_bytes=room_for(found))
     return ManyNode(settings, bandits, found, terms, transport, clock)
@@ -159,6 +162,12 @@ def _room(bandit: BanditConfig) -> int:
     return message_bytes(replace(bandit.settings, arms=bandit.settings.arms + more))
 
 
+def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for everything that keeps a running agent from taking declarations."""
+    yield from declaration_problems(declared)
+    yield from journal_problems(service.node.bandits, declared)
+
+
 def take(service: ManyService, declared: Declarations) -> None:
     """Have a running agent go by other declarations: all of them, or none with every reason.
 
@@ -172,8 +181,7 @@ def take(service: ManyService, declared: Declarations) -> None:
         The journal cannot be written; to take them again is harmless.
     """
     config, node = service.config, service.node
-    problems = [*declaration_problems(declared), *journal_problems(node.bandits, declared)]
-    if problems:
+    if problems := list(take_problems(service, declared)):
         raise InputError("\n".join(problems))
     try:
         declare(node.bandits, declared.values(), write=True)

@@ -152,6 +152,14 @@ class LocalAgent:
         """Return the agent's metrics."""
         return self._ask(lambda: self._runtime.service.metrics())
 
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return self._ask(lambda: self._runtime.service.ruling())
+
+    def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Take a signed document of the cluster, as JSON; return what `cluster` does."""
+        return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
+
     def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
         """Call in the agent's thread: its state is not safe to touch from another."""
         answer: Future[T] = Future()

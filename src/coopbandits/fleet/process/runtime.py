@@ -13,6 +13,7 @@ from secrets import randbits
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.document.files import WatchedDocument
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
@@ -23,6 +24,7 @@ from coopbandits.fleet.process.declare import (
     take,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
+from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS, Node
@@ -108,11 +110,13 @@ class Runtime:
             many = make_many_node(config, bandits, wire, self.clock)
             self.node, self.service = many, ManyService(config, many, words)
             self.service.take(all_bandits(config, bandits, config.declared))
+            many.settings.keeper.join("bandits", RuledBandits(self.service))
         else:
             replica = open_replica(config, disk, self.clock(), words() | 1, words())
             tell_opening(replica.journal)
             self.node = make_node(config, replica, wire, self.clock)
             self.service = ApplicationService(config, self.node, words)
+        self._watched = WatchedDocument(config.document.file, self.node.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -259,8 +263,8 @@ class Runtime:
         self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
 
     def _on_beat(self) -> None:
-        beat = self.clock.follow_system_clock, self.node.beat, self._arm, self._arm_beat
-        self._vital("its upkeep", *beat)
+        beat = self.clock.follow_system_clock, self._watched.refresh, self.node.beat
+        self._vital("its upkeep", *beat, self._arm, self._arm_beat)
 
     def _arm_beat(self) -> None:
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)

@@ -15,6 +15,7 @@ from coopbandits.fleet.protocol.frames import (
     BYE,
     CUT_HEADER,
     DATA,
+    DOCUMENT,
     FIELDS,
     FIELDS_LENGTH,
     HEADER,
@@ -33,6 +34,7 @@ from coopbandits.fleet.protocol.frames import (
     Bye,
     ByeFrame,
     DataFrame,
+    DocumentFrame,
     Fields,
     Form,
     Frame,
@@ -48,8 +50,8 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
-KNOWN = (HELLO, DATA, BEAT, BYE, BANDIT)
-SKIPPABLE = (BANDIT,)
+KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT)
+SKIPPABLE = (DOCUMENT, BANDIT)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -199,6 +201,8 @@ class Decoder:
             return self._open_part(flags, stamp, bytes(buffer[body:stop]))
         if kind == BEAT:
             return BeatFrame(stamp)
+        if kind == DOCUMENT:
+            return DocumentFrame(stamp, bytes(buffer[body:stop]))
         if kind not in KNOWN:
             self.skipped += 1
             return None

@@ -56,10 +56,11 @@ class Kind(IntEnum):
     DATA = 2
     BEAT = 3
     BYE = 4
+    DOCUMENT = 5
     BANDIT = 6
 
 
-HELLO, DATA, BEAT, BYE, BANDIT = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -134,6 +135,9 @@ class Hello(msgspec.Struct, frozen=True):
         The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
         The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
+    document, document_digest : int or None, and bytes
+        The version of the cluster's document that it has, 0 for none, and the SHA-256 of it; None
+        if it takes no documents.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -146,6 +150,8 @@ class Hello(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
+    document: Count | None = None
+    document_digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
 ARM_BYTES = 8
@@ -230,6 +236,13 @@ class ByeFrame(msgspec.Struct, frozen=True):
     reason: str
 
 
+class DocumentFrame(msgspec.Struct, frozen=True):
+    """News of the cluster's document: see `document.spread`."""
+
+    stamp: Stamp
+    body: bytes
+
+
 class BanditFrame(msgspec.Struct, frozen=True):
     """A greeting about one bandit."""
 
@@ -237,7 +250,7 @@ class BanditFrame(msgspec.Struct, frozen=True):
     greeting: Greeting
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | BanditFrame
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -258,6 +271,11 @@ def encode_greeting(stamp: Stamp, greeting: Greeting) -> bytes:
 def encode_beat(stamp: Stamp) -> bytes:
     """Return a keepalive."""
     return _frame(BEAT, 0, stamp, b"")
+
+
+def encode_document(stamp: Stamp, body: bytes) -> bytes:
+    """Return news of the cluster's document, which who does not know of documents skips."""
+    return _frame(DOCUMENT, OPTIONAL, stamp, body)
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:

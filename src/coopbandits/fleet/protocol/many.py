@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Frame, Stamp
+from coopbandits.fleet.protocol.gossip import Gossip
 from coopbandits.fleet.protocol.node import Node, NodeSettings
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.talks import Links, Talks, Terms
@@ -45,6 +46,7 @@ class ManyNode(Node):
     ) -> None:
         self.bandits, self._terms = bandits, terms
         super().__init__(settings, cast("Any", bandits), transport, clock)
+        self.talks.begun = self.ruled.adjust
         self.talks.take(declared)
 
     def _make_gossip(self) -> Any:
@@ -53,6 +55,15 @@ class ManyNode(Node):
         links = Links(self.peers, stamp, told.period, self._send_frames, self._refuse)
         self.talks = Talks(self.bandits, self._terms, links)
         return self.talks
+
+    @property
+    def gossips(self) -> Iterable[Gossip]:
+        """What is said of every bandit."""
+        return [talk.gossip for talk in self.talks.talks.values()]
+
+    def set_period(self, seconds: float) -> None:
+        """End rounds at another pace from now on."""
+        self.talks.links = self.talks.links._replace(period=seconds)
 
     def _send_frames(self, peer: Peer, data: bytes, now: float) -> None:
         if data:

@@ -40,7 +40,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_plain,
     plain_form,
 )
-from coopbandits.fleet.protocol.gossip import QuietGossip, Wire
+from coopbandits.fleet.protocol.gossip import Gossip, QuietGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.events import Declared
@@ -186,6 +186,7 @@ class Talks:
         self.talks: dict[int, Talk] = {}
         self.awake: dict[int, Talk] = {}
         self._revoked: frozenset[int] = frozenset()
+        self.begun: Callable[[Gossip], None] = lambda _: None
         self._unsent: dict[str, list[bytes]] = {}
 
     # Declarations
@@ -202,6 +203,7 @@ class Talks:
 
     def _begin(self, bandit: BanditConfig, replica: Replica) -> Talk:
         talk = Talk(bandit, replica, self.terms(bandit, replica), self.links, self._say)
+        self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
         self.talks[bandit.number] = self.awake[bandit.number] = talk
         self._greet(talk, ask=True)

@@ -32,8 +32,9 @@ from coopbandits.fleet.service import (
 )
 from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state, learned
 from coopbandits.fleet.service.menu import Menu
-from coopbandits.fleet.service.pace import Pace
+from coopbandits.fleet.service.pace import Allowance, Pace
 from coopbandits.fleet.service.recommending import recommendation
+from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.fleet.service.sites import warning
 from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
@@ -78,6 +79,8 @@ class ApplicationService:
         self.take(bandit or plain_bandit(config.cluster))
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
+        pace = Allowance(self.cluster.max_pulls_per_second, self.choosing, self.observing)
+        node.settings.keeper.join(f"pace of {self.declared.name}", pace)
 
     @property
     def token(self) -> str | None:
@@ -243,6 +246,7 @@ class ApplicationService:
             "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
             "warning": warning(self),
+            "document": state_of(self.node),
             "shares": {
                 str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
@@ -262,6 +266,14 @@ class ApplicationService:
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
         return self.failure or self.node.trouble or None
+
+    def ruling(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+        return ruling(self.node)
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
+        return adopt(self.node, signed, self.failure)
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""

@@ -9,6 +9,7 @@ from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.service import BanditState, Metric
 from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.service.ruling import document_metrics
 from coopbandits.fleet.service.sites import site_metrics
 from coopbandits.fleet.service.watching import (
     MOST_LABELS,
@@ -96,6 +97,7 @@ def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[M
         ),
         *journal_metrics(node.replica.journal),
         measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
+        *document_metrics(node),
         *site_metrics(alone),
         measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),
         measured("bandit_choices_total", *_labelled(names, choices)),

@@ -48,6 +48,10 @@ CATALOGUE = {
     "conservation_residual": Entry(
         "gauge", "Relative difference between what was handed in and what the totals hold"
     ),
+    "document_version": Entry("gauge", "Version of the cluster's document; 0 without one"),
+    "document_alarm": Entry(
+        "gauge", "Whether there are two documents of one version with different contents (1)"
+    ),
     "site_ratio": Entry(
         "gauge", "Scatter of sites about the network's means, over what chance makes of it"
     ),

@@ -292,6 +292,12 @@ class Service(Protocol):
     def metrics(self) -> list[Metric]:
         """Return the metrics listed in `service/catalogue.py`."""
 
+    def ruling(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
+
 
 def require_allowed(allowed: Iterable[str]) -> list[str]:
     """Return the options that are allowed; refuse all but a list of different names."""

@@ -24,6 +24,7 @@ from coopbandits.fleet.service import (
 )
 from coopbandits.fleet.service.application import ApplicationService, Waiting
 from coopbandits.fleet.service.bandits import bandit_metrics
+from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.page.state import AgentState
 
 
@@ -157,8 +158,17 @@ class ManyService:
             "refused_strangers": node.strangers,
             "journal_bytes": node.bandits.journal.size,
             "trouble": node.trouble,
+            "document": state_of(node),
             "bandits": {state.name: state._asdict() for state in self.bandits()},
         }
+
+    def ruling(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+        return ruling(self.node)
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
+        return adopt(self.node, signed, self._failure)
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with what happened after an event."""

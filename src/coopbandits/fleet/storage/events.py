@@ -69,10 +69,16 @@ class Declared(msgspec.Struct, frozen=True):
     arms: dict[int, str]
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared
+class Adopted(msgspec.Struct, frozen=True):
+    """The cluster's document, and whom the agent believes since then; see `document.keeper`."""
+
+    document: bytes
+
+
+Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Adopted
 
 KINDS: dict[type[Event], int] = {
-    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22,
+    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22, Adopted: 32,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

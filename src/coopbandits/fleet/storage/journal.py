@@ -28,7 +28,7 @@ import msgspec
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage import events, records, version1
 from coopbandits.fleet.storage.disk import Disk, DiskError, DoubtError
-from coopbandits.fleet.storage.events import KINDS, Event
+from coopbandits.fleet.storage.events import KINDS, Adopted, Event
 
 COMPACT_BYTES = 1 << 21
 """A journal is compacted once its events take more bytes than this,"""
@@ -115,6 +115,8 @@ class Journal:
         The state it was opened with; empty for a new agent, and once a new one is written.
     told : dict of int to list of Event
         The events since, by the number of the bandit.
+    adopted : Adopted or None
+        The cluster's document; it stands beside the state, in every file.
     trouble : str
         Why nothing can be written, in one sentence; empty if it can. Ends with the next snapshot.
     read_only : bool
@@ -136,6 +138,7 @@ class Journal:
         self.disk, self._marked = disk, disk.durability == "power"
         self.snapshot: dict[str, Any] = {}
         self.told: dict[int, list[Event]] = {}
+        self.adopted: Adopted | None = None
         self.trouble, self.read_only = "", True
         self.appended = self.stored = 0
         self.committer: Committer | None = None
@@ -172,8 +175,13 @@ class Journal:
         check_identity(whose.identity, identity)
         self.origin, self.snapshot = whose.origin, decode_record(snapshot, dict[str, Any])
         for record in rest:
-            if record.kind != records.MARK:
-                self.told.setdefault(record.bandit, []).append(events.decode(record))
+            if record.kind == records.MARK:
+                continue
+            event = events.decode(record)
+            if isinstance(event, Adopted):
+                self.adopted = event
+            else:
+                self.told.setdefault(record.bandit, []).append(event)
         self._sequence = found.sequence
         self.torn = len(data) - found.end
         if self.torn:
@@ -207,6 +215,11 @@ class Journal:
         self._gathered.append(data)
         self.appended += 1
         self.committer.gathered()
+
+    def adopt(self, event: Adopted) -> None:
+        """Write the cluster's document, which takes the place of the one before."""
+        self.append(event)
+        self.adopted = event
 
     def hold(self, event: Event) -> None:
         """Hold one event back until the next is written; a crash before that loses it."""
@@ -295,16 +308,16 @@ class Journal:
 
     def _encode_file(self, snapshot: bytes) -> bytes:
         """Return a file whose last sequence number is that of the last event, as in the old one."""
-        first = max(1, self._sequence - 2)
-        self._sequence = first + 2
-        return b"".join(
-            (
-                records.encode_file_header(marked=self._marked),
-                records.encode_record(first, records.HEAD, self._head),
-                records.encode_record(first + 1, records.SNAPSHOT, snapshot),
-                records.encode_mark(first + 2),
-            )
-        )
+        bodies = [(records.HEAD, self._head), (records.SNAPSHOT, snapshot)]
+        if self.adopted is not None:
+            bodies.append((KINDS[Adopted], events.encode(self.adopted)))
+        bodies.append((records.MARK, records.MARK_BODY))
+        first = max(1, self._sequence + 1 - len(bodies))
+        self._sequence = first + len(bodies) - 1
+        written = [
+            records.encode_record(at, kind, body) for at, (kind, body) in enumerate(bodies, first)
+        ]
+        return b"".join([records.encode_file_header(marked=self._marked), *written])
 
     def write_anew(self, rewrite: Rewrite) -> None:
         """Do all that takes the disk's time; in any thread, where a committer gathers events."""

@@ -16,10 +16,11 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.declare import all_bandits, make_many_node, open_bandits
+from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service.many import ManyService
@@ -42,6 +43,7 @@ class World:
         certificates: Path | None = None,
         revoked: Path | None = None,
         durability: str = "process",
+        document: DocumentConfig | None = None,
         declared: Mapping[str, BanditConfig] | None = None,
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, float(START)
@@ -49,6 +51,7 @@ class World:
         self.starts = 0
         self.declared = [dict(declared or {}) for _ in graph]  # what each agent's file says
         self.certificates, self.revoked = certificates, revoked
+        self.document = document or DocumentConfig()
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -74,6 +77,7 @@ class World:
             places,
             tls=tls,
             revoked=self.revoked,
+            document=self.document,
             declared=self.declared[agent],
         )
 
@@ -126,6 +130,7 @@ class World:
         assert isinstance(node, ManyNode)  # noqa: S101  bandits are declared
         made = ManyService(config, node, words)
         made.take(all_bandits(config, node.bandits, config.declared))
+        node.settings.keeper.join("bandits", RuledBandits(made))
         return made
 
     def cut_link(self, one: int, other: int) -> None:
