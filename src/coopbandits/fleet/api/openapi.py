@@ -13,6 +13,8 @@ from coopbandits.fleet.api.messages import (
     ArmsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ErrorAnswer,
     ObserveRequest,
     ReadyAnswer,
@@ -113,6 +115,14 @@ OPERATIONS = (
             429: TOO_MANY,
         },
         ObserveRequest,
+    ),
+    Operation(
+        "post",
+        "/drain",
+        "Stop the agent in order: no more choices, then the rewards of open tickets",
+        DrainAnswer,
+        {**BODY_ERRORS, **UNAVAILABLE, 403: "This agent is stopped by a signal only."},
+        DrainRequest,
     ),
     Operation(
         "get",

@@ -62,6 +62,11 @@ def observe_request(ticket: str, reward: float) -> Request:
     return Request("POST", "/observe", _json({"ticket": ticket, "reward": reward}))
 
 
+def drain_request(seconds: float | None) -> Request:
+    """Return the request that stops an agent in order."""
+    return Request("POST", "/drain", b"" if seconds is None else _json({"seconds": seconds}))
+
+
 def state_request(since: int) -> Request:
     """Return the request for what a page shows, with what happened after an event."""
     return Request("GET", f"/ui/state?since={int(since)}")

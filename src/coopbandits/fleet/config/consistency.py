@@ -41,6 +41,11 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     yield from _names(config)
     yield from _links(config, insecure=insecure)
     yield from _api(config)
+    if config.ready_neighbors > len(config.neighbors):
+        yield (
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {len(config.neighbors)} "
+            "neighbours are listed, so the agent would never be ready; lower it or list more"
+        )
 
 
 def _rewards(cluster: ClusterConfig) -> Iterator[str]:

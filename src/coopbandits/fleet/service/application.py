@@ -35,6 +35,8 @@ from coopbandits.fleet.service.watching import agent_state, arm_metrics
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
 
+DRAINING = "the agent is about to stop and makes no more choices"
+
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
 
@@ -67,6 +69,8 @@ class ApplicationService:
         self.replica, self.scale = node.replica, config.cluster.scale
         self.encoder = config.cluster.encoder
         self.failure = ""  # why the agent serves no more
+        self.draining = False
+        self.ready_neighbors = config.ready_neighbors
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
 
@@ -84,6 +88,8 @@ class ApplicationService:
         names = None if allowed is None else require_allowed(allowed)
         numbers = None if names is None else [self._number(name) for name in names]
         features = self.encoder.encode(context)
+        if self.draining and not self.failure:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.replica.journal.read_only and not self.failure:
             return Choice("", self.names[self.replica.advise(self.words(), numbers, features)])
         now = self._ready_for(self.choosing)
@@ -219,7 +225,18 @@ class ApplicationService:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or None
+        return self.failure or self.node.trouble or self._unready()
+
+    def _unready(self) -> str | None:
+        if self.draining:
+            return DRAINING
+        linked = sum(peer.met for peer in self.node.peers.values())
+        if linked < self.ready_neighbors:
+            return (
+                f"{linked} of {len(self.node.peers)} neighbours are linked, and ready_neighbors "
+                f"is {self.ready_neighbors}"
+            )
+        return None
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
