@@ -20,7 +20,7 @@ from coopbandits.fleet.config import write_config
 from ..transport.nodes import places
 
 PATIENCE = 30.0
-TOKEN = "0123456789abcdef"
+TOKEN = "0123456789abcdef"  # noqa: S105  of tests
 
 
 def wait(condition: Callable[[], object], what: str = "") -> None:

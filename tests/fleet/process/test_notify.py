@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -34,8 +35,9 @@ def heard_until(manager: socket.socket, end: str) -> list[str]:
 
 
 def test_a_real_agent_tells_how_it_is(tmp_path: Path, manager: socket.socket) -> None:
-    with lonely(tmp_path) as agent:
-        agent.start(NOTIFY_SOCKET=manager.getsockname(), WATCHDOG_USEC="200000")
+    with lonely(tmp_path, log_level="error") as agent:
+        options = ("--log-format", "json", "--log-level", "info")  # which count more
+        agent.start(*options, NOTIFY_SOCKET=manager.getsockname(), WATCHDOG_USEC="200000")
         assert re.search(r"\nSTATUS=serves at unix:", heard_until(manager, "READY=1")[-1])
         began = time.monotonic()
         for _ in range(4):
@@ -50,6 +52,9 @@ def test_a_real_agent_tells_how_it_is(tmp_path: Path, manager: socket.socket) ->
         agent.send(signal.SIGTERM)
         heard_until(manager, "STOPPING=1")
         assert agent.end() == 0
+        lines = [json.loads(line) for line in agent.told().splitlines()]
+        assert {line["agent"] for line in lines} == {"alpha"}
+        assert lines[-1]["message"].startswith("agent alpha stopped after")
 
 
 def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixture) -> None:
