@@ -155,6 +155,7 @@ def test_every_aggregation_is_here() -> None:
     assert {type(spec) for spec in (*EXACT, *MIXING)} == set(AGGREGATIONS)
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
 @pytest.mark.parametrize("spec", EXACT, ids=ids)
@@ -225,6 +226,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),
     [
