@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import re
@@ -55,6 +57,25 @@ def test_a_real_agent_tells_how_it_is(tmp_path: Path, manager: socket.socket) ->
         lines = [json.loads(line) for line in agent.told().splitlines()]
         assert {line["agent"] for line in lines} == {"alpha"}
         assert lines[-1]["message"].startswith("agent alpha stopped after")
+
+
+def test_an_event_loop_that_hangs_gives_no_sign_of_life(manager: socket.socket) -> None:
+    told = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "20000"})
+
+    async def scenario() -> None:
+        telling = asyncio.create_task(told.keep_telling())
+        await asyncio.sleep(0.1)
+        assert manager.recv(100) == b"WATCHDOG=1"
+        manager.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while manager.recv(100):
+                pass
+        time.sleep(0.3)  # as a bug would
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
+        telling.cancel()
+
+    asyncio.run(scenario())
 
 
 def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixture) -> None:

@@ -47,7 +47,8 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
             wait(lambda: other.health()["links"]["alpha"] != "up")  # it was revoked
             assert "0 of 1 neighbours are linked" in str(new.ready())
             assert new.health()["round"] >= rounds
-            assert alpha.process is process
+            assert process is not None
+            assert process.poll() is None
 
             alpha.write_token(TOKEN)
             listen = alpha.tables["node"]["listen"]

@@ -200,8 +200,11 @@ def ports(
     config: NodeConfig, credentials: Credentials | None, *, running: bool
 ) -> Iterator[Finding]:
     """Look at whether the agent can listen, or does."""
-    if running and (config.tls is None or credentials is not None):
-        yield reach("listens", config.id, _reachable(config.listen), credentials)
+    if running:
+        if not config.listen.port:
+            yield Finding("listens", f"{config.listen}, at a port that the agent's log tells")
+        elif config.tls is None or credentials is not None:
+            yield reach("listens", config.id, _reachable(config.listen), credentials)
         yield Finding("API", f"{show_place(config.api)}, of the agent that runs")
         return
     try:
