@@ -18,6 +18,7 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,10 @@ def passes(probe: str, place: str) -> bool:
         return False
 
 
+def all_pass(probe: str, places: list[str]) -> bool:
+    return all(passes(probe, place) for place in places)
+
+
 def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
     certificates, token = tmp_path / "certificates", tmp_path / "token"
     init_authority(certificates)
@@ -210,7 +215,7 @@ def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
         apis = [str(at[f"{pod} API"]) for pod in PODS]
         with started(tmp_path, at) as running:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                wait(lambda probe=probe: all(passes(probe, place) for place in apis), probe)
+                wait(partial(all_pass, probe, apis), probe)
             with Client(apis[0], TOKEN) as first, Client(apis[2], TOKEN) as last:
                 open_ticket = first.choose().ticket
                 running["shop-0"].send_signal(signal.SIGTERM)

@@ -156,7 +156,7 @@ def test_a_bad_file_is_all_that_is_told(tmp_path: Path) -> None:
 
 def test_what_a_machine_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = Agent(tmp_path / "alpha")
-    monkeypatch.setattr(checkup.resource, "getrlimit", lambda _: (10, 20))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (10, 20))
     assert "and 20 allowed" in broken(agent)["open files"].found
     monkeypatch.setattr(checkup, "_nobody_keeps_time", lambda: True)
     assert examine(agent)["clock"].mend.startswith("run a time service")
