@@ -50,7 +50,9 @@ class Many(World):
         """Return an agent's service, a new one after every start."""
         node, service = self._services.get(agent, (None, None))
         if service is None or node is not self.nodes[agent]:
-            service = self.many_service(agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64)
+            service = self.many_service(
+                agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64
+            )
             self._services[agent] = self.nodes[agent], service
         return service
 

@@ -104,7 +104,9 @@ async def play(folders: Sequence[Path]) -> list[tuple[bytes, dict[str, Any]]]:
     kept = []
     for runtime, folder in zip(fleet, folders, strict=True):
         runtime.service.choose()  # stays open, and takes a round along that was not on disk yet
-        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.service.bandit(PLAIN))))
+        kept.append(
+            ((folder / "journal" / "journal").read_bytes(), contents(runtime.service.bandit(PLAIN)))
+        )
     for runtime in fleet:
         await runtime.stop()
     return kept
