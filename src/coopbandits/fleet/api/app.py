@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 from urllib.parse import parse_qs
 
 import msgspec
@@ -127,8 +127,8 @@ class Api(PageSite):
             "recommendation": Endpoint("GET", self.recommendation),
             "export": Endpoint("GET", self.export),
         }
-        self._feed = Feed("agent", time.time())
-        self._asked, self._failed = -math.inf, False
+        self._feeds: dict[str | None, _Watched] = {None: _Watched()}
+        self._failed = False
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
@@ -239,19 +239,23 @@ class Api(PageSite):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        return accepted(self.service.state(_since(request.query)))._replace(headers=(FRESH,))
+        state = self.service.state(_since(request.query), _bandit(request.query))
+        return accepted(state)._replace(headers=(FRESH,))
 
-    def events(self, _: Request) -> Answer:
-        """Tell a page of everything that changes."""
-        return self.page_stream(self._feed, self._look)
+    def events(self, request: Request) -> Answer:
+        """Tell a page of everything that changes about a bandit, or the first."""
+        name = _bandit(request.query)
+        self.service.state(bandit=name)  # refuses one that there is not
+        watched = self._feeds.setdefault(name, _Watched())
+        return self.page_stream(watched.feed, partial(self._look, name))
 
-    def _look(self, apart: float = LOOK_SECONDS) -> None:
-        """Bring the feed up to date, unless that was done just before."""
-        now = time.monotonic()
-        if now - self._asked >= apart:
-            self._asked = now
-            self._feed.tell(self.service.state(), time.time())
-            self._feed.step(time.time())
+    def _look(self, name: str | None = None, apart: float = LOOK_SECONDS) -> None:
+        """Bring a feed up to date, unless that was done just before."""
+        watched, now = self._feeds[name], time.monotonic()
+        if now - watched.asked >= apart:
+            watched.asked = now
+            watched.feed.tell(self.service.state(bandit=name), time.time())
+            watched.feed.step(time.time())
 
     def beat(self) -> None:
         """Remember the present even if nobody watches, so that a page can show the past."""
@@ -275,6 +279,19 @@ class Api(PageSite):
         public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
         context = self.service.context_schema()
         return msgspec.json.encode(describe(arms or None, self.token is not None, public, context))
+
+
+class _Watched:
+    """What pages are told of one bandit, and when it was last looked at."""
+
+    def __init__(self) -> None:
+        self.feed, self.asked = Feed("agent", time.time()), -math.inf
+
+
+def _bandit(query: str) -> str | None:
+    """Return the bandit that a page asks for; None for the first."""
+    found = _fields(query).get("bandit")
+    return None if found is None else found[-1][:63]
 
 
 def _below_bandit(path: str) -> tuple[str, str]:

@@ -91,6 +91,13 @@ NAMED_BANDIT = {
     "schema": {"type": "string"},
 }
 
+SHOWN_BANDIT = {
+    "name": "bandit",
+    "in": "query",
+    "description": "Which bandit is told of; the first one unless given.",
+    "schema": {"type": "string"},
+}
+
 ASKED_CONFIDENCE = {
     "name": "confidence",
     "in": "query",
@@ -181,10 +188,17 @@ OPERATIONS = (
         "/ui/state",
         "What the page shows",
         AgentState,
-        {422: "This is no number of an event."},
-        parameters=[SINCE],
+        {404: "There is no such bandit.", 422: "This is no number of an event."},
+        parameters=[SINCE, SHOWN_BANDIT],
     ),
-    Operation("get", "/ui/events", "What changes, as server-sent events", EVENTS, UNAVAILABLE),
+    Operation(
+        "get",
+        "/ui/events",
+        "What changes, as server-sent events",
+        EVENTS,
+        {**UNAVAILABLE, 404: "There is no such bandit."},
+        parameters=[SHOWN_BANDIT],
+    ),
     Operation("get", "/", "A list of the paths", TEXT),
 )
 

@@ -267,8 +267,10 @@ class ApplicationService:
         """Return the rewards of every arm in a share, whatever the requests were."""
         return share.sums[ONES :: self.encoder.width] if self.encoder.features else share.sums
 
-    def state(self, since: int = 0) -> AgentState:
+    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
         """Return what a page shows, with what happened after an event."""
+        if bandit is not None:
+            self.bandit(bandit)  # refuses another one
         return agent_state(self, since)
 
     def ready(self) -> str | None:

@@ -25,6 +25,7 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
 from coopbandits.fleet.service.bandits import bandit_metrics
 from coopbandits.fleet.service.ruling import adopt, ruling, state_of
+from coopbandits.fleet.service.watching import agent_state
 from coopbandits.page.state import AgentState
 
 
@@ -183,12 +184,15 @@ class ManyService:
         """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
         return adopt(self.node, signed, self._failure)
 
-    def state(self, since: int = 0) -> AgentState:
-        """Return what a page shows of the first bandit, with what happened after an event."""
+    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
+        """Return what a page shows of a bandit, or the first, with what happened after an event."""
         live = self._live() or list(self.services.values())
         if not live:
             raise UnavailableError("this agent has no bandit yet")
-        return live[0].state(since)
+        shown = live[0] if bandit is None else self.bandit(bandit)
+        own = shown.declared.name
+        others = [each.declared.name for each in live if each is not shown]
+        return agent_state(shown, since, [own, *others])
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
