@@ -37,6 +37,11 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     yield from _names(config)
     yield from _links(config, insecure=insecure)
     yield from _api(config)
+    if config.document.file is not None and not config.document.operators:
+        yield (
+            "[document] has a file, but no operators, so that nothing in it would be believed; "
+            "list the keys that `coopbandits cluster keygen` prints"
+        )
 
 
 def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:

@@ -54,6 +54,10 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
     yield "API", _api(config)
+    if config.document.operators:
+        count, file = len(config.document.operators), config.document.file
+        also = f", also from {file}" if file else ""
+        yield "document", f"taken if one of {count} keys has signed it{also}"
     if config.tls:
         end = read_credentials(config.id, config.tls).expires
         day = datetime.fromtimestamp(end, UTC)

@@ -62,6 +62,7 @@ class Checks:
         process = actor.process
         assert process is not None  # noqa: S101  it lives
         self.own(actor, process)
+        self.stage.operator.check(actor)
         if not self.stage.robust:
             self._rounds(actor, process.replica.rounds)
 
@@ -123,6 +124,7 @@ class Checks:
         self._note_told(actor)
 
     def _note_told(self, actor: Actor) -> None:
+        actor.document = 0
         self.told = {key: told for key, told in self.told.items() if key[0] != actor.index}
         for other in self.stage.actors:
             if other is not actor and other.process is not None:
@@ -230,7 +232,7 @@ class Checks:
             found = self._totals()
         else:
             found = self._means()
-        return found or self._best_arm()
+        return found or stage.operator.unwell() or self._best_arm()
 
     def _processes(self) -> list[Process]:
         return [actor.process for actor in self.stage.actors if actor.process is not None]
