@@ -81,6 +81,10 @@ NODE: dict[str, read.Reader] = {
     "silence": read.positive,
     "uvloop": read.flag,
     "revoked": read.path,
+    "log_level": read.log_level,
+    "log_format": read.log_format,
+    "drain_seconds": read.not_negative,
+    "ready_neighbors": read.count_from_zero,
 }
 
 API_LIMITS: dict[str, read.Reader] = {

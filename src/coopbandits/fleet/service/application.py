@@ -41,6 +41,8 @@ from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
 
+DRAINING = "the agent is about to stop and makes no more choices"
+
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
 
@@ -77,6 +79,8 @@ class ApplicationService:
         self.config, self.node, self.words = config, node, words
         self.committer: Waiting | None = None
         self.failure = ""  # why the agent serves no more
+        self.draining = False
+        self.ready_neighbors = config.ready_neighbors
         self.take(bandit or plain_bandit(config.cluster))
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
@@ -111,6 +115,8 @@ class ApplicationService:
         names = None if allowed is None else require_allowed(allowed)
         numbers = self.menu.allowed(names, self.words)
         features = self.encoder.encode(context)
+        if self.draining and not self.failure:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.replica.journal.read_only and not self.failure:
             return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
         now = self._ready_for(self.choosing)
@@ -268,7 +274,18 @@ class ApplicationService:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or None
+        return self.failure or self.node.trouble or self._unready()
+
+    def _unready(self) -> str | None:
+        if self.draining:
+            return DRAINING
+        linked = sum(peer.met for peer in self.node.peers.values())
+        if linked < self.ready_neighbors:
+            return (
+                f"{linked} of {len(self.node.peers)} neighbours are linked, and ready_neighbors "
+                f"is {self.ready_neighbors}"
+            )
+        return None
 
     def ruling(self) -> dict[str, Any]:
         """Return the cluster's document as plain data, and who has which version of it."""
