@@ -13,9 +13,9 @@ from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
-    inner,
     kernel,
     reward_from_variate,
     segment_of,

@@ -21,14 +21,8 @@ from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import (
-    count_up_to,
-    inner,
-    kernel,
-    segment_of,
-    set_row,
-    table_of,
-)
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import count_up_to, kernel, segment_of, set_row, table_of
 from coopbandits.sim.cpu.parallel import in_threads, share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span

@@ -21,9 +21,9 @@ from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
-    inner,
     kernel,
     reward_from_variate,
     segment_of,

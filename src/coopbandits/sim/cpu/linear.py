@@ -22,7 +22,8 @@ from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.flood import play_together
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import count_up_to, kernel, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,

@@ -13,7 +13,8 @@ from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import count_up_to, kernel, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,

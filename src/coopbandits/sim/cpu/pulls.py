@@ -15,8 +15,8 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
-    inner,
     kernel,
     normal,
     reward_from_variate,

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from coopbandits.core.mixing import LAMBDA_ZERO
-from coopbandits.sim.cpu.leaves import inner, kernel
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import kernel
 from coopbandits.sim.cpu.parallel import in_threads
 
 AT_ONCE = 64

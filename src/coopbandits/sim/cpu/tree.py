@@ -30,10 +30,10 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
-    inner,
     kernel,
     reward_from_variate,
     segment_of,

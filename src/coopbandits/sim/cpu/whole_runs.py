@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import count_up_to, kernel
 from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.pulls import play_bonus_block
 from coopbandits.sim.cpu.stage_mixing import add_run
