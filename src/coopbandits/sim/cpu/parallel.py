@@ -62,13 +62,14 @@ def in_threads(typing: Any, body: Any, tasks: Any, given: Any) -> Any:  # noqa: 
 
 def _launch(context: Any, builder: Any, signature: Any, args: Any) -> None:
     def launch(task: Any, given: Any, tasks: Any) -> None:
-        _each(task, given, tasks)
+        each(task, given, tasks)
 
     context.compile_internal(builder, launch, signature, args)
 
 
 @kernel(parallel=True)
-def _each(task: int, given: int, tasks: int) -> None:
+def each(task: int, given: int, tasks: int) -> None:
+    """Call a C function at an address with another address, for every task."""
     if tasks == 1:  # waking threads takes milliseconds where others use the cores
         _call(task, given, 0)
         return
