@@ -64,7 +64,7 @@ def play_rounds(
     launch(_play_run, totals.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, all_totals: Any,
     all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any, ageing: Any,

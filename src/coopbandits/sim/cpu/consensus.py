@@ -126,7 +126,7 @@ def play_rounds(
     launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     all_mixed: Any, all_spare: Any, all_lasts: Any, all_memory: Any, indptr: Any, indices: Any,

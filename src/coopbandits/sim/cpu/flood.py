@@ -206,7 +206,7 @@ def play_rounds(
     launch_rounds(_play, world.reward_keys.shape[0] * parts, steps, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,

@@ -142,7 +142,7 @@ def play_rounds(
     launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, fresh: Any,
     totals: Any, ring_arms: Any, ring_rewards: Any, last: Any, memory: Any, starts: Any,

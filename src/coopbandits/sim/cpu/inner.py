@@ -29,15 +29,25 @@ _held: WeakKeyDictionary[CodeLibrary, set[Part]] = WeakKeyDictionary()
 
 
 def inner(function: Any = None, **options: Any) -> Any:
-    """As `numba.jit`, with its options, for functions that only kernels call."""
+    """As `numba.jit`, with its options, for functions that only kernels call.
+
+    One that makes an array, or returns one, has to say that it `allocates`. In others no references
+    to arrays are counted: their callers hold these.
+    """
     return partial(Inner, **options) if function is None else Inner(function, **options)
 
 
 class Inner:
     """A function that is compiled where a kernel calls it."""
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.py_func, self.options = function, {**_OPTIONS, **options}
+    def __init__(
+        self, function: Callable[..., Any], *, allocates: bool = False, **options: Any
+    ) -> None:
+        flags = compiler.Flags()
+        cpu_target.options.parse_as_flags(flags, {**_OPTIONS, **options})
+        flags.nrt = allocates
+        flags.no_compile = True  # not yet: the kernel is, as a whole
+        self.py_func, self.flags = function, flags
         self.parts: dict[Any, Part] = {}
         type_callable(self)(self._typer)
         lower_builtin(self, types.VarArg(types.Any))(self._call)
@@ -49,7 +59,7 @@ class Inner:
     def part(self, kinds: tuple[Any, ...]) -> Part:
         """Return the code for arguments of some kinds."""
         if kinds not in self.parts:
-            self.parts[kinds] = Part(self.py_func, kinds, self.options)
+            self.parts[kinds] = Part(self.py_func, kinds, self.flags)
         return self.parts[kinds]
 
     def _typer(self, context: Any) -> Any:
@@ -68,13 +78,10 @@ class Inner:
 class Part(CodeLibrary):  # type: ignore[misc]  # numba has no types
     """The code of one function for arguments of some kinds, and what it calls."""
 
-    def __init__(self, function: Callable[..., Any], kinds: Any, options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], kinds: Any, flags: Any) -> None:
         context = cpu_target.target_context
         super().__init__(context.codegen(), function.__qualname__)
         self.called: list[CodeLibrary] = []
-        flags = compiler.Flags()
-        cpu_target.options.parse_as_flags(flags, options)
-        flags.no_compile = True  # not yet: the kernel is, as a whole
         made = compiler.compile_extra(
             cpu_target.typing_context, context, function, kinds, None, flags, {}, self
         )

@@ -212,7 +212,7 @@ def copy_row(rows: Any, at: int, source: Any) -> None:
         rows[at, i] = source[at, i]
 
 
-@inner(forceinline=True)
+@inner(forceinline=True, allocates=True)
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]

@@ -120,7 +120,7 @@ def play_rounds(
     launch(_play_run, rows.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, all_rows: Any, all_known: Any,
     all_recent: Any, starts: Any, members: Any, address: int, numbers: Any, memory: Any,

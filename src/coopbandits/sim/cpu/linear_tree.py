@@ -69,7 +69,7 @@ def play_runs(
     launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, tree: Any, all_counts: Any,
     faults: Any, links: Any, address: int, numbers: Any, memory: Any,
@@ -127,7 +127,7 @@ def _play_run(
         _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
 
-@inner
+@inner(allocates=True)
 def _pull(
     world: Any, scene: Any, tally: Any, run: int, slot: int, done: int, scratch: Any, means: Any,
     lasts: Any, own: Any, totals: Any, acts: Any,

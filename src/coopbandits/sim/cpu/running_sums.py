@@ -93,7 +93,7 @@ def play_runs(
     launch(_play_run, mass.held.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, mass: Any, all_counts: Any,
     faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,

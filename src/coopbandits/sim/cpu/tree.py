@@ -153,7 +153,7 @@ def play_runs(
     launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, tree: Any, all_counts: Any,
     faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,

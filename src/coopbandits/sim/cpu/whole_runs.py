@@ -41,7 +41,7 @@ def play_stages(
     launch(_play_run, in_flight.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, plan: Any, tally: Any, recorded: Any, all_in_flight: Any, all_fresh: Any,
     all_accumulated: Any, operator: Any, explorations: Any, rule: Any, done: int, stages: int,
