@@ -1,9 +1,9 @@
 """Long work of compiled functions, started from Python.
 
-For a kernel that takes many arrays, numba compiles as much code to take them out of Python's objects
-and to hand them on as for what it does with them. So here Python writes down, word by word, where
-they stand. That takes a fraction of a millisecond per call: for spans of many rounds, that is
-nothing. What is called for every stage or round is a kernel with `in_threads`.
+Of a kernel that takes many arrays, half the code takes them out of Python's objects and hands them
+on. So here Python writes down where they stand, word by word. That takes part of a millisecond,
+which is nothing for a span of many rounds; what is called for every stage is a kernel that calls
+`in_threads`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ def launch(body: Inner, tasks: int, given: tuple[Any, ...]) -> None:
 def launch_rounds(
     body: Inner, tasks: int, rounds: int, at_once: int, given: tuple[Any, ...]
 ) -> None:
-    """Call ``body(task, first, stop, *given)`` for all tasks, and so for all rounds.
+    """Call ``body(task, first, stop, *given)`` for rounds `first` … `stop − 1`, then for the next.
 
-    All tasks of some rounds `first` … `stop − 1`, of which there are `at_once`, are done before the
-    next rounds begin.
+    All tasks of `at_once` rounds are done before the next rounds begin.
     """
     given = (0, 0, *given)
     task, words = _task(body, given), np.array(list(_words(given)), dtype=np.int64)
@@ -136,4 +135,4 @@ def _read(context: Any, builder: Any, kind: Any, words: Any, at: list[int]) -> A
         return builder.trunc(word, ir.IntType(1))
     if kind == types.int64:
         return word
-    raise TypeError(f"no way to hand over {kind}")
+    raise TypeError(f"a number, or an array in C order, can be handed over, but not {kind}")
