@@ -12,7 +12,7 @@ from numba.core.errors import NumbaError
 from coopbandits.sim.cpu.inner import inner
 
 
-@inner(forceinline=True)
+@inner(forceinline=True)  # type: ignore[untyped-decorator]  # as numba's
 def square(x: Any) -> Any:
     return x * x
 
@@ -23,7 +23,7 @@ def add_squares(values: Any, row: Any) -> None:
         row[i] += square(values[i])
 
 
-@inner(allocates=True)
+@inner(allocates=True)  # type: ignore[untyped-decorator]  # as numba's
 def squares(values: Any) -> Any:
     made = np.zeros(values.size)
     add_squares(values, made)

@@ -15,7 +15,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from llvmlite.binding import parse_assembly
-from numba.core import cgutils, compiler, types
+from numba import types
+from numba.core import cgutils, compiler
 from numba.core.codegen import CodeLibrary
 from numba.core.registry import cpu_target
 from numba.extending import lower_builtin, type_callable
@@ -75,7 +76,7 @@ class Inner:
         return context.call_internal(builder, part.add(context), signature, args)
 
 
-class Part(CodeLibrary):  # type: ignore[misc]  # numba has no types
+class Part(CodeLibrary):
     """The code of one function for arguments of some kinds, and what it calls."""
 
     def __init__(self, function: Callable[..., Any], kinds: Any, flags: Any) -> None:
