@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, typeof, types
+from numba.core import event
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -98,7 +99,8 @@ def _caller(body: Inner, kinds: Any) -> Any:
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             del sig
-            part, at = body.part((types.int64, *kinds.types)), [0]
+            with event.trigger_event("numba:compile"):  # as numba tells of its own kernels
+                part, at = body.part((types.int64, *kinds.types)), [0]
             values = [_read(context, builder, kind, args[0], at) for kind in kinds.types]
             given = [args[1], *values]
             context.call_internal_no_propagate(builder, part.add(context), part.signature, given)
