@@ -76,7 +76,7 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
         raise InputError(f"{error}; nothing was restored") from error
     finally:
         disk.close()
-    return f"restored to {config.journal}: {held}, which were closed"
+    return f"restored to {config.journal}: {held}, all closed"
 
 
 def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica, MemoryDisk]:
@@ -89,8 +89,7 @@ def told(config: NodeConfig, replica: Replica) -> str:
     """Return in words what a journal holds."""
     rewards, waiting = int(replica.own_counts.sum()), len(replica.tickets.open)
     return (
-        f"agent {config.id} after {replica.rounds} rounds, {rewards} rewards, "
-        f"{waiting} open tickets"
+        f"agent {config.id} in round {replica.rounds}; rewards: {rewards}; open tickets: {waiting}"
     )
 
 

@@ -70,7 +70,7 @@ class Drain:
         service, node = self.runtime.service, self.runtime.node
         service.draining = True
         waiting = node.replica.tickets.open
-        log.info("draining: %d tickets are open, and waited for %g s", len(waiting), seconds)
+        log.info("draining for at most %g s; open tickets: %d", seconds, len(waiting))
         node.chronicle.note("draining", "stops soon, and makes no more choices")
         deadline = asyncio.get_running_loop().time() + seconds
         await self._until(lambda: not node.replica.tickets.open, deadline)
@@ -79,7 +79,7 @@ class Drain:
         if not await self._until(lambda: node.has_told(since), deadline):
             log.warning("stopping although not all neighbours have the last rewards")
         left = len(node.replica.tickets.open)
-        log.info("drained: %d tickets are still open; the journal keeps them", left)
+        log.info("drained; open tickets, which the journal keeps: %d", left)
 
     async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
         """Wait until something holds; return whether it does."""
