@@ -201,7 +201,7 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             assert not banner.observe(other, 1.0).duplicate
             agent.send(signal.SIGTERM)
             assert agent.end() == 0
-            assert "draining: 3 tickets are open" in agent.told()
+            assert "; open tickets: 3" in agent.told()
 
             config = read_config(agent.path, now=time.time(), insecure=True)
             said = restore(config, copy, time.time(), replace=True)
