@@ -7,6 +7,7 @@ from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
+from coopbandits.core.aggregate.ledger_sums import LedgerSums
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
@@ -14,11 +15,12 @@ from coopbandits.core.aggregate.rows import AgentRows, RowEstimates
 from coopbandits.core.aggregate.running_sums import RunningSums
 from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
+from coopbandits.core.aggregate.tracked_means import TrackedMeans
 from coopbandits.core.aggregate.tree_sums import TreeSums
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls,
+    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -35,6 +37,7 @@ __all__ = [
     "Controller",
     "FloodedPulls",
     "FloodedTotals",
+    "LedgerSums",
     "LocalSums",
     "Machine",
     "MessageSize",
@@ -46,5 +49,6 @@ __all__ = [
     "RunningSums",
     "ServerTotals",
     "StagedMixing",
+    "TrackedMeans",
     "TreeSums",
 ]
