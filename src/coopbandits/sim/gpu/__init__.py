@@ -13,12 +13,13 @@ from coopbandits.core.aggregate import LocalSums, RunningConsensus, StagedMixing
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.sim import cpu
+from coopbandits.sim.cpu.choices import declares_bonus
 from coopbandits.sim.engine import Engine, one_thread
 from coopbandits.sim.gpu.backend import Backend, backend
 from coopbandits.sim.gpu.consensus import play_consensus
 from coopbandits.sim.gpu.runs import run_bytes
 from coopbandits.sim.gpu.staged import play_local, play_staged
-from coopbandits.sim.gpu.translate import CannotTranslateError, index_source
+from coopbandits.sim.gpu.translate import CannotTranslateError, draws_one, index_source
 from coopbandits.sim.record import Record, Task, Tick, join
 
 Driver = Callable[[Parts, Task, range, Tick, Backend], Record]
@@ -71,6 +72,10 @@ def _no_setting(parts: Parts, task: Task) -> str | None:
             return " for remixed totals that are read every round"
     try:
         index_source(parts.index)
+        if task.precision != "float64" and not (
+            declares_bonus(parts.index) or draws_one(parts.index)
+        ):
+            return f" in {task.precision} for index {parts.index.spelling}"
     except CannotTranslateError as error:
         return f", since index {parts.index.spelling} cannot be translated ({error})"
     return None

@@ -12,6 +12,7 @@ from coopbandits.sim.gpu.runs import (
     links_of_each,
     links_there,
     normals_of,
+    real_of,
 )
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -31,16 +32,17 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     """Play some runs of any index on a running consensus."""
     agents = task.network.num_agents
     arms, normals = task.problem.num_arms, normals_of(parts, task.problem.num_arms)
-    shared = 8 * agents * (2 * arms + normals + lines_of(task))
+    size_of_real = real_of(task).itemsize
+    shared = agents * (size_of_real * (2 * arms + normals) + 8 * lines_of(task))
     is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
     state = DeviceRuns(
         parts, task, runs, tick, backend, lambda: _spans(task) if is_whole else _rounds(task)
     )
     times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
-    times_there = backend.upload(times)
+    times_there = state.upload(times)
     threads = -(-agents // 32) * 32
     if not is_whole:
-        of_warp = 16 * 33 * arms + 8 * 32 * normals  # a tile of averages, and normals
+        of_warp = size_of_real * (2 * 33 * arms + 32 * normals)  # a tile of averages, and normals
         threads = 128 if 4 * of_warp <= MOST_SHARED else 32
         shared = threads // 32 * of_warp
     links_each = links_of_each(task.network.matrix)
@@ -51,7 +53,7 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
             VARIATES=normals,
         ),
     )  # fmt: skip
-    links = links_there(task.network.matrix, backend)
+    links = links_there(task.network.matrix, state)
     before = state.registers()
     after = before if is_whole else state.registers()
     size = Launch(len(runs), 1, threads, shared)
@@ -62,7 +64,8 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         kernels.launch(
             "runs" if is_whole else "one_round", size, state.world, state.tally,
             state.spans.address(number), *links, *values,
-            times_there.address + 8 * int(state.spans.firsts[number]), state.numbers_there,
+            times_there.address + size_of_real * int(state.spans.firsts[number]),
+            state.numbers_there,
         )  # fmt: skip
         state.played(number)
         before, after = after, before

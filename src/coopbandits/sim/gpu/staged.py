@@ -62,9 +62,10 @@ class Player:
     ) -> None:
         self.state = state
         found = explorations_of(state.parts, state.task, times, num_agents, stage)
-        self.levels = state.backend.upload(times if found is None else found)
+        self.levels = state.upload(times if found is None else found)
         variates = normals_of(state.parts, state.num_arms) if found is None else NEAR
-        each = 8 * (2 * state.num_arms + variates + state.lines)  # totals, variates and ledger
+        self.step = state.real.itemsize
+        each = self.step * (2 * state.num_arms + variates) + 8 * state.lines
         self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
         self.shared = each * self.block
         constants = state.constants(
@@ -91,7 +92,7 @@ class Player:
         size = Launch(-(-state.everywhere // self.block), 1, self.block, self.shared)
         self.kernels.launch(
             "play", size, state.world, state.tally, state.spans.address(number), read, fresh,
-            self.levels.address + 8 * int(state.spans.firsts[number]),
+            self.levels.address + self.step * int(state.spans.firsts[number]),
             self.readings[reading, factor], state.numbers_there, self.live,
         )  # fmt: skip
         state.played(number)
@@ -168,15 +169,15 @@ class Mixer:
         self.tiles = -(-state.num_agents // 128)
         self.each = -(-state.num_agents // (8 * self.tiles))  # agents of a warp, in `mix_dense`
         if operator.dense is not None:
-            self.dense = backend.upload(operator.dense)
+            self.dense = state.upload(operator.dense)
         else:
             self.spare = state.registers()
             if (regular := regular_links(matrix)) is not None:
                 degree, near, weights = regular
                 near_there = backend.upload(near)
-                self.links = (near_there, near_there, backend.upload(weights))
+                self.links = (near_there, near_there, state.upload(weights))
             else:
-                self.links = links_there(matrix, backend)
+                self.links = links_there(matrix, state)
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
@@ -187,7 +188,7 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            shared = 8 * 16 * (2 * 32 + 8 * self.each)
+            shared = state.real.itemsize * 16 * (2 * 32 + 8 * self.each)
             size = Launch(groups * self.tiles, state.num_arms, 256, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
