@@ -72,7 +72,7 @@ def choose(wanted: str, task: Task) -> Engine:
     if task.precision != PRECISIONS[0] and wanted != GPU:
         raise InputError(
             f'precision is {task.precision!r}, which engine="gpu" alone has, and engine is '
-            f"{wanted!r}; give engine=\"gpu\", or leave precision out"
+            f'{wanted!r}; give engine="gpu", or leave precision out'
         )
     obstacles: list[str] = []
     for name, module in ENGINES:

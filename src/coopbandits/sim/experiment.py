@@ -128,7 +128,10 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     require_flag("shuffle_arms", shuffle_arms)
     clocks = parse_clocks(_text(settings, "clocks"))
     stop = read_stop(settings["stop"])
-    engine, precision = _one_of(settings, "engine", NAMES), _one_of(settings, "precision", PRECISIONS)
+    engine, precision = (
+        _one_of(settings, "engine", NAMES),
+        _one_of(settings, "precision", PRECISIONS),
+    )
     given = settings["faults"]
     listed = [given] if isinstance(given, str) else _texts(settings, "faults")
     conditions = [parse_faults(text) for text in listed]

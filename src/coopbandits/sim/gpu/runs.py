@@ -20,9 +20,6 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-MOST_NORMALS = 64
-"""Those in the tails are bits of one word."""
-
 MOST_LINKS = 17
 """Neighbours, and the agent itself, whose values a thread fetches all at once."""
 
@@ -50,9 +47,10 @@ def cubics_of(real: Any) -> Any:
     return (cubics.reshape(-1, 4) * 2.0 ** (48.0 * np.arange(4))).astype(real)
 
 
-def normals_of(parts: Parts, num_arms: int) -> int:
-    """Return how many normals an agent keeps in shared memory until it has chosen."""
-    return num_arms if parts.index.random and num_arms <= MOST_NORMALS else 0
+def rounds_kept(parts: Parts) -> int:
+    """Return for how many rounds central totals are kept until they are seen; 0 for not at all."""
+    delay = getattr(parts.aggregation, "delay", None)
+    return 0 if delay is None else delay + 1
 
 
 class Spans:
@@ -234,7 +232,9 @@ def run_bytes(task: Task) -> int:
     kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
     each = 8 * real_of(task).itemsize * num_arms + 8 * lines * (stops + 3) + kept
     table = task.tables.rows.nbytes if task.shuffle_arms else 0
-    return agents * each + 8 * task.rounds.size * num_arms + table + 32
+    parts = task.policy.parts
+    seen = 2 * real_of(task).itemsize * num_arms * (rounds_kept(parts) + 1) if parts else 0
+    return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
 
 
 def links_there(matrix: Any, state: DeviceRuns) -> tuple[Any, Any, Any]:
