@@ -138,9 +138,19 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     _refuse_twins("faults", [faults.spelling for faults in conditions])
     return [
         Cell(
-            problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks, stop,
-            engine, precision,
-        )  # fmt: skip
+            problem,
+            network,
+            policy,
+            horizon,
+            runs,
+            seed,
+            shuffle_arms,
+            faults,
+            clocks,
+            stop,
+            engine,
+            precision,
+        )
         for problem, network, seed, faults, policy in product(
             problems, networks, seeds, conditions, policies
         )
