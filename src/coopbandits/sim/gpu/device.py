@@ -59,6 +59,7 @@ class CudaDevice:
         self.arch = f"sm_{found.major}{found.minor}"
         self.stream = self.device.create_stream()
         self.usage: dict[str, tuple[int, int]] = {}
+        self.times: dict[str, list[float]] | None = None  # seconds of every launch, if asked for
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
 
     def free_bytes(self) -> int:
@@ -167,7 +168,14 @@ class Kernels:
             grid=(size.wide, size.high), block=size.threads, shmem_size=size.shared
         )
         values = [_as_value(each) for each in given]
+        if self.device.times is None:
+            launch(self.device.stream, config, self.kernel(name), *values)
+            return
+        self.device.wait()
+        started = time.perf_counter()
         launch(self.device.stream, config, self.kernel(name), *values)
+        self.device.wait()
+        self.device.times.setdefault(name, []).append(time.perf_counter() - started)
 
     def kernel(self, name: str) -> Any:
         """Return one kernel, which may use all shared memory there is."""
