@@ -167,7 +167,7 @@ def test_what_is_left_out_has_a_default() -> None:
         ("tls.key", REMOVED, "[tls] has no key; give it"),
         ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
         ("neighbours", [], "unknown table 'neighbours'; known are api_limits, api_tls, "
-         "cluster, neighbors"),
+         "bandits, cluster, document"),
         ("neighbors", {}, "neighbors is no list; write [[neighbors]] above each of them"),
         ("neighbors.0.address", "10.0.0.2:0", "address is '10.0.0.2:0'; it must name the port"),
         ("neighbors.0.adress", "10.0.0.2:1", "unknown key of [[neighbors]] 'adress'"),
