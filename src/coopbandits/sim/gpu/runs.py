@@ -229,11 +229,12 @@ def run_bytes(task: Task) -> int:
     """Return about how many bytes of the device one run takes: registers, ledgers, what is kept."""
     agents, num_arms = task.network.num_agents, task.problem.num_arms
     lines, stops = lines_of(task), task.rounds.size  # at most all in one span
+    real: int = real_of(task).itemsize
     kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
-    each = 8 * real_of(task).itemsize * num_arms + 8 * lines * (stops + 3) + kept
+    each = 8 * real * num_arms + 8 * lines * (stops + 3) + kept
     table = task.tables.rows.nbytes if task.shuffle_arms else 0
     parts = task.policy.parts
-    seen = 2 * real_of(task).itemsize * num_arms * (rounds_kept(parts) + 1) if parts else 0
+    seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
     return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
 
 
