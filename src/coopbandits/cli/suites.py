@@ -126,6 +126,7 @@ def gallery_command(
     runs: Annotated[int, whole("independent repetitions of every point")] = 10,
     seed: Annotated[int, whole("seed of all of them")] = 0,
     workers: Annotated[int | None, whole("local processes; one per core")] = None,
+    engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = AUTO,
     retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
 ) -> None:
     """Play one of the further experiments, re-run to resume; without a name, list them."""
@@ -136,7 +137,9 @@ def gallery_command(
     if name in gallery.ENTRIES and out is None:
         raise InputError(f"gallery {name} has no folder to write to; add --out FOLDER")
     try:
-        outcome = gallery.run_gallery(name, runs, seed, out or "", workers=workers, retry=retry)
+        outcome = gallery.run_gallery(
+            name, runs, seed, out or "", workers=workers, engine=engine, retry=retry
+        )
     except SweepInterrupted as stop:
         raise typer.Exit(say(str(stop), 130)) from None
     typer.echo(f"{outcome}\n\nwritten to {out}: {name}.csv, {name}.svg, {name}.png")
