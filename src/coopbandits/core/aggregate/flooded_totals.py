@@ -127,6 +127,7 @@ class FloodedTotals(Aggregation):
     checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    outlives: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what does not forget in one way, no such share, and no spread."""

@@ -283,8 +283,11 @@ class Service(Protocol):
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""
 
-    def state(self, since: int = 0) -> AgentState:
-        """Return what a page shows of the agent, with what happened after an event."""
+    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
+        """Return what a page shows of the agent and of a bandit, or of the first.
+
+        With what happened after an event.
+        """
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

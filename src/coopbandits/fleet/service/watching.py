@@ -23,8 +23,13 @@ OTHERS = "others"
 LONGEST_LABEL = 100
 
 
-def agent_state(service: ApplicationService, since: int) -> AgentState:
-    """Return an agent's state, with what happened after an event."""
+def agent_state(
+    service: ApplicationService, since: int, bandits: Sequence[str] = ("",)
+) -> AgentState:
+    """Return an agent's state, with what happened after an event.
+
+    `bandits` are the names of all that there are, the one told of first.
+    """
     node, replica, cluster = service.node, service.replica, service.cluster
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
@@ -52,6 +57,7 @@ def agent_state(service: ApplicationService, since: int) -> AgentState:
             for name, peer in node.peers.items()
         ],
         events=node.chronicle.since(since),
+        bandits=list(bandits),
     )
 
 
