@@ -14,6 +14,8 @@ from coopbandits.fleet.api.messages import (
     BanditsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ErrorAnswer,
     ObserveRequest,
     ReadyAnswer,
@@ -133,6 +135,14 @@ OPERATIONS = (
             429: TOO_MANY,
         },
         ObserveRequest,
+    ),
+    Operation(
+        "post",
+        "/drain",
+        "Stop the agent in order: no more choices, then the rewards of open tickets",
+        DrainAnswer,
+        {**BODY_ERRORS, **UNAVAILABLE, 403: "This agent is stopped by a signal only."},
+        DrainRequest,
     ),
     Operation(
         "get",

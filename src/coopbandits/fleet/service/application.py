@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
@@ -39,6 +40,8 @@ from coopbandits.fleet.service.sites import warning
 from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+
+DRAINING = "the agent is about to stop and makes no more choices"
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
@@ -76,6 +79,9 @@ class ApplicationService:
         self.config, self.node, self.words = config, node, words
         self.committer: Waiting | None = None
         self.failure = ""  # why the agent serves no more
+        self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
+        self.draining = False
+        self.ready_neighbors = config.ready_neighbors
         self.take(bandit or plain_bandit(config.cluster))
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
@@ -110,6 +116,8 @@ class ApplicationService:
         names = None if allowed is None else require_allowed(allowed)
         numbers = self.menu.allowed(names, self.words)
         features = self.encoder.encode(context)
+        if self.draining and not self.failure:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.replica.journal.read_only and not self.failure:
             return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
         now = self._ready_for(self.choosing)
@@ -224,7 +232,8 @@ class ApplicationService:
 
         `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
         own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was handed in.
+        equal what was handed in. Where agents hand pulls on, `moving` tells how many are held here,
+        on their way to neighbours, and collected as far as is known here; else it is None.
         """
         node, cluster = self.node, self.cluster
         return {
@@ -241,6 +250,7 @@ class ApplicationService:
             },
             "open_tickets": len(self.replica.tickets.open),
             "rewards": int(self.replica.own_counts.sum()),
+            "moving": moving(self),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
@@ -257,17 +267,26 @@ class ApplicationService:
         """Return the rewards of every arm in a share, whatever the requests were."""
         return share.sums[ONES :: self.encoder.width] if self.encoder.features else share.sums
 
-    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
+    def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
-        if bandit is not None:
-            self.bandit(bandit)  # refuses another one
-        return agent_state(self, since)
+        return agent_state(self, since, self.listed())
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or None
+        return self.failure or self.node.trouble or self._unready()
+
+    def _unready(self) -> str | None:
+        if self.draining:
+            return DRAINING
+        linked = sum(peer.met for peer in self.node.peers.values())
+        if linked < self.ready_neighbors:
+            return (
+                f"{linked} of {len(self.node.peers)} neighbours are linked, and ready_neighbors "
+                f"is {self.ready_neighbors}"
+            )
+        return None
 
     def ruling(self) -> dict[str, Any]:
         """Return the cluster's document as plain data, and who has which version of it."""
@@ -280,3 +299,10 @@ class ApplicationService:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return bandit_metrics(self.node, [self])
+
+
+def moving(service: ApplicationService) -> dict[str, float] | None:
+    """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
+    ask = getattr(service.replica.agent, "moving", None)
+    found: Moving | None = ask() if ask is not None else None
+    return None if found is None else found._asdict()

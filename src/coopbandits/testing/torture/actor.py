@@ -45,6 +45,7 @@ class Actor:
         self.sound: dict[str, bytes] = {}
         self.copies: list[tuple[dict[str, bytes], Account]] = []
         self.revoked: frozenset[str] = frozenset()
+        self.document = 0
         self.heard: dict[str, tuple[int, int, int]] = {}
 
     def words(self) -> int:

@@ -44,6 +44,9 @@ class Checks:
         self.exact = traits.exact and traits.shares == OWN
         self.mixed = traits.shares == MIXED
         self.grows, self.forgets = traits.grows, traits.forgets
+        self.outlives = traits.outlives
+        # Without an author nothing is ever taken out again: neither lies nor what others have lost.
+        self.unsigned = traits.outlives and not traits.grows
         # A liar is one agent, and one more if it takes a number of version 0.1.
         there = len(stage.actors) + 2 * (stage.liar is not None)
         self.most_agents = there if self.grows else MAX_AGENTS
@@ -59,6 +62,7 @@ class Checks:
         process = actor.process
         assert process is not None  # noqa: S101  it lives
         self.own(actor, process)
+        self.stage.operator.check(actor)
         if not self.stage.robust:
             self._rounds(actor, process.replica.rounds)
 
@@ -120,6 +124,7 @@ class Checks:
         self._note_told(actor)
 
     def _note_told(self, actor: Actor) -> None:
+        actor.document = 0
         self.told = {key: told for key, told in self.told.items() if key[0] != actor.index}
         for other in self.stage.actors:
             if other is not actor and other.process is not None:
@@ -177,7 +182,8 @@ class Checks:
     def _beliefs(self, actor: Actor, process: Process) -> None:
         found = process.replica.agent.estimate()
         seconds = process.clock() - EPOCH
-        most = found.num_agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
+        agents = self.most_agents if self.unsigned else found.num_agents
+        most = agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
         counts, sums = found.counts.tolist(), found.sums.tolist()
         if not 1.0 <= found.num_agents <= self.most_agents:
             raise ViolationError(f"{actor.name} believes in {found.num_agents:g} agents")
@@ -226,7 +232,7 @@ class Checks:
             found = self._totals()
         else:
             found = self._means()
-        return found or self._best_arm()
+        return found or stage.operator.unwell() or self._best_arm()
 
     def _processes(self) -> list[Process]:
         return [actor.process for actor in self.stage.actors if actor.process is not None]
@@ -261,8 +267,13 @@ class Checks:
         own = self._own_total()
         processes = self._processes()
         known = [self._known(process) for process in processes]
+        if self.unsigned and self.stage.liar is not None:
+            return ""  # a lie stays; the shift is bounded
         for actor, found in zip(self.stage.actors, known, strict=True):
-            if not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
+            if self.unsigned and self.lost_most:
+                if own is not None and not self._lies_between(found, own):
+                    return f"{actor.name} knows {found.tolist()}, and all have {own.tolist()}"
+            elif not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
                 return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
         for actor, process in zip(self.stage.actors, processes, strict=True):
             counted = process.replica.agent.estimate().num_agents
@@ -273,12 +284,16 @@ class Checks:
                 return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"
         if own is None:
             return ""
-        pulls, least = known[0][len(ARMS) :].sum(), own[len(ARMS) :].sum()
-        if not self.grows or not self.lost_most:
+        if not self.outlives or not self.lost_most:
             fits = np.allclose(known[0], own, rtol=EXACT, atol=EXACT)
         else:
-            fits = bool(least - EXACT <= pulls <= least + self.lost_most + EXACT)
+            fits = self._lies_between(known[0], own)
         return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
+
+    def _lies_between(self, known: Vector, own: Vector) -> bool:
+        """Return whether an agent knows of everybody's own pulls, and at most of those lost."""
+        pulls, least = float(known[len(ARMS) :].sum()), float(own[len(ARMS) :].sum())
+        return least - EXACT <= pulls <= least + self.lost_most + EXACT
 
     def _means(self) -> str:
         """Compare what mixing agents know: the same means, each within what an arm pays."""
@@ -315,7 +330,8 @@ class Checks:
         for actor, process in zip(self.stage.actors, self._processes(), strict=True):
             found = self._known(process)
             means, pulls = _means(found), found[len(ARMS) :]
-            if pulls.sum() < ENOUGH or (self.stage.liar is not None and not self.exact):
+            undone = self.exact and not self.unsigned  # lies are, once the liar is gone
+            if pulls.sum() < ENOUGH or (self.stage.liar is not None and not undone):
                 continue
             if np.nanargmax(means) != 0:
                 return f"{actor.name} takes {ARMS[int(np.nanargmax(means))]} for the best arm"

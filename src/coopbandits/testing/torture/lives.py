@@ -18,6 +18,7 @@ from coopbandits.testing.torture.application import (
     ViolationError,
 )
 from coopbandits.testing.torture.files import Killed
+from coopbandits.testing.torture.operator import DOCUMENTS
 from coopbandits.testing.torture.process import Process, name
 from coopbandits.testing.torture.schedule import SECOND
 
@@ -141,6 +142,7 @@ class Lives:
             ticket_lifetime=LIFETIME,
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
+            document=DOCUMENTS,
         )
 
     def _started(self, actor: Actor, process: Process) -> None:

@@ -160,6 +160,7 @@ class Schedule:
 ANY_MODE = {
     "kill": 6, "power": 3, "kill-op": 6, "power-op": 4, "kill-all": 1, "cut": 4, "hush": 3,
     "break": 3, "pause": 2, "flip": 2, "full": 2, "fail": 4, "slow": 2, "jump": 2, "burst": 1,
+    "document": 3,
 }  # fmt: skip
 """Kinds of trouble that any fleet must get over, with weights."""
 

@@ -176,6 +176,14 @@ def _liar(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         stage.liar.come(trouble)
 
 
+def _document(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Hand over a new document, and after a while perhaps another one to somebody else."""
+    stage.operator.write(actor)
+    if trouble.word & 1:
+        other = stage.actors[(trouble.word >> 8) % len(stage.actors)]
+        stage.plan(trouble.length, stage.operator.write, other)
+
+
 KINDS: dict[str, Strike] = {
     "kill": _kill,
     "power": _kill,
@@ -192,6 +200,7 @@ KINDS: dict[str, Strike] = {
     "slow": _slow,
     "jump": _jump,
     "burst": _burst,
+    "document": _document,
     "lose": _lose,
     "rollback": _rollback,
     "rewire": _rewire,
