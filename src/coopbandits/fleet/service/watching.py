@@ -128,7 +128,7 @@ def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
     Of several bandits, an arm's label begins with that of its bandit.
     """
     found: list[tuple[str, float | None]] = []
-    counts: list[list[float]] = []
+    counts: list[tuple[float, ...]] = []
     for service in services:
         replica, places = service.replica, service.menu.places
         known = service.arms() if len(found) < MOST_LABELS else []
