@@ -184,6 +184,14 @@ class NodeConfig:
         Folder of its journal.
     neighbors : dict of str to Address
         Addresses of its neighbours, by id.
+    auto : bool
+        Whether it finds its neighbours itself instead.
+    degree : int
+        How many it looks for then.
+    seeds : tuple of Address
+        Where it looks first.
+    advertise : Address or None
+        Where others reach it; None for the host that it calls from, and the port of `listen`.
     listen : Address
         Where neighbours reach it.
     durability : {"process", "power"}
@@ -226,3 +234,12 @@ class NodeConfig:
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
+    auto: bool = False
+    degree: int = 5
+    seeds: tuple[Address, ...] = ()
+    advertise: Address | None = None
+
+    @property
+    def most_links(self) -> int:
+        """Return how many neighbours it may have at once."""
+        return self.degree + 2 if self.auto else len(self.neighbors)

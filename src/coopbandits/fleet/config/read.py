@@ -63,6 +63,10 @@ CLUSTER: dict[str, read.Reader] = {
 NODE: dict[str, read.Reader] = {
     "id": read.node_id,
     "listen": read.listen_address,
+    "neighbors": read.auto,
+    "degree": read.degree,
+    "seeds": read.seeds,
+    "advertise": read.address,
     "journal": read.path,
     "durability": read.durability,
     "api": read.api_address,
@@ -97,7 +101,7 @@ OPTIONAL = {
     for kind in (ClusterConfig, NodeConfig, ApiLimits)
     for field in fields(kind)
     if field.default is not MISSING
-}
+} | {"neighbors"}  # in [node]: instead of a list of them
 
 
 class ConfigError(InputError):
@@ -162,6 +166,7 @@ def parse_config(
     cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
     limits = found.table("api_limits", API_LIMITS)
+    node["auto"] = node.pop("neighbors", None) is not None
     if found.problems:
         raise ConfigError(str(path), found.problems)
     if "features" in cluster:

@@ -64,5 +64,5 @@ def memory_mb(config: NodeConfig) -> float:
     size = message_size(config.cluster)
     largest = 8 * (size.most if size else most_values(config.cluster)) / 1e6
     # A message is held both as values and as bytes, when sent and when received.
-    links = (LINK_MB + 4 * largest) * len(config.neighbors)
+    links = (LINK_MB + 4 * largest) * config.most_links
     return PROCESS_MB + links + TICKET_MB * config.max_open_tickets

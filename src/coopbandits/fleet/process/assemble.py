@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from random import Random
 from typing import Any
 
 from coopbandits.core.aggregate import Claims
@@ -18,6 +19,8 @@ from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.overlay.hyparview import HyParView
+from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
 from coopbandits.fleet.storage.disk import Disk
@@ -25,6 +28,7 @@ from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
+from coopbandits.fleet.transport.open import OpenTransport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
@@ -161,6 +165,18 @@ def make_node(
         revoked=Revoked(config.revoked),
     )
     return Node(settings, replica, transport, clock)
+
+
+def make_members(
+    config: NodeConfig, node: Node, transport: OpenTransport, random: Random
+) -> Members:
+    """Return what finds neighbours for a node."""
+
+    def place() -> str:
+        return str(config.advertise or f":{transport.address.port}")
+
+    view = HyParView(config.id, config.degree, random)
+    return Members(view, node, transport, config.seeds, place)
 
 
 def make_notary(config: NodeConfig) -> Notary | None:

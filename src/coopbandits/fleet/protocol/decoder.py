@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.overlay.messages import decode as decode_message
 from coopbandits.fleet.protocol.frames import (
     BEAT,
     BYE,
@@ -20,6 +21,7 @@ from coopbandits.fleet.protocol.frames import (
     LITTLE,
     MAGIC,
     MAX_BODY,
+    MEMBERS,
     MORE,
     NO_FIELDS,
     OPTIONAL,
@@ -36,6 +38,7 @@ from coopbandits.fleet.protocol.frames import (
     FrameError,
     Hello,
     HelloFrame,
+    MembersFrame,
     Stamp,
     plain_form,
     printable,
@@ -44,7 +47,7 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
-KNOWN = (HELLO, DATA, BEAT, BYE)
+KNOWN = (HELLO, DATA, BEAT, BYE, MEMBERS)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -158,7 +161,7 @@ class Decoder:
                 raise FrameError(
                     "malformed", f"a frame of the unknown kind {kind} that may not be skipped"
                 )
-        elif flags or (kind == BEAT and length):
+        elif flags != OPTIONAL * (kind == MEMBERS) or (kind == BEAT and length):
             raise FrameError("malformed", f"flags {flags} and {length} bytes in kind {kind}")
         return length
 
@@ -195,6 +198,8 @@ class Decoder:
         try:
             if kind == HELLO:
                 return HelloFrame(stamp, _read_hello(buffer[body:stop]))
+            if kind == MEMBERS:
+                return MembersFrame(stamp, decode_message(buffer[body:stop]))
             return ByeFrame(stamp, printable(_read_bye(buffer[body:stop]).reason))
         except UNREADABLE as error:
             raise FrameError("malformed", f"a body that cannot be read: {error}") from None

@@ -21,6 +21,9 @@ import msgspec
 import numpy as np
 
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.address import LONGEST_ADDRESS
+from coopbandits.fleet.overlay.messages import Message
+from coopbandits.fleet.overlay.messages import encode as encode_message
 
 MAGIC = 0xB4CB
 VERSION = 2
@@ -56,9 +59,10 @@ class Kind(IntEnum):
     DATA = 2
     BEAT = 3
     BYE = 4
+    MEMBERS = 5
 
 
-HELLO, DATA, BEAT, BYE = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, MEMBERS = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -133,6 +137,9 @@ class Hello(msgspec.Struct, frozen=True):
         The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
         The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
+    ask, place : str
+        Where agents find each other: why it calls, see `overlay.messages.Ask`, and where others
+        reach it, ``:port`` on the host that it calls from, or ``host:port``.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -145,6 +152,8 @@ class Hello(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
+    ask: Annotated[str, msgspec.Meta(max_length=16)] = ""
+    place: Annotated[str, msgspec.Meta(max_length=LONGEST_ADDRESS)] = ""
 
 
 class Bye(msgspec.Struct, frozen=True):
@@ -199,7 +208,14 @@ class ByeFrame(msgspec.Struct, frozen=True):
     reason: str
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame
+class MembersFrame(msgspec.Struct, frozen=True):
+    """What is told of members, where agents find each other; others skip it."""
+
+    stamp: Stamp
+    message: Message
+
+
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | MembersFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -215,6 +231,11 @@ def encode_bye(stamp: Stamp, reason: str) -> bytes:
 def encode_beat(stamp: Stamp) -> bytes:
     """Return a keepalive."""
     return _frame(BEAT, 0, stamp, b"")
+
+
+def encode_members(stamp: Stamp, message: Message) -> bytes:
+    """Return a message about members."""
+    return _frame(MEMBERS, OPTIONAL, stamp, encode_message(message))
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:

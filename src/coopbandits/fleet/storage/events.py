@@ -57,10 +57,16 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     tick: int = 0
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended
+class Relinked(msgspec.Struct, frozen=True):
+    """The neighbours are others from now on: their numbers."""
+
+    neighbors: list[int]
+
+
+Event = Chose | Observed | Expired | Met | Spoke | Ended | Relinked
 
 KINDS: dict[type[Event], int] = {
-    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21,
+    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Relinked: 22,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

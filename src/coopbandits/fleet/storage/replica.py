@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -29,7 +29,16 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
+from coopbandits.fleet.storage.events import (
+    Chose,
+    Ended,
+    Event,
+    Expired,
+    Met,
+    Observed,
+    Relinked,
+    Spoke,
+)
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
@@ -124,6 +133,7 @@ class Replica:
         self._open(now, nonce)
 
     def _open(self, now: float, nonce: int) -> None:
+        present = self.neighbors
         try:
             if self.journal.snapshot:
                 self._restore(self.journal.snapshot)
@@ -136,8 +146,7 @@ class Replica:
                 f"the journal cannot be replayed: {told(error)}; install the version that wrote "
                 "it, or a later one"
             ) from error
-        if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
-            self._relink()
+        self._relink(present)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
         with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
@@ -198,6 +207,12 @@ class Replica:
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
         self._log(Met(dict(degrees)))
+
+    def relink(self, neighbors: Iterable[int]) -> None:
+        """Go on with other neighbours; what is known of those that stay is kept."""
+        wanted = sorted(neighbors)
+        if wanted != self.neighbors:
+            self._log(Relinked(wanted))
 
     def speak(self) -> dict[int, Vector | None]:
         """Make the messages of the next round; rewards observed from now on are not in them."""
@@ -310,6 +325,8 @@ class Replica:
                         self.agent.abandon(arm)
             case Met(degrees):
                 self._meet(degrees)
+            case Relinked(neighbors):
+                self._relink(neighbors)
 
     def _meet(self, degrees: dict[int, int]) -> None:
         fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)
@@ -371,12 +388,14 @@ class Replica:
 
     # Snapshots
 
-    def _relink(self) -> None:
-        """Continue with other neighbours than those in the journal."""
-        fresh = self.make_agent(self.neighbors, self.degrees)
+    def _relink(self, neighbors: list[int]) -> None:
+        """Continue with other neighbours, if they are."""
+        self.neighbors = neighbors
         old = list(self.agent.view.neighbor_weights)
-        fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
-        self.agent = fresh
+        if set(old) != set(neighbors):
+            fresh = self.make_agent(neighbors, self.degrees)
+            fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
+            self.agent = fresh
 
     def _known_choices(self) -> list[int]:
         """Return choices by arm where a snapshot has not counted them: without expired tickets."""

@@ -31,8 +31,8 @@ class Links(Protocol):
     connections: set[Connection]
     """The open connections."""
 
-    def objection(self, dialler: str) -> str | None:
-        """Return why a dialler is refused; None if it is accepted."""
+    def objection(self, name: str, *, dialled: bool) -> str | None:
+        """Return why whoever dialled, or was dialled, is refused; None if it is accepted."""
 
     def begin(self, connection: Connection) -> None:
         """Make a connection the link to its peer."""
@@ -51,7 +51,9 @@ class Connection:
     address : str
         Where the other end is.
     peer : str or None
-        The id that was dialled; None if the other end dialled us.
+        The id that was dialled, "" for whoever answers; None if the other end dialled us.
+    cause : object
+        Why it was dialled, for whoever asked for it.
 
     Attributes
     ----------
@@ -63,8 +65,11 @@ class Connection:
         The socket is closed.
     """
 
-    def __init__(self, links: Links, address: str, peer: str | None) -> None:
+    def __init__(
+        self, links: Links, address: str, peer: str | None, cause: object = None
+    ) -> None:
         self.links, self.address, self.dialled = links, address, peer is not None
+        self.cause = cause
         self.peer = peer or ""
         self.who = address
         self.stream: Stream | None = None
@@ -73,6 +78,7 @@ class Connection:
         self.settled = asyncio.Event()
         self.ended = asyncio.Event()
         self.lost = asyncio.Event()
+        self.refusal = ""
         self._heard = b""
         self._reason = ""
 
@@ -95,12 +101,16 @@ class Connection:
             return self.refuse(f"it does not speak {ALPN}")
         if not self.dialled:
             return self._admit(name, stream)
-        if name != self.peer:
+        if self.peer and name != self.peer:
             return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
+        objection = self.links.objection(name, dialled=True)
+        if objection:
+            return self.refuse(objection)
+        self.peer = name
         return None
 
     def _admit(self, name: str, stream: Stream) -> None:
-        objection = self.links.objection(name)
+        objection = self.links.objection(name, dialled=False)
         if objection:
             return self.refuse(objection)
         self.peer = name
@@ -145,6 +155,7 @@ class Connection:
     def refuse(self, reason: str) -> None:
         """Give up a connection before it is up; whoever waits for `settled` closes it."""
         self.closing = True
+        self.refusal = self.refusal or reason
         if not self.settled.is_set():
             self.settled.set()
             self.ended.set()
