@@ -169,8 +169,8 @@ def _members(config: NodeConfig) -> Iterator[str]:
         return
     if config.neighbors:
         yield (
-            f'[node] neighbors is "auto", but {len(config.neighbors)} are listed; remove one of the '
-            "two"
+            f'[node] neighbors is "auto", but {len(config.neighbors)} are listed; remove one or '
+            "the other"
         )
     if config.tls is None:
         yield (

@@ -182,7 +182,7 @@ def auto(what: str, value: Any) -> str:
     """Read that an agent finds its neighbours itself."""
     if value != AUTO:
         raise InputError(
-            f"{what} is {value!r}; it must be {AUTO!r}, or left out and the neighbours listed, with "
+            f"{what} is {value!r}; it must be {AUTO!r}; to list neighbours, leave it out and write "
             "[[neighbors]] above each of them"
         )
     return AUTO

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from random import Random
 from typing import NamedTuple
 
+from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.messages import Contact
 
 
@@ -34,8 +34,8 @@ class PassiveView:
         Returns how strong the agent's bond with an id is.
     is_known : callable
         Returns whether an id is the agent's own or a neighbour's, and so has no place here.
-    random : Random
-        Where chance comes from.
+    chance : Chance
+        Makes random choices.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class PassiveView:
         size: int,
         bond: Callable[[str], int],
         is_known: Callable[[str], bool],
-        random: Random,
+        chance: Chance,
     ) -> None:
-        self.size, self.bond, self.is_known, self.random = size, bond, is_known, random
+        self.size, self.bond, self.is_known, self.chance = size, bond, is_known, chance
         self.entries: dict[str, Hearsay] = {}
         self._told: Counter[str] = Counter()
 
@@ -68,7 +68,7 @@ class PassiveView:
 
     def _dispensable(self) -> str:
         most = max(self._told.values())
-        teller = self.random.choice([each for each, told in self._told.items() if told == most])
+        teller = self.chance.choice([each for each, told in self._told.items() if told == most])
         told = (name for name, entry in self.entries.items() if entry.teller == teller)
         return min(told, key=self.bond)
 
@@ -83,7 +83,7 @@ class PassiveView:
     def draw(self, but: Collection[str] = ()) -> Contact | None:
         """Return a random contact; None if there is none."""
         told = self._of_some_teller(but)
-        return self._contact(self.random.choice(told)) if told else None
+        return self._contact(self.chance.choice(told)) if told else None
 
     def strongest(self, but: Collection[str] = ()) -> Contact | None:
         """Return the strongest bond among what some random teller told; None if there is none."""
@@ -95,12 +95,11 @@ class PassiveView:
         for name, entry in self.entries.items():
             if name not in but:
                 by_teller.setdefault(entry.teller, []).append(name)
-        return by_teller[self.random.choice(list(by_teller))] if by_teller else []
+        return by_teller[self.chance.choice(list(by_teller))] if by_teller else []
 
     def _contact(self, name: str) -> Contact:
         return Contact(name, self.entries[name].address)
 
     def sample(self, number: int) -> list[Contact]:
         """Return some random contacts."""
-        names = self.random.sample(list(self.entries), min(number, len(self.entries)))
-        return list(map(self._contact, names))
+        return list(map(self._contact, self.chance.sample(list(self.entries), number)))

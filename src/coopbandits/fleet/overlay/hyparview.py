@@ -1,4 +1,4 @@
-"""HyParView: a small view of neighbours, kept symmetric, and a larger one of who could replace them.
+"""HyParView: few neighbours, whose links both ends have, and more who could take their place.
 
 After J. Leitão, J. Pereira, L. Rodrigues, *HyParView: a membership protocol for reliable
 gossip-based broadcast*, DSN 2007. A state machine: it is told what happened, and what it wants done
@@ -7,19 +7,20 @@ about it gathers in a list. Time is the number of calls to `tick`, about one a s
 *Differs from the paper:*
 
 - A link is a connection, so both ends have it or neither has; the paper's views can disagree.
-- Agents with fewer than `degree` neighbours look for more, not only after a failure, and take in one
-  more than that; so there is room for whoever looks.
-- Where there is no room, chance does not decide who stays. Any two ids have a *bond*, a hash of both
-  that nobody can choose (`bond`), and the neighbour with the weakest gives way to a caller with a
-  stronger one. Agents call those with whom their bond is strong. So links settle, as in X-BOT
-  (Leitão et al., SRDS 2009) with an oracle that is random: into a random network in which a liar has
-  as many links as anybody, however often it calls.
+- Agents with fewer than `degree` neighbours look for more, not only after a failure, and take in
+  one more than that; so there is room for whoever looks.
+- Where there is no room, chance does not decide who stays. Any two ids have a *bond*, a hash of
+  both that nobody can choose, and the neighbour with the weakest gives way to a caller with a
+  stronger one. Agents call those with whom their bond is strong, and tell each other of such. So
+  links settle, as in X-BOT (Leitão et al., SRDS 2009) with costs that are random, and contacts
+  spread as in T-Man (Jelasity, Babaoglu, ESOA 2005). The network stays a random one, and a liar
+  keeps no place by calling more often than others.
 - Whoever needs a place (`JOIN`, `AGAIN`) gets one for guests, of which there is one more, and keeps
   it for `MERCY` ticks. In the paper it gets another's place.
 - A refusal names others to try, and at the end of a newcomer's walk nobody gives up a neighbour.
-- The answer to a shuffle goes back the way that the shuffle came, instead of over a new connection.
-- Neighbours and contacts that could not be reached are remembered and called again, ever more rarely:
-  the paper forgets them, and a network that was cut in two would stay so.
+- The answer to a shuffle goes back the way that the shuffle came, not over a new connection.
+- Neighbours and contacts that could not be reached are remembered and called again, ever more
+  rarely: the paper forgets them, and a network that was cut in two would stay so.
 - Contacts are drawn by who told of them (see `contacts`).
 """
 
@@ -28,9 +29,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from random import Random
 from typing import NamedTuple
 
+from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.contacts import PassiveView
 from coopbandits.fleet.overlay.messages import (
     MOST_CONTACTS,
@@ -53,6 +54,9 @@ LOST_SIZE = 30
 
 SHUFFLE_TICKS = 10
 """An agent shuffles once in so many ticks."""
+
+LISTEN_TICKS = 20
+"""What one neighbour brings in shuffles is taken in once in so many ticks; honest ones need 50."""
 
 DRAWS = 3
 """Of so many contacts that chance has picked, the one with the strongest bond is called."""
@@ -126,8 +130,8 @@ class HyParView:
         The agent's id.
     degree : int
         How many neighbours it wants; it has room for one more, and for a guest.
-    random : Random
-        Where chance comes from.
+    chance : Chance
+        Makes random choices.
 
     Attributes
     ----------
@@ -147,11 +151,11 @@ class HyParView:
         What is to be done; whoever does it empties the list.
     """
 
-    def __init__(self, name: str, degree: int, random: Random) -> None:
-        self.name, self.degree, self.random = name, degree, random
+    def __init__(self, name: str, degree: int, chance: Chance) -> None:
+        self.name, self.degree, self.chance = name, degree, chance
         self.active: dict[str, str] = {}
         self.guest = ""
-        self.passive = PassiveView(PASSIVE_SIZE, self._bond, self._is_known, random)
+        self.passive = PassiveView(PASSIVE_SIZE, self._bond, self._is_known, chance)
         self.lost: dict[str, str] = {}
         self.calling: dict[str, Call] = {}
         self.seeds: list[str] = []
@@ -166,8 +170,8 @@ class HyParView:
         self._recall_pause = FIRST_RECALL
         self._declined: dict[str, int] = {}
         self._next_look = self._next_recall = self._guest_until = 0
-        self._next_shuffle = random.randint(1, SHUFFLE_TICKS)
-        self._next_improvement = random.randint(1, IMPROVE_TICKS)
+        self._next_shuffle = 1 + chance.below(SHUFFLE_TICKS)
+        self._next_improvement = 1 + chance.below(IMPROVE_TICKS)
 
     # The clock
 
@@ -200,12 +204,12 @@ class HyParView:
 
     def _candidate(self) -> tuple[str, str] | None:
         """Return a name and an address to call; now and then, or where there is none, a seed's."""
-        if self.random.random() * (self.degree + 1) >= 1.0 and (drawn := self._draw()):
+        if self.chance.below(self.degree + 1) and (drawn := self._draw()):
             return drawn.name, drawn.address
         near = {*self.active.values(), *self._own_addresses, *self.calling}
         seeds = [each for each in self.seeds if each not in near]
         if seeds:
-            return "", self.random.choice(seeds)
+            return "", self.chance.choice(seeds)
         drawn = self._draw()
         return None if drawn is None else (drawn.name, drawn.address)
 
@@ -243,16 +247,16 @@ class HyParView:
     def _call_lost(self) -> None:
         names = [name for name in self.lost if name not in self.calling]
         if names:
-            name = self.random.choice(names)
+            name = self.chance.choice(names)
             self._call(name, self.lost[name], Ask.AGAIN)
         self._recall_pause = min(2 * self._recall_pause, LAST_RECALL)
         self._next_recall = self.time + self._jittered(self._recall_pause)
 
     def _shuffle(self) -> None:
         self._next_shuffle = self.time + SHUFFLE_TICKS
-        peer = self.random.choice(list(self.active))
+        peer = self.chance.choice(list(self.active))
         contacts = self._contacts(but=(peer,))
-        nonce = self.random.getrandbits(62)
+        nonce = self.chance.words() >> 2
         while len(self._shuffles) >= MOST_ROUTES:
             del self._shuffles[next(iter(self._shuffles))]
         self._shuffles[nonce] = peer
@@ -260,13 +264,13 @@ class HyParView:
 
     def _contacts(self, but: Sequence[str]) -> list[Contact]:
         near = [name for name in self.active if name not in but]
-        near = self.random.sample(near, min(FROM_ACTIVE, len(near)))
+        near = self.chance.sample(near, FROM_ACTIVE)
         chosen = [Contact(name, self.active[name]) for name in near]
         others = [each for each in self.passive.sample(FROM_PASSIVE + 1) if each.name not in but]
         return chosen + others[:FROM_PASSIVE]
 
     def _jittered(self, ticks: int) -> int:
-        return self.random.randint((ticks + 1) // 2, ticks)
+        return ticks - self.chance.below((ticks + 1) // 2)
 
     # Calls
 
@@ -379,7 +383,7 @@ class HyParView:
     # Messages
 
     def heard(self, peer: str, message: Message) -> None:
-        """Handle what a neighbour says; who says too much is not listened to until the next tick."""
+        """Handle what a neighbour says, as long as it does not say too much in one tick."""
         if peer not in self.active:
             return
         if isinstance(message, Goodbye):
@@ -415,7 +419,7 @@ class HyParView:
 
     def _other_than(self, *names: str) -> str | None:
         others = [name for name in self.active if name not in names]
-        return self.random.choice(others) if others else None
+        return self.chance.choice(others) if others else None
 
     def _on_shuffle(self, peer: str, message: Shuffle) -> None:
         nonce, steps, contacts = message.nonce, message.steps, message.contacts
@@ -423,9 +427,11 @@ class HyParView:
             contacts = [Contact(peer, self.active[peer]), *contacts][:MOST_CONTACTS]
         onward = self._other_than(peer)
         if steps <= 1 or onward is None:
-            self.actions.append(Send(peer, Sample(nonce, self._fitting(contacts[0].name if contacts else peer))))
+            self.actions.append(
+                Send(peer, Sample(nonce, self._fitting(contacts[0].name if contacts else peer)))
+            )
             if self.time >= self._listens_from.get(peer, 0):
-                self._listens_from[peer] = self.time + 2 * SHUFFLE_TICKS
+                self._listens_from[peer] = self.time + LISTEN_TICKS
                 self.passive.add(contacts, peer)
             return
         if nonce not in self._routes:

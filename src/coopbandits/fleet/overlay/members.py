@@ -84,7 +84,7 @@ class Members:
     def _found(self, places: list[Address]) -> None:
         """Take note of where seeds are; a name server that fails changes nothing."""
         if places:
-            chosen = self.view.random.sample(places, min(MOST_SEEDS, len(places)))
+            chosen = self.view.chance.sample(places, MOST_SEEDS)
             first = not self.view.seeds
             self.view.seeds = list(map(str, chosen))
             if first:
@@ -146,7 +146,8 @@ class Members:
         if isinstance(call, Call):
             self.view.accepted(call, name)
         else:
-            refusal = self.view.asked(Contact(name, self._address(name, place)), _read_ask(name, ask))
+            contact = Contact(name, self._address(name, place))
+            refusal = self.view.asked(contact, _read_ask(name, ask))
         if refusal is None:
             self._linked.add(name)
         self._carry_out()
@@ -183,7 +184,8 @@ class Members:
 
     def place_of(self, name: str) -> Address | None:
         """Return where a neighbour is."""
-        address = self.view.active.get(name)
+        call = self._causes.get(name)
+        address = call.address if isinstance(call, Call) else self.view.active.get(name)
         return None if address is None else parse_address(address)
 
 
@@ -192,6 +194,6 @@ def _read_ask(name: str, ask: str) -> Ask:
         return Ask(ask)
     except ValueError:
         raise InputError(
-            f"{name} does not ask to be a neighbour, since its own are listed; either all nodes have "
-            'neighbors = "auto", or none'
+            f"{name} does not ask to be a neighbour, since its own are listed; either all nodes "
+            'have neighbors = "auto", or none'
         ) from None

@@ -16,7 +16,7 @@ from coopbandits.fleet.address import LONGEST_ADDRESS
 from coopbandits.fleet.identity.names import NODE_ID
 
 MOST_CONTACTS = 8
-"""The most contacts in one message: the sender, 3 of its neighbours and 4 others, as in the paper."""
+"""The most contacts in a message: the sender, 3 of its neighbours and 4 others, as in the paper."""
 
 WALK = 6
 """How many links a random walk goes over at most."""

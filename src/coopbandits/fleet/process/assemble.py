@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from random import Random
 from typing import Any
 
 from coopbandits.core.aggregate import Claims
@@ -19,6 +18,7 @@ from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.protocol.entries import Signing
@@ -168,14 +168,14 @@ def make_node(
 
 
 def make_members(
-    config: NodeConfig, node: Node, transport: OpenTransport, random: Random
+    config: NodeConfig, node: Node, transport: OpenTransport, words: Callable[[], int]
 ) -> Members:
     """Return what finds neighbours for a node."""
 
     def place() -> str:
         return str(config.advertise or f":{transport.address.port}")
 
-    view = HyParView(config.id, config.degree, random)
+    view = HyParView(config.id, config.degree, Chance(words))
     return Members(view, node, transport, config.seeds, place)
 
 

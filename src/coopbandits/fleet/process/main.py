@@ -8,11 +8,11 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
-from random import SystemRandom
+from secrets import randbits
 from typing import Any
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
@@ -20,7 +20,6 @@ from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.protocol.frames import NO_DOOR, Door
-from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport.open import OpenTransport
 from coopbandits.fleet.transport.tcp import TcpTransport
@@ -33,9 +32,8 @@ log = logging.getLogger(__name__)
 def make_runtime(config: NodeConfig) -> Runtime:
     """Return an agent with its journal on disk and its neighbours on the network."""
     credentials = read_credentials(config.id, config.tls) if config.tls else None
-    finder = transport = None
     if config.auto and credentials is not None:
-        finder = transport = OpenTransport(config.id, config.listen, credentials)
+        transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
     else:
         transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
     disk = FileDisk(config.journal, config.durability)
@@ -46,8 +44,9 @@ def make_runtime(config: NodeConfig) -> Runtime:
         raise
     if credentials is not None:
         credentials.tell = runtime.node.chronicle.note
-    if finder is not None:
-        runtime.node.members = make_members(config, runtime.node, finder, SystemRandom())
+    if isinstance(transport, OpenTransport):
+        node = runtime.node
+        node.members = make_members(config, node, transport, lambda: randbits(64))
     return runtime
 
 
@@ -62,10 +61,9 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
     )
 
 
-def door_of(config: NodeConfig, node: Node, name: str) -> Door:
-    """Return what a neighbour is told of this agent's API, if it can reach it."""
+def door_for(config: NodeConfig, place: Address | None) -> Door:
+    """Return what a neighbour at a place is told of this agent's API, if it can reach it."""
     api = config.api
-    place = config.neighbors.get(name) or node.place_of(name)
     if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
         return NO_DOOR
     return Door(api.port, config.api_tls is not None)
@@ -98,7 +96,8 @@ async def serve(config: NodeConfig) -> int:
         loop.add_signal_handler(number, stopping.set)
     runtime = make_runtime(config)
     api = make_api(config, runtime)
-    runtime.node.door_of = partial(door_of, config, runtime.node)
+    node = runtime.node
+    node.door_of = lambda name: door_for(config, config.neighbors.get(name) or node.place_of(name))
     try:
         await runtime.start()
         await api.start()

@@ -160,6 +160,8 @@ class EntryExchange:
 
     def heard(self, peer: Peer) -> tuple[int, int, int]:
         """Return which message of a neighbour was heard last: its memory, start and number."""
+        if peer.number not in self.peers:  # it is not a neighbour yet
+            return 0, 0, 0
         return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
 
     def met(self, peer: Peer, hello: Hello, pending: Vector | None) -> Vector | None:

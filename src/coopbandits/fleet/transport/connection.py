@@ -65,9 +65,7 @@ class Connection:
         The socket is closed.
     """
 
-    def __init__(
-        self, links: Links, address: str, peer: str | None, cause: object = None
-    ) -> None:
+    def __init__(self, links: Links, address: str, peer: str | None, cause: object = None) -> None:
         self.links, self.address, self.dialled = links, address, peer is not None
         self.cause = cause
         self.peer = peer or ""

@@ -88,9 +88,7 @@ class OpenTransport(TcpTransport):
         """Look up names, and tell all addresses that were found."""
         self._spawn(self._look_up(list(places), found))
 
-    async def _look_up(
-        self, places: list[Address], found: Callable[[list[Address]], None]
-    ) -> None:
+    async def _look_up(self, places: list[Address], found: Callable[[list[Address]], None]) -> None:
         addresses: dict[Address, None] = {}
         for place in places:
             try:

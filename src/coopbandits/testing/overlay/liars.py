@@ -6,8 +6,8 @@ What each of them does, all the time:
 - it calls an honest agent in every round, and pleads for a place (`AGAIN`);
 - whatever it says of others is about liars; half of it are liars that are real, and half honest
   agents at a false address, so that whoever believes it calls in vain;
-- it shuffles with all its neighbours in every round, answers every shuffle itself, passes nothing on,
-  and never says goodbye.
+- it shuffles with all its neighbours in every round, answers every shuffle itself, passes nothing
+  on, and never says goodbye.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class LyingWorld(OverlayWorld):
         if name not in self._lying:
             super().turn(name)
             return
-        liar, victim = self.agents[name], self.random.choice(self._honest)
+        liar, victim = self.agents[name], self.chance.choice(self._honest)
         if victim not in liar.active:
             liar.actions.append(Call(victim, address_of(victim), Ask.AGAIN))
         for peer in liar.active:
-            liar.actions.append(Send(peer, Shuffle(self.random.getrandbits(62), 1, [])))
+            liar.actions.append(Send(peer, Shuffle(self.chance.words() >> 2, 1, [])))
         self.carry_out(name)
 
     def said(self, name: str, message: Message) -> Message | None:
@@ -80,8 +80,8 @@ class LyingWorld(OverlayWorld):
 
     def _lies(self) -> list[Contact]:
         half = MOST_CONTACTS // 2
-        real = self.random.sample(self.liars, min(half, len(self.liars)))
-        false = self.random.sample(self._honest, half)
+        real = self.chance.sample(self.liars, half)
+        false = self.chance.sample(self._honest, half)
         return [Contact(each, address_of(each)) for each in real] + [
             Contact(each, NOWHERE) for each in false
         ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from random import Random
 
+from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import Action, Call, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Contact, Message, Refused, encode
 from coopbandits.fleet.protocol.frames import HEADER
+from coopbandits.testing.torture.words import words_of
 
 RECORD_BYTES = 22
 """What TLS adds to a message."""
@@ -38,7 +39,7 @@ class OverlayWorld:
     seeds : sequence of str
         The agents whose addresses everybody is given.
     notice : int
-        Rounds until a neighbour's death is noticed; a machine that vanishes takes `silence` seconds.
+        Rounds until a neighbour's death is noticed, as `silence` of a machine that vanishes.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class OverlayWorld:
     """
 
     def __init__(self, seed: int, degree: int, seeds: Sequence[str], notice: int = 5) -> None:
-        self.random = Random(seed)
+        self.chance = Chance(words_of(seed).__next__)
         self.degree, self.seeds, self.notice = degree, seeds, notice
         self.agents: dict[str, HyParView] = {}
         self.side: Callable[[str], int] = lambda _: 0
@@ -62,7 +63,7 @@ class OverlayWorld:
     def start(self, names: Iterable[str]) -> None:
         """Start agents that know the seeds and nobody else."""
         for name in names:
-            agent = HyParView(name, self.degree, Random(self.random.getrandbits(64)))
+            agent = HyParView(name, self.degree, Chance(words_of(self.chance.words()).__next__))
             agent.seeds = [address_of(each) for each in self.seeds]
             self.agents[name] = agent
 
@@ -94,7 +95,7 @@ class OverlayWorld:
             for _, name, peer in due:
                 if name in self.agents:
                     self.agents[name].broken(peer)
-            for name in self.random.sample(list(self.agents), len(self.agents)):
+            for name in self.chance.sample(list(self.agents), len(self.agents)):
                 self.turn(name)
 
     def turn(self, name: str) -> None:
