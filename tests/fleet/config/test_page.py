@@ -18,7 +18,7 @@ DEFAULTS = {
     field.name: field.default
     for kind in (ClusterConfig, NodeConfig, ApiLimits)
     for field in fields(kind)
-}
+} | {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
     "[cluster]": read.CLUSTER,
     "[node]": read.NODE,

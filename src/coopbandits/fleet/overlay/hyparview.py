@@ -70,6 +70,9 @@ MERCY = 5
 IMPROVE_TICKS = 10
 """An agent calls somebody with a stronger bond than its weakest at most once in so many ticks."""
 
+SEED_TURNS = 20
+"""One in so many of these calls goes to a seed, so that liars are not all that an agent hears."""
+
 DECLINED_TICKS = 300
 """Whoever had no room is not called for a stronger bond for so many ticks."""
 
@@ -206,12 +209,14 @@ class HyParView:
         """Return a name and an address to call; now and then, or where there is none, a seed's."""
         if self.chance.below(self.degree + 1) and (drawn := self._draw()):
             return drawn.name, drawn.address
-        near = {*self.active.values(), *self._own_addresses, *self.calling}
-        seeds = [each for each in self.seeds if each not in near]
-        if seeds:
+        if seeds := self._distant_seeds():
             return "", self.chance.choice(seeds)
         drawn = self._draw()
         return None if drawn is None else (drawn.name, drawn.address)
+
+    def _distant_seeds(self) -> list[str]:
+        near = {*self.active.values(), *self._own_addresses, *self.calling}
+        return [each for each in self.seeds if each not in near]
 
     def _draw(self) -> Contact | None:
         """Return the strongest bond among a few contacts that chance has picked."""
@@ -225,7 +230,9 @@ class HyParView:
         if self._settled < self.degree or self.calling:
             return
         found = self.passive.strongest(but=self._declined)
-        if found is not None and self._is_stronger(found.name):
+        if not self.chance.below(SEED_TURNS) and (seeds := self._distant_seeds()):
+            self._call("", self.chance.choice(seeds), Ask.MORE)
+        elif found is not None and self._is_stronger(found.name):
             self._call(found.name, found.address, Ask.MORE)
 
     def _weakest(self, but: str = "") -> str:
@@ -279,7 +286,7 @@ class HyParView:
         self.lost.pop(contact.name, None)
         if self._settled + len(self.calling) <= self.degree or self._is_stronger(contact.name):
             self._link(contact)
-        elif ask is not Ask.MORE and self.time >= self._guest_until:
+        elif ask is not Ask.MORE and (not self.guest or self.time >= self._guest_until):
             self._receive_guest(contact)
         else:
             known = self._contacts(but=(contact.name,))
