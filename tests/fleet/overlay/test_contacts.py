@@ -51,7 +51,8 @@ def test_contacts_are_drawn_by_who_told_of_them() -> None:
     passive.add(told(*range(2, 30)), "liar")
     drawn = Counter(each.name for _ in range(1000) if (each := passive.draw()))
     assert 430 < drawn["b1"] < 570, "half of the time, although it is one of many"
-    assert {each.name for _ in range(50) if (each := passive.strongest())} == {"b1", "b29"}
+    strongest = [passive.strongest() for _ in range(50)]
+    assert {each.name for each in strongest if each} == {"b1", "b29"}
     assert passive.draw(but={f"b{n}" for n in range(2, 30)}) == told(1)[0]
 
 

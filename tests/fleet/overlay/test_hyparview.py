@@ -1,6 +1,8 @@
-"""The state machine by itself: what it does about what it is told, and what nobody can make it do."""
+"""The state machine by itself: what it does when told, and what nobody can make it do."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,7 +183,7 @@ def test_a_lost_neighbour_is_replaced_at_once_and_called_again_ever_more_rarely(
             assert call == Call("a", "a:7400", Ask.AGAIN)
             at.append(view.time)
             view.failed(call)
-    gaps = [later - now for now, later in zip(at, at[1:], strict=False)]
+    gaps = [later - now for now, later in pairwise(at)]
     assert gaps[0] <= 8
     assert LAST_RECALL // 2 <= gaps[-1] <= LAST_RECALL
 

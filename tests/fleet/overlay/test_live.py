@@ -30,7 +30,7 @@ class Fleet:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.apis = {name: folder / f"{name}.sock" for name in NAMES}
         with socket.create_server(("127.0.0.1", 0)) as seat:
-            self.seed = "127.0.0.1:%d" % seat.getsockname()[1]
+            self.seed = f"127.0.0.1:{seat.getsockname()[1]}"
         init_authority(folder)
         issue(folder, NAMES)
 

@@ -6,6 +6,8 @@ import pytest
 
 from coopbandits.testing.overlay import LyingWorld, OverlayWorld, grow
 
+pytestmark = pytest.mark.plays
+
 DEGREE = 5
 SEEDS = ("a0", "a1", "a2")
 
@@ -73,14 +75,14 @@ def test_who_leaves_in_order_is_not_called_any_more() -> None:
 
 def test_a_fifth_that_lies_leaves_honest_agents_connected() -> None:
     world = LyingWorld(1, DEGREE, SEEDS)
-    grow(world, 100)
+    grow(world, 80)
     others = [name for name in world.agents if name not in SEEDS]
-    world.corrupt(world.chance.sample(others, 20))
-    world.play(80)
+    world.corrupt(world.chance.sample(others, 16))
+    world.play(40)
     share, eclipsed, connected = world.exposure()
     assert 0.3 < share < 0.6, "they have more than their part"
-    assert eclipsed <= 4
-    assert connected >= 76
+    assert eclipsed <= 3
+    assert connected >= 61
 
 
 def test_the_same_seed_plays_the_same() -> None:

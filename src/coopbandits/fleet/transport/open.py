@@ -10,6 +10,7 @@ from typing import Any
 
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
+from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.sockets import resolve
 from coopbandits.fleet.transport.tcp import TcpTransport
 
@@ -33,6 +34,8 @@ class OpenTransport(TcpTransport):
         As for `TcpTransport`; there is no way to do without credentials, since whoever calls has
         to prove its id.
     """
+
+    says_name = True
 
     def __init__(
         self, node: str, listen: Address, credentials: Credentials, **settings: Any
@@ -74,11 +77,28 @@ class OpenTransport(TcpTransport):
         if name == self.node:
             return ITSELF
         link = self._links.get(name)
-        if link is not None and not link.closing and (dialled or link.dialled):
+        if link is not None and not link.closing and not self._gives_way(link, name, dialled):
             return f"{name!r} is linked already"
-        if not dialled and name < self.node and self._calls[name]:
+        if not dialled and name < self.node and self._is_calling(name):
             return f"{name!r} is being called, and has the lower id"
         return None
+
+    def _is_calling(self, name: str) -> bool:
+        return bool(self._calls[name]) or any(  # it was called by its address, and has proved it
+            each.dialled and each.peer == name and not (each.up or each.closing)
+            for each in self.connections
+        )
+
+    def _gives_way(self, link: Connection, name: str, dialled: bool) -> bool:
+        """Return whether a link ends when another one with the same agent could begin.
+
+        Who calls twice has lost the first one. Of two that called each other at the same time, the
+        higher id counts.
+        """
+        if link.dialled == dialled:
+            return not dialled
+        young = asyncio.get_running_loop().time() - link.since < self.timing.proven
+        return self.node > name and young if dialled else name > self.node
 
     def host_of(self, peer: str) -> str:
         """Return the address, without port, of the other end of a link."""

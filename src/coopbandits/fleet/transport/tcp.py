@@ -63,6 +63,8 @@ class TcpTransport(Transport):
         loopback one.
     """
 
+    says_name = False
+
     def __init__(
         self,
         node: str,
