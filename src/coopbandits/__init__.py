@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coopbandits.core import (
         AGGREGATIONS,
         DDUCB,
+        DPE2,
         INDICES,
         KLUCB,
         LINEAR_INDICES,
@@ -36,19 +37,25 @@ if TYPE_CHECKING:
         Claims,
         ContextAgent,
         CooperativeAgent,
+        CoopSE,
         CoopUCB,
         CoopUCB2,
         CoopUCL,
         DecBayesUCB,
+        DecKLUCB,
         DecTS,
+        DecUCB,
         DelayedCentralUCB,
+        Elimination,
         EpsilonGreedy,
         Estimate,
+        Exp3Coop,
         FleetAgent,
         FloodedPulls,
         FloodedTotals,
         FloodTS,
         FloodUCB,
+        GosInE,
         GossipTS,
         IndependentTS,
         IndependentUCB,
@@ -77,6 +84,7 @@ if TYPE_CHECKING:
         StagedMixing,
         Statistic,
         TopTwo,
+        TrackedMeans,
         TreeSums,
         TreeTS,
         TreeUCB,
@@ -108,6 +116,7 @@ if TYPE_CHECKING:
         Join,
         Loss,
         OneWay,
+        Pairs,
         Partition,
         Redraw,
         Sleep,
@@ -155,22 +164,21 @@ _HOMES = {
     "core": (
         "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
         "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims "
-        "ContextAgent CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DecBayesUCB "
-        "DecTS DelayedCentralUCB EpsilonGreedy Estimate FleetAgent FloodTS FloodUCB "
-        "FloodedPulls FloodedTotals GossipTS INDICES IndependentTS IndependentUCB "
-        "Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS LinUCB LinearSums LocalSums "
-        "LocalView "
-        "MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
-        "PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates RunningConsensus "
-        "RunningSums ServerTotals Share StagedMixing Statistic TopTwo TreeSums TreeTS TreeUCB UCB "
-        "UCBNetwork UCL Vector combine gamma_of normal_of "
+        "ContextAgent CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB "
+        "DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop "
+        "FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GosInE GossipTS INDICES "
+        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS "
+        "LinUCB LinearSums LocalSums LocalView MOSS MPUCB Machine NeighborhoodSums NormalDraw "
+        "Parts PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates "
+        "RunningConsensus RunningSums ServerTotals Share StagedMixing Statistic TopTwo "
+        "TrackedMeans TreeSums TreeTS TreeUCB UCB UCBNetwork UCL Vector combine gamma_of normal_of "
         "parse_aggregation parse_index parse_policy register_aggregation register_index "
         "register_policy uniform_of word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
     "network.faults": (
-        "Bursts Churn Crash Delay Graphs Join Loss OneWay Partition Redraw Sleep Speeds "
+        "Bursts Churn Crash Delay Graphs Join Loss OneWay Pairs Partition Redraw Sleep Speeds "
         "register_fault"
     ),
     "network.specs": "register_graph",
@@ -194,6 +202,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = [
     "AGGREGATIONS",
     "DDUCB",
+    "DPE2",
     "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
@@ -221,17 +230,22 @@ __all__ = [
     "Churn",
     "Claims",
     "ContextAgent",
+    "CoopSE",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "CooperativeAgent",
     "Crash",
     "DecBayesUCB",
+    "DecKLUCB",
     "DecTS",
+    "DecUCB",
     "Delay",
     "DelayedCentralUCB",
+    "Elimination",
     "EpsilonGreedy",
     "Estimate",
+    "Exp3Coop",
     "ExponentialBandit",
     "Faults",
     "FleetAgent",
@@ -240,6 +254,7 @@ __all__ = [
     "FloodedPulls",
     "FloodedTotals",
     "GaussianBandit",
+    "GosInE",
     "GossipTS",
     "Graphs",
     "IndependentTS",
@@ -262,6 +277,7 @@ __all__ = [
     "Network",
     "NormalDraw",
     "OneWay",
+    "Pairs",
     "ParetoBandit",
     "Partition",
     "Parts",
@@ -291,6 +307,7 @@ __all__ = [
     "Sweep",
     "SweepInterrupted",
     "TopTwo",
+    "TrackedMeans",
     "TreeSums",
     "TreeTS",
     "TreeUCB",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core import (
+    Agent,
     ArmSums,
     CooperativeAgent,
     Estimate,
@@ -146,7 +147,7 @@ def rewards_tape(size: int, horizon: int, num_arms: int, key: int = 11) -> NDArr
     return tape
 
 
-def exchange(agents: Sequence[CooperativeAgent]) -> list[int]:
+def exchange(agents: Sequence[Agent]) -> list[int]:
     """End the round: every message is written before any is read. Returns the message sizes."""
     sent: list[dict[int, Vector]] = [{} for _ in agents]
     sizes = []

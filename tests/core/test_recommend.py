@@ -88,9 +88,9 @@ def test_who_states_a_confidence() -> None:
         parse_policy(text).name for text in EXAMPLES if not obstacle(parse_policy(text).parts)
     }
     assert certain == {
-        "central-batched-ucb", "central-ts", "central-ucb", "delayed-central-ucb", "flood-ts",
-        "flood-ucb", "independent-ts", "independent-ucb", "mp-ucb", "tree-ts", "tree-ucb",
-        "ucb-network",
+        "central-batched-ucb", "central-ts", "central-ucb", "coop-se", "delayed-central-ucb",
+        "flood-ts", "flood-ucb", "independent-ts", "independent-ucb", "mp-ucb", "tree-ts",
+        "tree-ucb", "ucb-network",
     }  # fmt: skip
 
 

@@ -41,7 +41,9 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
-PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/decoder.py")
+PROTOCOL = (
+    "protocol/node.py", "protocol/gossip.py", "protocol/decoder.py", "document/spread.py",
+)  # fmt: skip
 KEY = "secret"
 
 

@@ -21,9 +21,8 @@ from coopbandits import (
     parse_faults,
     simulate,
 )
-from coopbandits.core.policies import robust
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import EXAMPLES, POLICIES, parse_policy
+from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
 from coopbandits.sim.cpu import stage_mixing
 from coopbandits.sim.record import Task
@@ -32,10 +31,6 @@ from coopbandits.sim.setup import Setup, recorded_rounds
 pytestmark = pytest.mark.plays
 
 MEANS = [0.5, 1.0, 0.8, 0.9]
-
-# Those for networks that fail are in `test_faulty_engines`.
-ROBUST = [text for text in EXAMPLES if hasattr(robust, type(parse_policy(text)).__name__)]
-PLAIN = [text for text in EXAMPLES if text not in ROBUST]
 
 
 def is_compiled(text: str, faults: str = "none") -> bool:
@@ -46,6 +41,18 @@ def is_compiled(text: str, faults: str = "none") -> bool:
         faults=parse_faults(faults),
     )  # fmt: skip
     return cpu.obstacle(Task(setup, parse_policy(text))) is None
+
+
+def is_robust(text: str) -> bool:
+    """Tell whether a policy is for networks that fail."""
+    parts = parse_policy(text).parts
+    return parts is not None and getattr(parts.aggregation, "mode", "") == "robust"
+
+
+COMPILED = [text for text in EXAMPLES if is_compiled(text)]
+# Those for networks that fail are in `test_faulty_engines`.
+ROBUST = [text for text in COMPILED if is_robust(text)]
+PLAIN = [text for text in COMPILED if text not in ROBUST]
 
 
 VARIANTS: dict[str, AnyPolicy] = {
@@ -313,4 +320,4 @@ def test_horizons_around_a_stage(monkeypatch: pytest.MonkeyPatch, extra: int) ->
 def test_no_kernel_and_no_policy_is_left_out() -> None:
     tested = {type(policy) for policy in (*VARIANTS.values(), *FIELD.values())}
     tested |= {type(parse_policy(text)) for text in ROBUST}
-    assert tested == set(POLICIES.values())
+    assert tested == {type(parse_policy(text)) for text in COMPILED}

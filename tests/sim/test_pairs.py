@@ -31,7 +31,7 @@ from .test_faulty_engines import check
 pytestmark = pytest.mark.plays
 
 SPECS: tuple[Aggregation | CentralTotals, ...] = (
-    *(kind() for kind in AGGREGATIONS),
+    *(kind() for kind in AGGREGATIONS if kind in KERNELS),
     StagedMixing(own_pulls=False, mixing_rounds=3),
     StagedMixing(neighbor_pulls=True, mixing_rounds=4),
     StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),

@@ -87,6 +87,10 @@ COMMANDS = {
         "fleet",
         "Make the certificates by which agents recognise each other.",
     ),
+    "cluster": (
+        "cluster",
+        "Sign the document by which a running fleet is changed, and hand it over.",
+    ),
     **{kind: ("lists", f"List all {kind} that can be named, one line each.") for kind in LISTED},
     "doctor": (
         "doctor",

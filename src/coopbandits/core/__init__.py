@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RunningSums,
         ServerTotals,
         StagedMixing,
+        TrackedMeans,
         TreeSums,
     )
     from coopbandits.core.aggregate.claims import Claims
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         BayesUCB,
         BetaDraw,
         CentredDraw,
+        Elimination,
         EpsilonGreedy,
         Index,
         InflatedUCB,
@@ -65,18 +67,24 @@ if TYPE_CHECKING:
     )
     from coopbandits.core.policies import (
         DDUCB,
+        DPE2,
         MPUCB,
         CentralBatchedUCB,
         CentralTS,
         CentralUCB,
+        CoopSE,
         CoopUCB,
         CoopUCB2,
         CoopUCL,
         DecBayesUCB,
+        DecKLUCB,
         DecTS,
+        DecUCB,
         DelayedCentralUCB,
+        Exp3Coop,
         FloodTS,
         FloodUCB,
+        GosInE,
         GossipTS,
         IndependentTS,
         IndependentUCB,
@@ -101,7 +109,8 @@ _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
         "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
-        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TreeSums"
+        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing "
+        "TrackedMeans TreeSums"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -109,13 +118,13 @@ _HOMES = {
     "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
-        "INDICES KLUCB LINEAR_INDICES MOSS UCB UCL BayesUCB BetaDraw CentredDraw EpsilonGreedy "
-        "Index InflatedUCB LinTS LinUCB NormalDraw TopTwo"
+        "INDICES KLUCB LINEAR_INDICES MOSS UCB UCL BayesUCB BetaDraw CentredDraw Elimination "
+        "EpsilonGreedy Index InflatedUCB LinTS LinUCB NormalDraw TopTwo"
     ),
     "policies": (
-        "DDUCB MPUCB CentralBatchedUCB CentralTS CentralUCB CoopUCB CoopUCB2 CoopUCL "
-        "DecBayesUCB DecTS DelayedCentralUCB FloodTS FloodUCB GossipTS IndependentTS "
-        "IndependentUCB TreeTS TreeUCB UCBNetwork"
+        "DDUCB DPE2 MPUCB CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL "
+        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FloodTS FloodUCB GosInE "
+        "GossipTS IndependentTS IndependentUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
@@ -130,6 +139,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = [
     "AGGREGATIONS",
     "DDUCB",
+    "DPE2",
     "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
@@ -154,20 +164,26 @@ __all__ = [
     "Claims",
     "ContextAgent",
     "Controller",
+    "CoopSE",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "CooperativeAgent",
     "DecBayesUCB",
+    "DecKLUCB",
     "DecTS",
+    "DecUCB",
     "DelayedCentralUCB",
+    "Elimination",
     "EpsilonGreedy",
     "Estimate",
+    "Exp3Coop",
     "FleetAgent",
     "FloodTS",
     "FloodUCB",
     "FloodedPulls",
     "FloodedTotals",
+    "GosInE",
     "GossipTS",
     "IndependentTS",
     "IndependentUCB",
@@ -198,6 +214,7 @@ __all__ = [
     "State",
     "Statistic",
     "TopTwo",
+    "TrackedMeans",
     "TreeSums",
     "TreeTS",
     "TreeUCB",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,8 +20,15 @@ from coopbandits.core.contract import (
     Vector,
 )
 from coopbandits.core.errors import InputError
+from coopbandits.core.guards import (
+    identity,
+    read_arm,
+    read_reward,
+    require_neighbors,
+    require_same_agent,
+)
 from coopbandits.core.recommend import CONFIDENCE, Recommendation, recommend, require_certain
-from coopbandits.core.state import STATE_VERSION, read_field
+from coopbandits.core.state import read_field
 from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
@@ -124,20 +129,15 @@ class CooperativeAgent(ContextAgent):
 
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add one reward to the own statistics."""
-        if isinstance(arm, bool) or not isinstance(arm, Integral):
-            raise InputError(f"arm is {arm!r}; it must be a whole number")
-        if arm not in range(self.view.num_arms):
-            raise InputError(
-                f"arm {arm} does not exist; arms are numbered 0 to {self.view.num_arms - 1}"
-            )
+        arm = read_arm(arm, self.view.num_arms)
         if self.scene is None:
             self._refuse_context(context)
-            self.machine.observe(int(arm), _finite(reward))
+            self.machine.observe(arm, read_reward(reward))
         else:
             context = self.scene.read_one(context)
             machine = cast("ContextMachine", self.machine)  # parts with features have such a one
-            machine.observe(int(arm), _finite(reward), context)
-        self._close(int(arm), context)
+            machine.observe(arm, read_reward(reward), context)
+        self._close(arm, context)
 
     def abandon(self, arm: int, context: Vector | None = None) -> None:
         """Count an open pull no longer: its reward will never be known."""
@@ -182,26 +182,17 @@ class CooperativeAgent(ContextAgent):
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return the aggregation's message of this round."""
-        if neighbor not in self.view.neighbor_weights:
-            raise self._strangers([neighbor])
+        require_neighbors(self.view, [neighbor])
         return self.machine.outgoing(neighbor)
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand the messages to the aggregation, in ascending order of neighbours."""
-        known = self.view.neighbor_weights.keys()
-        if not messages.keys() <= known:
-            raise self._strangers(messages.keys() - known)
+        require_neighbors(self.view, messages)
         self.machine.receive({j: messages[j] for j in sorted(messages)})
 
     def pass_time(self, tick: int) -> None:
         """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
-
-    def _strangers(self, who: Iterable[int]) -> InputError:
-        return InputError(
-            f"{sorted(who)} are no neighbours of agent {self.view.agent_id}; "
-            f"its neighbours are {list(self.view.neighbor_weights)}"
-        )
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""
@@ -219,12 +210,7 @@ class CooperativeAgent(ContextAgent):
             raise InputError(
                 f"state has fields {sorted(state)}; restore what export_state returned"
             )
-        for key, value in self._identity().items():
-            if state[key] != value:
-                raise InputError(
-                    f"state has {key} {state[key]!r}, but this agent has {value!r}; "
-                    "restore it into the agent it came from"
-                )
+        require_same_agent(state, self._identity())
         open_pulls: NDArray[np.int64] = read_field(
             self.open_pulls, state["open_pulls"], "open_pulls"
         )
@@ -248,26 +234,26 @@ class CooperativeAgent(ContextAgent):
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
 
-    def _identity(self) -> State:
-        """Return what must agree before a state is restored."""
-        return {
-            "version": STATE_VERSION,
-            "policy": self.policy,
-            "agent_id": self.view.agent_id,
+    def widened(self, state: State, narrow: CooperativeAgent) -> State:
+        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+        added = self.view.num_arms - narrow.view.num_arms
+        registers = narrow.machine.registers
+        found = state | {
             "num_arms": self.view.num_arms,
-            "num_agents": self.view.num_agents,
-            "lambda_bound": self.view.lambda_bound,
+            "open_pulls": [*state["open_pulls"], *[0] * added],
+            "aggregation": self.machine.widened(state["aggregation"], registers),
         }
+        if self.scene is not None:
+            opened, places = np.array(state["open_features"]), range(registers.num_arms)
+            moved = self.machine.registers.moved(opened, registers, places)
+            found["open_features"] = moved.tolist()
+        return found
 
+    def translated(
+        self, message: Vector, theirs: CooperativeAgent, places: Sequence[int]
+    ) -> Vector:
+        """Return a message of an agent with other arms: its arm k is `places[k]` here."""
+        return self.machine.translated(message, theirs.machine.registers, places)
 
-def _finite(reward: Any) -> float:
-    """Return a reward as Python's own float, or refuse it."""
-    if not isinstance(reward, Real | np.bool_):
-        raise InputError(f"reward is {reward!r}; rewards are finite numbers")
-    try:
-        value = float(reward)
-    except OverflowError:
-        value = math.inf
-    if not math.isfinite(value):
-        raise InputError(f"reward {value} is not finite; rewards are finite numbers")
-    return value
+    def _identity(self) -> State:
+        return identity(self.policy, self.view)

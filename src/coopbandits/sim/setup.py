@@ -138,7 +138,7 @@ class Setup:
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
-        family = getattr(policy.parts and policy.parts.index, "family", None)
+        family = getattr(policy.parts.index if policy.parts else policy, "family", None)
         low, high = self.tables.bounds or (0.0, 1.0)
         if family == "bernoulli" and not 0.0 <= low <= high <= 1.0:
             raise InputError(

@@ -37,8 +37,9 @@ BATCH_BYTES = 500_000_000
 """Most work and memory of a batch of runs; Ctrl-C loses at most the current batch."""
 BATCH_SECONDS = 2.0
 """What a batch of all policies should take, unless it has only one run per thread."""
-FIRST_PULLS = 10_000_000
-"""Pulls in the first batch, which nobody has timed: about a second. Each batch costs some ms."""
+FIRST_SHARE = 20
+"""The first batch, which nobody has timed, has this part of the most pulls: about a second. Each
+batch costs some ms."""
 GROWTH = 8
 """How many times as many runs the next batch may have: the first one is slow, where it compiles."""
 
@@ -91,7 +92,8 @@ def simulate(
         Independent repetitions, and the seed they all follow from.
     engine : str
         "auto" for the fastest that can play the policy, or the name of one; the result is the
-        same. What the named engine cannot play falls back to "reference", with a note.
+        same. What the named engine cannot play falls back to "reference", with a note; what "gpu"
+        cannot, to the fastest other one.
     rounds : int, sequence of int or None
         The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
@@ -212,7 +214,7 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
     least = min(most, threads or os.cpu_count() or 1)
     setup = tasks[0].setup
     pulls = len(tasks) * setup.network.num_agents * setup.horizon
-    start, size = 0, min(most, max(least, FIRST_PULLS // pulls))
+    start, size = 0, min(most, max(least, _most_pulls(engines) // (FIRST_SHARE * pulls)))
     while start < tasks[0].num_runs:
         began = time.perf_counter()
         yield range(start, min(start + size, tasks[0].num_runs))
@@ -221,9 +223,13 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
         size = max(least, int(min(most, fitting, GROWTH * size)))
 
 
+def _most_pulls(engines: list[Engine]) -> int:
+    return min(getattr(engine, "batch_pulls", BATCH_PULLS) for engine in engines)
+
+
 def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
     setup = tasks[0].setup
-    size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
+    size = _most_pulls(engines) // (setup.network.num_agents * setup.horizon)
     for engine, task in zip(engines, tasks, strict=True):
         needed = engine.run_bytes(task)
         size = 1 if needed is None else min(size, BATCH_BYTES // needed)

@@ -261,3 +261,45 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         agent.restore_state(state)
     assert agent.export_state() == before
+
+
+@pytest.mark.parametrize("wait", [0, 1, 2, 4])
+def test_what_was_heard_counts_once_it_is_old_enough(wait: int) -> None:
+    """On a path, agent 0 uses a pull of agent j, d hops away, after max(d, wait) rounds."""
+    agents = make_agents(MPUCB(3, wait=wait), gossip_matrix(nx.path_graph(4)), 2)
+    for now in range(8):
+        for j, agent in enumerate(agents):
+            agent.observe(0, 10.0**j if now == 0 else 0.0)
+        exchange(agents)
+        known = [10.0**j for j in range(4) if now + 1 >= (max(j, wait) if j else 0)]
+        assert agents[0].estimate().sums[0] == sum(known)
+
+
+def test_waiting_is_remembered() -> None:
+    matrix = gossip_matrix(nx.path_graph(3))
+    agents = make_agents(MPUCB(2, wait=4), matrix, 2)
+    for agent in agents:
+        agent.observe(0, 1.0)
+    exchange(agents)
+    fresh = make_agents(MPUCB(2, wait=4), matrix, 2)[1]
+    state = through_json(agents[1].export_state())
+    fresh.restore_state(state)
+    for _ in range(4):
+        fresh.receive({})
+    assert fresh.estimate().counts[0] == 3.0
+    wrong = state["aggregation"] | {"waiting": [[0.0, 0.0, 5.0, 1.0]]}
+    with pytest.raises(InputError, match="state field waiting tells of arm 5"):
+        fresh.restore_state(state | {"aggregation": wrong})
+
+
+def test_up_to_one_round_waiting_changes_nothing() -> None:
+    states = []
+    for policy in (MPUCB(2), MPUCB(2, wait=1)):
+        agents = make_agents(policy, gossip_matrix(nx.path_graph(3)), 2)
+        for agent in agents:
+            agent.observe(0, 1.0)
+        exchange(agents)
+        states.append([agent.export_state()["aggregation"] for agent in agents])
+    assert states[0] == states[1]
+    with pytest.raises(InputError, match="wait is -1; it must be a whole number, at least 0"):
+        MPUCB(2, wait=-1)

@@ -17,6 +17,7 @@ from coopbandits.core import (
     BayesUCB,
     BetaDraw,
     CentredDraw,
+    Elimination,
     EpsilonGreedy,
     Estimate,
     Index,
@@ -33,7 +34,7 @@ SETTINGS: tuple[Index, ...] = (
     BayesUCB(), BayesUCB("bernoulli"), KLUCB(), KLUCB(c=3.0), KLUCB("bernoulli"),
     KLUCB("bernoulli", 3.0), MOSS(), MOSS(horizon=500, constant=1.0), NormalDraw(), CentredDraw(),
     CentredDraw("estimate"), BetaDraw(), TopTwo(), TopTwo(0.2, "bernoulli"), EpsilonGreedy(),
-    EpsilonGreedy(0.1),
+    EpsilonGreedy(0.1), Elimination(), Elimination(500),
 )  # fmt: skip
 assert {type(index) for index in SETTINGS} == set(INDICES)
 

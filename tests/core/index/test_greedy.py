@@ -12,7 +12,7 @@ from scipy.stats import binomtest, chisquare
 from coopbandits.core import EpsilonGreedy, Estimate, InputError
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.draws import words
-from coopbandits.core.index.greedy import any_of, largest_of
+from coopbandits.core.index.greedy import LOWEST, any_of, largest_of
 
 from ..fleet import values_of
 
@@ -71,7 +71,7 @@ def test_the_largest_within_rounding() -> None:
 
 def test_any_arm() -> None:
     values = [-math.inf, 3.0, -math.inf, math.inf, 0.0]
-    assert [any_of(values, u) for u in (0.0, 0.33, 0.34, 0.66, 0.67, 0.999999)] == [
+    assert [any_of(values, u, LOWEST) for u in (0.0, 0.33, 0.34, 0.66, 0.67, 0.999999)] == [
         1,
         1,
         3,
@@ -79,7 +79,7 @@ def test_any_arm() -> None:
         4,
         4,
     ]
-    assert any_of([-math.inf], 0.5) == 0
+    assert any_of([-math.inf], 0.5, LOWEST) == 0
 
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan, "big"])

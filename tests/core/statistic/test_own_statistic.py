@@ -28,6 +28,7 @@ from coopbandits.core import (
     RunningConsensus,
     RunningSums,
     StagedMixing,
+    TrackedMeans,
     TreeSums,
     Vector,
     combine,
@@ -70,6 +71,9 @@ MIXING: tuple[Aggregation, ...] = (
     StagedMixing(mixing_rounds=2, values_per_message=5),
     FOUND,
 )
+
+
+CARRYING = [spec for spec in AGGREGATIONS if spec is not TrackedMeans]
 
 
 def ids(spec: Any) -> str:
@@ -152,9 +156,16 @@ def registers_read(played: Played, me: int) -> Any:
 
 
 def test_every_aggregation_is_here() -> None:
-    assert {type(spec) for spec in (*EXACT, *MIXING)} == set(AGGREGATIONS)
+    assert {type(spec) for spec in (*EXACT, *MIXING)} == set(CARRYING)
 
 
+@pytest.mark.parametrize("name", INDICES)
+def test_means_alone_carry_nothing_else(name: str) -> None:
+    with pytest.raises(InputError, match="tracked-means averages the means of arms, and carries"):
+        combine(TrackedMeans(), INDICES[name])
+
+
+@pytest.mark.plays
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
 @pytest.mark.parametrize("spec", EXACT, ids=ids)
@@ -225,6 +236,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),
     [
@@ -314,7 +326,7 @@ def test_their_indices_by_hand() -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("spec", [*AGGREGATIONS, CentralTotals], ids=lambda spec: str(spec.name))
+@pytest.mark.parametrize("spec", [*CARRYING, CentralTotals], ids=lambda spec: str(spec.name))
 @pytest.mark.parametrize("name", INDICES)
 def test_simulations_play_them_on_the_reference_engine(
     spec: Any, name: str, capsys: pytest.CaptureFixture[str]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.config import ApiLimits, ClusterConfig, NodeConfig, read
+from coopbandits.fleet.config import ApiLimits, ClusterConfig, DocumentConfig, NodeConfig, read
 from coopbandits.fleet.process.assemble import LEARNING
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
     field.name: field.default
-    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
 } | {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
@@ -24,6 +24,7 @@ SECTIONS = {
     "[node]": read.NODE,
     "[api_limits]": read.API_LIMITS,
     "[tls] and [api_tls]": read.TLS,
+    "[document]": read.DOCUMENT,
     "[[neighbors]]": read.NEIGHBOR,
 }
 

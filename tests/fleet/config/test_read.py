@@ -167,7 +167,7 @@ def test_what_is_left_out_has_a_default() -> None:
         ("tls.key", REMOVED, "[tls] has no key; give it"),
         ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
         ("neighbours", [], "unknown table 'neighbours'; known are api_limits, api_tls, "
-         "cluster, neighbors"),
+         "bandits, cluster, document"),
         ("node.neighbors", "all", "it must be 'auto'; to list neighbours, leave it out and write"),
         ("node.degree", 2, "[node] degree is 2; it must be a whole number from 3 to 50"),
         ("node.degree", True, "[node] degree is True; it must be a whole number from 3 to 50"),

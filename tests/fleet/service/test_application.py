@@ -25,7 +25,8 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.application import ApplicationService, residual
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.testing.torture.world import PERIOD, World
@@ -298,11 +299,20 @@ def test_where_policies_spread_rewards_nothing_is_to_add_up(cluster: ClusterConf
 
 KEY = "secret"
 
-# A reward may fit the schema, be a number, and still lie outside of the agent's range.
+# A reward may fit the schema, be a number, and still lie outside of the agent's range; and no
+# document that is made up is signed by an operator.
 SETTINGS = """
 [[operations]]
 include-path = "/observe"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/bandits/{bandit}/observe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/cluster/document"
+checks.positive_data_acceptance.expected-statuses = [422]
 """
 
 

@@ -31,7 +31,7 @@ def replica_of(made: World, agent: int = 0) -> Replica:
 
 
 def remembered(replica: Replica) -> dict[str, Any]:
-    state = replica._export()
+    state = replica.export()
     return state | {"incarnation": 0, "tickets": state["tickets"] | {"starts": []}}
 
 

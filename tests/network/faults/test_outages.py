@@ -11,7 +11,17 @@ from scipy.sparse import csgraph
 
 from coopbandits.core.errors import InputError
 from coopbandits.network import Network, parse_faults, parse_graph
-from coopbandits.network.faults import DOWN, Churn, Faults, Graphs, Kind, OneWay, Partition, Redraw
+from coopbandits.network.faults import (
+    DOWN,
+    Churn,
+    Faults,
+    Graphs,
+    Kind,
+    OneWay,
+    Pairs,
+    Partition,
+    Redraw,
+)
 from coopbandits.network.faults import directed_links as links_of
 
 NETWORK = Network.from_spec("grid:5x5")
@@ -93,6 +103,28 @@ def test_links_are_redrawn_every_so_many_rounds() -> None:
     assert (epochs[0, 0] != epochs[1, 0]).any()
 
 
+@pytest.mark.parametrize("graph", ["complete:6", "cycle:9", "star:7", "grid:4x4", "complete:1"])
+def test_pairs_are_maximal_matchings(graph: str) -> None:
+    network = Network.from_spec(graph)
+    links = links_of(network)
+    fate = Faults(Pairs(2)).schedule(network, 0, 0).read(40).fate
+    for row, fates in enumerate(fate):
+        up = fates != DOWN
+        partners = np.bincount(links.senders[up], minlength=network.num_agents)
+        assert partners.max(initial=0) <= 1
+        assert np.array_equal(np.sort(links.senders[up]), np.sort(links.receivers[up]))
+        alone = partners == 0  # no two of them are neighbours
+        assert not (alone[links.senders] & alone[links.receivers]).any()
+        assert np.array_equal(fates, fate[row // 2 * 2])
+
+
+def test_on_a_complete_graph_every_pair_is_as_likely() -> None:
+    network = Network.from_spec("complete:4")
+    up = Faults(Pairs()).schedule(network, 0, 0).read(3000).fate != DOWN
+    share = up.mean(axis=0)
+    assert (abs(share - 1 / 3) < 5 * np.sqrt(2 / 9 / 3000)).all()
+
+
 def test_graphs_take_turns_in_their_union() -> None:
     texts = ["cycle:9", "star:9", "grid:3x3"]
     network = Network.from_spec("|".join(texts))
@@ -116,6 +148,7 @@ def test_graphs_take_turns_in_their_union() -> None:
         ("partition=0.5@9..9", "stop of partition is 9; it must be a whole number, at least 10"),
         ("redraw=0:0.5", "every of redraw is 0; it must be a whole number, at least 1"),
         ("redraw=5", "fault 'redraw=5' is malformed; write redraw=EVERY:PROBABILITY"),
+        ("pairs=0", "every of pairs is 0; it must be a whole number, at least 1"),
         ("graphs=cycle:9", "is malformed; write graphs=EVERY:GRAPHS, for instance graphs=50:"),
         ("graphs=0:cycle:9", "every of graphs is 0; it must be a whole number, at least 1"),
         ("graphs=5:cycel:9", "unknown graph 'cycel'.*did you mean 'cycle'"),

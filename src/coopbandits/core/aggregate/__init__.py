@@ -14,11 +14,12 @@ from coopbandits.core.aggregate.rows import AgentRows, RowEstimates
 from coopbandits.core.aggregate.running_sums import RunningSums
 from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
+from coopbandits.core.aggregate.tracked_means import TrackedMeans
 from coopbandits.core.aggregate.tree_sums import TreeSums
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls,
+    NeighborhoodSums, FloodedPulls, TrackedMeans,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -46,5 +47,6 @@ __all__ = [
     "RunningSums",
     "ServerTotals",
     "StagedMixing",
+    "TrackedMeans",
     "TreeSums",
 ]

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from coopbandits.core.aggregate.arms import widened_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
@@ -145,9 +147,16 @@ class Machine(Stateful, ABC):
     ----------
     registers : Registers
         What is added up.
+    registered : mapping of str to (int, int)
+        Fields that hold registers in their rows, with so many other values before and behind them;
+        with none, an agent keeps the arms that it began with.
+    counted : mapping of str to int
+        Those that hold pulls by arm, with so many other values behind them.
     """
 
     registers: Registers
+    registered: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    counted: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def estimate(self) -> Estimate:
@@ -215,6 +224,20 @@ class Machine(Stateful, ABC):
             for name in self.links
         }
         return state | rows
+
+    def widened(self, state: State, narrow: Registers) -> State:
+        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+        if not self.registered:
+            raise InputError(
+                f"{type(self).__name__} cannot go on with more arms; give the bandit a policy on "
+                "flooded-totals or tree-sums"
+            )
+        return widened_fields(state, self.registers, narrow, self.registered, self.counted)
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these: arm k there is `places[k]`."""
+        del message, theirs, places
+        raise InputError(f"{type(self).__name__} cannot read of other arms than its own")
 
 
 class ContextMachine(Machine):

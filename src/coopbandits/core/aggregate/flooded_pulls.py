@@ -4,7 +4,8 @@ A message is a list of items of four values (origin, time, arm, reward): the own
 round, and what was heard for the first time in the last. All agents count rounds together, and an
 item's time is the round of its pull, so its age tells how far it has come. All pulls of one agent
 in one round travel together under the key (origin, time); a key heard before is dropped. After
-`hop_limit` rounds an item is too old for anybody, and its key can be forgotten.
+`hop_limit` rounds an item is too old for anybody, and its key can be forgotten. With `wait`, what
+was heard counts only once it is that old.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class FloodedPulls(Aggregation):
     ----------
     hop_limit : int
         How many links the news of a pull may cross.
+    wait : int
+        How many rounds old another agent's pull must be to count; up to 1 it makes no difference.
 
     Notes
     -----
@@ -45,6 +48,7 @@ class FloodedPulls(Aggregation):
     """
 
     hop_limit: int = 2
+    wait: int = 0
     name: ClassVar[str] = "flooded-pulls"
     needs_common_round: ClassVar[bool] = True
     grows: ClassVar[bool] = True
@@ -52,6 +56,7 @@ class FloodedPulls(Aggregation):
     def __post_init__(self) -> None:
         """Refuse a limit that is none."""
         require_count("hop_limit", self.hop_limit)
+        require_count("wait", self.wait, least=0)
 
     @property
     def whole_pulls(self) -> bool:
@@ -60,7 +65,7 @@ class FloodedPulls(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> FloodedPullsMachine:
         """Return the machine of one agent."""
-        return FloodedPullsMachine(view, registers, self.hop_limit)
+        return FloodedPullsMachine(view, registers, self.hop_limit, self.wait)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size for one pull a round, and where everybody is within reach."""
@@ -82,14 +87,19 @@ class FloodedPullsMachine(Machine):
     fields = ("totals", "num_pulls", "rounds", "outbox", "seen")
     tables = ("outbox", "seen")
 
-    def __init__(self, view: LocalView, registers: Registers, hop_limit: int) -> None:
+    def __init__(
+        self, view: LocalView, registers: Registers, hop_limit: int, wait: int = 0
+    ) -> None:
         self.agent_id, self.registers = view.agent_id, registers
-        self.hop_limit = hop_limit
+        self.hop_limit, self.wait = hop_limit, wait
         self.totals = registers.zeros()
         self.num_pulls = 0
         self.rounds = 0
         self.outbox = np.empty((0, 4))  # items to send in this round
         self.seen = np.empty((0, 2))  # keys heard that might be heard again
+        self.waiting = np.empty((0, 4))  # items heard that do not count yet
+        if wait > 1:
+            self.keep_also("waiting", is_table=True)
 
     def estimate(self) -> Estimate:
         """Return the totals of all that was heard."""
@@ -117,13 +127,21 @@ class FloodedPullsMachine(Machine):
             new = [item for item in items.tolist() if self._is_news(item, seen)]
             seen.update(tuple(item[:2]) for item in new)
             fresh += new
-        for _, time, arm, reward in fresh:
+        news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
+        for _, time, arm, reward in self._ripe(news):
             add_old(self.registers, self.totals, int(arm), reward, self.rounds - int(time))
         self.registers.age(self.totals)
         self.rounds += 1
-        news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
         self.outbox = self._young(news)
         self.seen = self._young(np.vstack([self.seen, news[:, :2]]))
+
+    def _ripe(self, news: Vector) -> list[list[float]]:
+        """Return what counts from the next round on, and keep the rest."""
+        items = np.vstack([self.waiting, news])
+        young = self.rounds + 1 - items[:, 1] < self.wait
+        self.waiting = items[young]
+        ripe: list[list[float]] = items[~young].tolist()
+        return ripe
 
     def _is_news(self, item: list[float], seen: set[Key]) -> bool:
         origin, time = item[:2]
@@ -145,9 +163,12 @@ class FloodedPullsMachine(Machine):
         for name in ("num_pulls", "rounds"):
             require_count(f"state field {name}", values[name], least=0)
         oldest = max(0, values["rounds"] - self.hop_limit + 1)
-        for name in self.tables:
+        for name in ("outbox", "seen"):
             check_keys(values[name][:, :2], oldest, values["rounds"], f"state field {name}")
+        waiting = values.get("waiting", self.waiting)
+        check_keys(waiting[:, :2], 0, values["rounds"], "state field waiting")
         check_arms(values["outbox"][:, 2], self.registers.num_arms, "state field outbox")
+        check_arms(waiting[:, 2], self.registers.num_arms, "state field waiting")
 
 
 def check_keys(keys: Vector, oldest: int, now: int, source: str) -> None:

@@ -66,6 +66,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -77,6 +78,7 @@ from coopbandits.core.aggregate.aggregation import (
     ContextMachine,
     MessageSize,
 )
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
@@ -222,6 +224,8 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         "parent", "root", "beat", "dist", "still", "beat_gap", *CountingMachine.counting,
     )  # fmt: skip
     links: tuple[str, ...] = ("payloads", "controls", "ages", "gaps")
+    registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
+    counted = MappingProxyType({"told": 1})
 
     def __init__(
         self,
@@ -460,6 +464,13 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         if self.stamps and message.size > size + 6:
             claims.check_clock(float(message[size + 6]), now)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        if message.size < theirs.size + CONTROL:
+            return message  # a lazy one without totals
+        behind = message.size - theirs.size
+        return moved_rows(message, self.registers, theirs, places, (0, behind))
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Drop a parent that is no longer a neighbour; root and beat stay."""

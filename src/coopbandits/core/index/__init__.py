@@ -1,5 +1,6 @@
 """What is played on an Estimate: one file per formula."""
 
+from coopbandits.core.index.elimination import Elimination
 from coopbandits.core.index.greedy import EpsilonGreedy
 from coopbandits.core.index.index import FAMILIES, Index, require_family
 from coopbandits.core.index.inflated import InflatedUCB
@@ -13,7 +14,7 @@ from coopbandits.core.index.ucb import UCB
 
 INDICES = (
     UCB, InflatedUCB, UCL, BayesUCB, KLUCB, MOSS, NormalDraw, CentredDraw, BetaDraw, TopTwo,
-    EpsilonGreedy,
+    EpsilonGreedy, Elimination,
 )  # fmt: skip
 """Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
 
@@ -28,6 +29,7 @@ __all__ = [
     "BayesUCB",
     "BetaDraw",
     "CentredDraw",
+    "Elimination",
     "EpsilonGreedy",
     "Index",
     "InflatedUCB",

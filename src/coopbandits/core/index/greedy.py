@@ -28,14 +28,18 @@ def largest_of(values: Floats) -> int:
     return 0
 
 
-def any_of(values: Floats, uniform: float) -> int:
-    """Return an arm at random among those that may be picked."""
-    playable = 0
+LOWEST = -1.7976931348623157e308
+"""The lowest finite number; −∞ marks arms that must not be picked."""
+
+
+def any_of(values: Floats, uniform: float, least: float) -> int:
+    """Return an arm at random among those whose value reaches a bound."""
+    reaching = 0
     for k in range(len(values)):
-        playable += values[k] > -math.inf
-    left = int(uniform * playable)
+        reaching += values[k] >= least
+    left = int(uniform * reaching)
     for k in range(len(values)):
-        if values[k] > -math.inf:
+        if values[k] >= least:
             if left == 0:
                 return k
             left -= 1
@@ -96,4 +100,4 @@ class EpsilonGreedy(Index):
         epsilon = numbers[0] * len(values) / estimate.time
         if values[best] == math.inf or uniform_of(word_at(word, 0)) >= epsilon:
             return best
-        return any_of(values, uniform_of(word_at(word, 1)))
+        return any_of(values, uniform_of(word_at(word, 1)), LOWEST)

@@ -7,34 +7,45 @@ from coopbandits.core.policies.central import (
     CentralUCB,
     DelayedCentralUCB,
 )
+from coopbandits.core.policies.coop_se import CoopSE
 from coopbandits.core.policies.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
 from coopbandits.core.policies.dducb import DDUCB
+from coopbandits.core.policies.dec_ucb import DecKLUCB, DecUCB
+from coopbandits.core.policies.dpe import DPE2
+from coopbandits.core.policies.exp3_coop import Exp3Coop
+from coopbandits.core.policies.gosine import GosInE
 from coopbandits.core.policies.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.policies.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.policies.thompson import DecBayesUCB, DecTS, IndependentTS
 
 NAMED = (
-    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, GossipTS, TreeTS,
-    FloodTS, TreeUCB, FloodUCB, IndependentUCB, IndependentTS, CentralUCB, CentralBatchedUCB,
-    DelayedCentralUCB, CentralTS,
+    DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, DPE2, GosInE,
+    DecUCB, DecKLUCB, CoopSE, Exp3Coop, GossipTS, TreeTS, FloodTS, TreeUCB, FloodUCB,
+    IndependentUCB, IndependentTS, CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS,
 )  # fmt: skip
 """Every policy that ships under a name of its own."""
 
 __all__ = [
     "DDUCB",
+    "DPE2",
     "MPUCB",
     "NAMED",
     "CentralBatchedUCB",
     "CentralTS",
     "CentralUCB",
+    "CoopSE",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "DecBayesUCB",
+    "DecKLUCB",
     "DecTS",
+    "DecUCB",
     "DelayedCentralUCB",
+    "Exp3Coop",
     "FloodTS",
     "FloodUCB",
+    "GosInE",
     "GossipTS",
     "IndependentTS",
     "IndependentUCB",

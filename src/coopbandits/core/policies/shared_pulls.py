@@ -53,6 +53,9 @@ class MPUCB(Policy):
         `UCBNetwork`.
     constant : float
         B; 4 matches DDUCB's default.
+    wait : int
+        How many rounds old another agent's pull must be to count (Delayed MP-UCB; Madhushani,
+        Dubey, Leonard, Pentland 2021).
 
     Notes
     -----
@@ -65,9 +68,10 @@ class MPUCB(Policy):
 
     hop_limit: int
     constant: float = 4.0
+    wait: int = 0
     name: ClassVar[str] = "mp-ucb"
 
     @property
     def parts(self) -> Parts:
         """Flooded pulls × UCB."""
-        return Parts(FloodedPulls(self.hop_limit), UCB(self.constant))
+        return Parts(FloodedPulls(self.hop_limit, self.wait), UCB(self.constant))

@@ -77,6 +77,27 @@ class ArmsAnswer(msgspec.Struct):
     arms: list[ArmAnswer]
 
 
+class BanditAnswer(msgspec.Struct):
+    """What there is to say of one bandit in a line."""
+
+    name: str
+    number: int
+    policy: str
+    arms: list[Arm]
+    pinned: Arm | None
+    frozen: list[Arm]
+    retired: bool
+    round: int
+    rewards: int
+    open_tickets: int
+
+
+class BanditsAnswer(msgspec.Struct):
+    """All bandits of an agent."""
+
+    bandits: list[BanditAnswer]
+
+
 class RecommendationAnswer(msgspec.Struct):
     """Which option won so far: `lead` is a lower bound on its lead, with `confidence`."""
 

@@ -89,6 +89,14 @@ def obstacle(policy: Any) -> str:
     return ""
 
 
+def can_widen(policy: Any) -> bool:
+    """Return whether agents of a policy can go on with more arms."""
+    if policy.parts is None:
+        return False
+    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+    return bool(agent.machine.registered)
+
+
 def missing_methods(agent: object) -> list[str]:
     """Return what an agent lacks to run in a fleet."""
     names = (*FleetAgent.__annotations__, *vars(FleetAgent))

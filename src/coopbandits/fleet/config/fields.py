@@ -25,12 +25,15 @@ from coopbandits.core.registry import REGISTRY, parse_policy
 from coopbandits.fleet.address import UNIX, Address, parse_address
 from coopbandits.fleet.config.eligibility import eligible_names, require_eligible
 from coopbandits.fleet.identity.names import NODE_ID
+from coopbandits.fleet.identity.operators import parse_key
 
 Reader = Callable[[str, Any], Any]
 
 HOST = re.compile(r"[A-Za-z0-9._-]+")
 
 ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]+")
+
+MAX_OPERATORS = 8
 
 DURABILITIES = ("process", "power")
 
@@ -140,6 +143,16 @@ def _texts(what: str, value: Any, fits: Callable[[str], object], wanted: str) ->
     if not isinstance(value, list) or not all(isinstance(one, str) and fits(one) for one in value):
         raise InputError(f"{what} is {value!r}; it must be a list of {wanted}")
     return tuple(text.lower() for text in value)
+
+
+def operators(what: str, value: Any) -> tuple[bytes, ...]:
+    """Read public keys of operators."""
+    if not isinstance(value, list) or len(value) > MAX_OPERATORS:
+        raise InputError(f"{what} is {value!r}; it must be a list of up to {MAX_OPERATORS} keys")
+    found = tuple(parse_key(f"{what}[{at}]", key) for at, key in enumerate(value))
+    if len(set(found)) < len(found):
+        raise InputError(f"{what} has a key twice; list each once")
+    return found
 
 
 def is_number(value: Any) -> bool:

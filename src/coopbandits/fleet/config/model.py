@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.bandits import PLAIN, BanditConfig, plain_bandit
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
 from coopbandits.fleet.config.features import Encoder, Feature
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
@@ -73,7 +74,7 @@ class ClusterConfig:
     epoch : int
         Start of learning, in seconds since 1970; a new epoch starts from scratch.
     arms : tuple of str
-        The options to choose from.
+        The options to choose from; none where bandits have sections of their own.
     policy : str
         The spelling of a policy that can run in a fleet; see `eligibility`.
     reward_range : (float, float) or None
@@ -171,6 +172,22 @@ class ClusterConfig:
 
 
 @dataclass(frozen=True)
+class DocumentConfig:
+    """Whose documents an agent takes, besides those of operators whom such a document names.
+
+    Attributes
+    ----------
+    operators : tuple of bytes
+        Public keys of operators.
+    file : Path or None
+        A document that is read again when it changes; its signatures are in FILE.sig.
+    """
+
+    operators: tuple[bytes, ...] = ()
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """One agent's configuration.
 
@@ -216,6 +233,10 @@ class NodeConfig:
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
         What the API takes.
+    declared : dict of str to BanditConfig
+        Bandits declared by sections of their own; none where [cluster] declares the only one.
+    document : DocumentConfig
+        Who may change the cluster while it runs.
     """
 
     cluster: ClusterConfig
@@ -234,10 +255,17 @@ class NodeConfig:
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
+    document: DocumentConfig = DocumentConfig()
+    declared: Mapping[str, BanditConfig] = field(default_factory=dict)
     auto: bool = False
     degree: int = 5
     seeds: tuple[Address, ...] = ()
     advertise: Address | None = None
+
+    @property
+    def bandits(self) -> Mapping[str, BanditConfig]:
+        """All bandits: those declared by sections, or the one that [cluster] declares."""
+        return self.declared or {PLAIN: plain_bandit(self.cluster)}
 
     @property
     def most_links(self) -> int:

@@ -41,8 +41,8 @@ from coopbandits.core.aggregate.entries import (
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.protocol.frames import Fields, Hello
-from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.frames import Fields
+from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven
 from coopbandits.fleet.storage.replica import Replica
 
@@ -164,7 +164,7 @@ class EntryExchange:
             return 0, 0, 0
         return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
 
-    def met(self, peer: Peer, hello: Hello, pending: Vector | None) -> Vector | None:
+    def met(self, peer: Peer, hello: Greeted, pending: Vector | None) -> Vector | None:
         """Compare what a neighbour says to have heard; return the message that takes effect.
 
         `pending` is what it said over an earlier link and has not taken effect yet.
@@ -338,6 +338,12 @@ class EntryExchange:
                 assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
 
+    def hand_over(self, number: int) -> None:
+        """Let another neighbour's message carry the orders in that of one who has gone."""
+        rows = self.orders.pop(number)
+        if self.peers:
+            self.orders.setdefault(next(iter(self.peers)), []).extend(rows)
+
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
         messages, machine = dict(inbox), self.machine
@@ -370,6 +376,15 @@ class EntryExchange:
         return any(row[1] <= RENUMBER for rows in self.orders.values() for row in rows)
 
     # What is sent
+
+    @property
+    def has_told_all(self) -> bool:
+        """Whether nothing is held back that is to be told without another reward."""
+        if not self._is_sure or self.orders:
+            return False
+        if self.notary is None:
+            return self._told_of == self.replica.observed
+        return self.published is not None and self.published.entry == self._own().tobytes()
 
     def publish(self, now: float) -> None:
         """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""

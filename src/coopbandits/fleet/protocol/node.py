@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message, Refused
@@ -35,6 +39,7 @@ from coopbandits.fleet.protocol.frames import (
     BeatFrame,
     ByeFrame,
     DataFrame,
+    DocumentFrame,
     Door,
     Fields,
     Frame,
@@ -47,6 +52,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_beat,
     encode_bye,
     encode_data,
+    encode_document,
     encode_hello,
     encode_members,
     encode_plain,
@@ -54,6 +60,7 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
@@ -105,6 +112,8 @@ class NodeSettings:
         Who signs entries.
     revoked : Revoked
         Who is no longer believed.
+    keeper : Keeper
+        Has the cluster's document.
     """
 
     node: str
@@ -120,6 +129,7 @@ class NodeSettings:
     claims: Claims
     signing: Signing
     revoked: Revoked
+    keeper: Keeper
 
 
 class Node:
@@ -163,7 +173,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = replica.agent.view.num_arms
+        self.num_arms = len(replica.arms)
         self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
@@ -176,7 +186,10 @@ class Node:
         self.chronicle = Chronicle(clock, settings.incarnation)
         self.chronicle.note("started", f"started, after {replica.rounds} rounds")
         self.gossip = self._make_gossip()
-        self._revoke()
+        self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
+        self.ruled = Ruled(self)
+        self.revoke()
+        settings.keeper.join("links", self.ruled)
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
@@ -189,6 +202,23 @@ class Node:
             self.settings.signing,
             Wire(self._say, self._refuse, self._greet_again),
         )
+
+    def replica_of(self, number: int) -> Replica:
+        """Return the state of a bandit; here there is one."""
+        del number
+        return self.replica
+
+    def wake(self, number: int) -> None:
+        """Tell of a bandit in the next round, which one that is alone does in any case."""
+
+    @property
+    def gossips(self) -> Iterable[Gossip]:
+        """What is said of every bandit; here there is one."""
+        return [self.gossip]
+
+    def set_period(self, seconds: float) -> None:
+        """End rounds at another pace from now on."""
+        self.gossip.period = seconds
 
     # Called by the clock
 
@@ -220,7 +250,7 @@ class Node:
         """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
         if self.settings.revoked.refresh():
-            self._revoke()
+            self.revoke()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
@@ -230,6 +260,7 @@ class Node:
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
         if self.members is not None:
             self.members.tick()
+        self._spread(partial(self.spread.beat, now))
         try:
             self.replica.maintain(now)
         except DiskError as error:
@@ -245,14 +276,31 @@ class Node:
         """Why the journal takes nothing; empty if it does."""
         return self.replica.journal.trouble
 
-    def _revoke(self) -> None:
-        names, number_of = self.settings.revoked.names, self.settings.signing.number_of
+    def revoke(self) -> None:
+        """Believe nothing any more of those who are revoked, by the file or the document."""
+        names, number_of = self.revoked, self.settings.signing.number_of
         self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
         if names:
             self.chronicle.note("revoked", f"no longer believed: {', '.join(sorted(names))}")
-        for name in names & self.peers.keys():
-            if self.peers[name].decoder is not None:
-                self._close(self.peers[name], f"{name} is revoked")
+        self.close_barred()
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """Who is no longer believed."""
+        return self.settings.revoked.names | self.ruled.revoked
+
+    def close_barred(self) -> None:
+        """Close the links of those who may have none."""
+        for peer in self.peers.values():
+            reason = self._bars(peer.name)
+            if reason and peer.decoder is not None:
+                self._close(peer, reason)
+
+    def _bars(self, name: str) -> str:
+        """Return why an agent may have no link; empty if it may."""
+        if name in self.revoked:
+            return f"{name} is revoked"
+        return self.ruled.bars(name)
 
     def _greet_again(self, reason: str) -> None:
         for peer in self.peers.values():
@@ -274,9 +322,10 @@ class Node:
             self._admit(self.members, peer, now)
         here = self.peers[peer]
         here.up(Decoder(self.settings.max_message_bytes), now)
-        if peer in self.settings.revoked.names:
-            self._refuse(here, "revoked", f"{peer} is revoked")
-            self._close(here, f"{peer} is revoked")
+        reason = self._bars(peer)
+        if reason:
+            self._refuse(here, "revoked", reason)
+            self._close(here, reason)
             return
         if self.members is None or self.members.has_called(peer):
             self._say_hello(here, now)
@@ -299,7 +348,7 @@ class Node:
         if entries is not None:
             more = {"memory": entries.memory, "entry": entries.machine.number}
             more |= {"heard": entries.heard(peer)}
-        more |= self.door_of(peer.name)._asdict()
+        more |= self.door_of(peer.name)._asdict() | self.spread.greeting()
         if self.members is not None:
             more |= self.members.greeting(peer.name)
         return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
@@ -309,6 +358,7 @@ class Node:
         if self.peers[peer].reason != reason:  # a neighbour that is away is dialled in vain
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
+        self.spread.lost(peer)
         log.info("link to %s is down: %s", peer, reason)
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
@@ -373,11 +423,16 @@ class Node:
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
             self._close(peer, f"{peer.name} said: {frame.reason}")
+        elif isinstance(frame, DocumentFrame):
+            if peer.met and frame.stamp.incarnation == peer.incarnation:
+                self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
         elif isinstance(frame, MembersFrame):
             self._hear_of_members(peer, frame)
-        else:
-            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+        elif isinstance(frame, BeatFrame):  # `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
+        else:
+            sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
+            self._refuse(peer, "bandit", sentence)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
@@ -399,6 +454,7 @@ class Node:
                     Stamp(self.num_arms, self.settings.epoch, 0, peer.incarnation, BANDIT)
                 )
             self.gossip.met(peer, frame.hello, frame.stamp.round, now)
+            self.spread.met(peer.name, frame.hello.document, frame.hello.document_digest, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
@@ -412,12 +468,13 @@ class Node:
 
     def _take_in(self, members: Members, peer: Peer, hello: Hello, now: float) -> bool:
         """Make somebody a neighbour, or tell it whom to ask instead."""
-        other = self.gossip.peers.get(peer.number)
-        if peer.number == self.settings.signing.author or (other and other.name != peer.name):
-            raise InputError(
-                f"the names {peer.name} and {other.name if other else self.settings.node} have the "
-                "same number; give one of the two another name"
-            )
+        number_of = self.settings.signing.number_of
+        for name in (self.settings.node, *self.peers):
+            if name != peer.name and number_of(name) == peer.number:
+                raise InputError(
+                    f"the names {peer.name} and {name} have the same number; give one of the two "
+                    "another name"
+                )
         called = members.has_called(peer.name)
         refusal = members.greeted(peer.name, hello.ask, hello.place)
         if refusal is not None:
@@ -426,8 +483,8 @@ class Node:
             return False
         self.gossip.take_in(peer)
         self._gone.discard(peer.number)
-        if len(self.gossip.peers) == 1 and self.settings.revoked.names:
-            self._revoke()  # where there is no neighbour, nothing can be ordered
+        if self.revoked and not self._gone and len(self.peers) == 1:
+            self.revoke()  # where there is no neighbour, nothing can be ordered
         if not called:
             self._say_hello(peer, now)
         return True
@@ -471,6 +528,28 @@ class Node:
             return True
         self._refuse(peer, reason, sentence)
         return False
+
+    # The cluster's document
+
+    def adopt(self, signed: Signed) -> bool:
+        """Take a document that was handed over here, and spread it; False if it is here already."""
+        try:
+            return self.settings.keeper.adopt(signed)
+        finally:
+            self.spread.tell(self.clock())
+
+    def _spread(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except DiskError as error:
+            self._note_trouble(error)
+
+    def _send_document(self, peer: str, body: bytes) -> None:
+        here = self.peers[peer]
+        self._send(here, encode_document(self._stamp(self.replica.rounds), body), self.clock())
+
+    def _refuse_document(self, peer: str, reason: str, sentence: str) -> None:
+        self._refuse(self.peers[peer], reason, sentence)
 
     # Calling the transport
 

@@ -12,7 +12,7 @@ from coopbandits.network.faults.faults import (
 from coopbandits.network.faults.kind import Effect, Kind
 from coopbandits.network.faults.links import Links, Rounds, directed_links, draws, place_keys
 from coopbandits.network.faults.messages import Bursts, Delay, Loss
-from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Partition, Redraw
+from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Pairs, Partition, Redraw
 from coopbandits.network.faults.schedule import DOWN, LOST, Chunk, Schedule
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Links",
     "Loss",
     "OneWay",
+    "Pairs",
     "Partition",
     "Redraw",
     "Rounds",

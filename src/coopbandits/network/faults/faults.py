@@ -15,7 +15,7 @@ from coopbandits.network.faults.absence import Crash, Join, Sleep, Speeds
 from coopbandits.network.faults.kind import TOUCHED, Kind
 from coopbandits.network.faults.links import directed_links
 from coopbandits.network.faults.messages import Bursts, Delay, Loss
-from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Partition, Redraw
+from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Pairs, Partition, Redraw
 from coopbandits.network.faults.schedule import Schedule
 from coopbandits.network.network import Network
 
@@ -25,7 +25,8 @@ FAULTS = 3
 KINDS: dict[str, type[Kind]] = {
     kind.name: kind
     for kind in (
-        Loss, Bursts, Delay, Churn, OneWay, Partition, Redraw, Graphs, Sleep, Speeds, Crash, Join
+        Loss, Bursts, Delay, Churn, OneWay, Partition, Redraw, Graphs, Sleep, Speeds, Crash,
+        Join, Pairs,
     )
 }  # fmt: skip
 """Name → kind. A kind's place here keys its random words, so add new ones last."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from coopbandits.core.checks import require_count
+from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.network.adjacency import breadth_first_depths, read_adjacency
 from coopbandits.network.faults.kind import (
@@ -134,6 +135,52 @@ class Redraw(Kind):
             return missing[place]
 
         return down
+
+
+@dataclass(frozen=True)
+class Pairs(Kind):
+    """Every agent talks to one neighbour at most: a random maximal matching of the links.
+
+    It is drawn anew every `every` rounds. Links are taken in random order, each unless one of its
+    ends has a partner already, so no two neighbours are both left alone.
+    """
+
+    every: int = 1
+    name: ClassVar[str] = "pairs"
+    form: ClassVar[str] = "{every}"
+    touches: ClassVar[str] = "links"
+
+    def __post_init__(self) -> None:
+        """Refuse an impossible number of rounds."""
+        require_count("every of pairs", self.every)
+
+    def begin(self, links: Links, key: int) -> Effect:
+        """Return the links without a pair in one run."""
+        keys = place_keys(key, links.senders.size)[links.pair]
+
+        def down(rounds: Rounds) -> Mask:
+            epochs, place = np.unique(rounds // self.every, return_inverse=True)
+            drawn = draws(keys, epochs)
+            unpaired: Mask = np.array([~matching(links, row) for row in drawn], dtype=np.bool_)
+            return unpaired.reshape(drawn.shape)[place]
+
+        return down
+
+
+def matching(links: Links, order: Vector) -> Mask:
+    """Return the links, both directions of each, that a greedy pass in this order takes."""
+    taken = np.zeros(order.size, dtype=np.bool_)
+    left = np.ones(order.size, dtype=np.bool_)
+    while left.any():
+        # All that come first at both ends are taken at once, which a pass one by one takes too.
+        first = np.full(links.network.num_agents, np.inf)
+        np.minimum.at(first, links.senders[left], order[left])
+        chosen_now = left & (order == first[links.senders]) & (order == first[links.receivers])
+        taken |= chosen_now
+        paired = np.zeros(first.size, dtype=np.bool_)
+        paired[links.senders[chosen_now]] = True
+        left &= ~(paired[links.senders] | paired[links.receivers])
+    return taken
 
 
 @dataclass(frozen=True)

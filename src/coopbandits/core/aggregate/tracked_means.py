@@ -1,0 +1,145 @@
+"""Tracked means: every agent follows the average of all agents' own means (gradient tracking).
+
+With x_i the own means of the arms, z_i ← Σ_j P_ij z_j + x_i(new) − x_i(old) in every round, so that
+Σ_i z_i = Σ_i x_i always. Beside z, agents tell the largest number of pulls of every arm that they
+have heard of; an arm on which an agent lags behind that by K or more counts as unknown, and so
+comes first. A message is [z | largest counts], as they were when the last round ended. An agent is
+silent until it has pulled every arm once. A neighbour that was not heard counts as if it had sent
+the own z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.checks import require_count, require_positive
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.mixing import weighted_sum
+from coopbandits.core.statistic import ArmSums
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from coopbandits.core.statistic import Registers, Statistic
+
+
+@dataclass(frozen=True)
+class TrackedMeans(Aggregation):
+    """The network's average of means, with the confidence of the own pulls.
+
+    Parameters
+    ----------
+    credit : float
+        What a pull counts: an arm that the agent pulled n times, which has d neighbours, counts as
+        `credit` · (d + 1) · n pulls.
+
+    Notes
+    -----
+    Knows its row of P. Sends 2K values to each neighbour in every round, once it has pulled every
+    arm. All agents count alike in z, however often each has pulled an arm; hence the rule against
+    lagging behind.
+    """
+
+    credit: float = 1.0
+    name: ClassVar[str] = "tracked-means"
+
+    def __post_init__(self) -> None:
+        """Refuse a credit that is none."""
+        require_positive("credit", self.credit)
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return sums per arm; refuse anything else, since only means travel."""
+        if asked != ArmSums():
+            raise InputError(
+                f"{self.name} averages the means of arms, and carries no {asked.spelling}; take "
+                "an index on sums and counts such as ucb, or another aggregation"
+            )
+        return asked
+
+    def make(self, view: LocalView, registers: Registers) -> TrackedMeansMachine:
+        """Return the machine of one agent."""
+        return TrackedMeansMachine(view, registers, self.credit)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size of means and counts."""
+        del max_agents
+        arms = registers.num_arms
+        return MessageSize(2 * arms, 2 * arms)
+
+
+class TrackedMeansMachine(Machine):
+    """Own registers, the own means at the end of the last round, z, and the largest counts.
+
+    Notes
+    -----
+    The time is the number of own pulls.
+    """
+
+    fields = ("own", "means", "tracked", "heard", "num_pulls", "ready")
+
+    def __init__(self, view: LocalView, registers: Registers, credit: float) -> None:
+        self.view, self.registers = view, registers
+        self.credit = credit * (1.0 + len(view.neighbor_weights))
+        self.own = registers.zeros()
+        arms = registers.num_arms
+        self.means, self.tracked, self.heard = np.zeros(arms), np.zeros(arms), np.zeros(arms)
+        self.num_pulls = 0
+        self.ready = False  # whether every arm was pulled before this round
+
+    def estimate(self) -> Estimate:
+        """Return own counts times the credit, none where the agent lags behind, and z as means."""
+        time = max(2.0, float(self.num_pulls))
+        read = self.registers.read(self.own, time=time, num_agents=1.0)
+        lags = read.counts <= self.heard - self.registers.num_arms
+        counts = np.where(lags, 0.0, self.credit * read.counts)
+        z = self.tracked + self._means(read) - self.means  # as if this round had ended
+        return read._replace(sums=z * counts, counts=counts)
+
+    def _means(self, read: Estimate) -> Vector:
+        found: Vector = read.sums / np.maximum(1.0, read.counts)
+        return found
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Add one own pull."""
+        self.registers.add(self.own, arm, reward)
+        self.num_pulls += 1
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return [z | largest counts], or None before every arm was pulled."""
+        del neighbor  # all get the same
+        return np.concatenate([self.tracked, self.heard]) if self.ready else None
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Average z with what was heard, and add what the own means have changed by."""
+        arms = self.registers.num_arms
+        check_vectors(messages, 2 * arms)
+        for j, message in messages.items():
+            if message[arms:].min() < 0.0:
+                raise InputError(
+                    f"message from {j} tells of {message[arms:].min():g} pulls; counts are never "
+                    "negative"
+                )
+        weights, own = self.view.neighbor_weights, self.view.own_weight
+        if len(messages) < len(weights):
+            own += sum(weight for j, weight in weights.items() if j not in messages)
+        heard = {j: message[:arms] for j, message in messages.items()}
+        read = self.registers.read(self.own, time=1.0, num_agents=1.0)
+        means = self._means(read)
+        self.tracked = weighted_sum(own, self.tracked, weights, heard) + means - self.means
+        self.means = means
+        self.heard = np.maximum(self.heard, read.counts)
+        for message in messages.values():
+            self.heard = np.maximum(self.heard, message[arms:])
+        self.ready = self.ready or bool(read.counts.min() > 0.0)
+
+    def check_state(self, values: State) -> None:
+        """Refuse counts that cannot be."""
+        require_count("state field num_pulls", values["num_pulls"], least=0)
+        if (values["heard"] < 0.0).any():
+            raise InputError("state field heard has counts below 0; counts are never negative")

@@ -1,0 +1,154 @@
+"""GosInE: which arms are held when, what is sent, and who is blocked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coopbandits.core import GosInE, InputError
+from coopbandits.core.policies.gosine import GosInEAgent
+
+from ..fleet import GRAPHS, exchange, gossip_matrix, one_view, rewards_tape, through_json, views
+
+
+def team(graph: str, num_arms: int, policy: GosInE) -> list[GosInEAgent]:
+    return [policy.make_agent(view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
+
+
+def pull_all(agents: list[GosInEAgent], rewards: Any) -> list[int]:
+    """One pull each; rewards[agent][arm]."""
+    arms = [agent.choose(0) for agent in agents]
+    for i, arm in enumerate(arms):
+        agents[i].observe(arm, float(rewards[i][arm]))
+    return arms
+
+
+def test_together_all_arms_are_sticky_and_each_holds_two_more() -> None:
+    agents = team("grid-2x4", 20, GosInE())
+    assert {arm for agent in agents for arm in agent.sticky} == set(range(20))
+    assert {len(agent.sticky) for agent in agents} == {3}  # ⌈20/8⌉
+    assert {len(agent.held) for agent in agents} == {5}
+    assert agents[7].sticky == {21 % 20, 22 % 20, 23 % 20}
+
+
+def test_phases_end_in_round_one_eight_and_twenty_seven() -> None:
+    agents = team("cycle-5", 12, GosInE())
+    tape = rewards_tape(5, 70, 12)
+    talked = []
+    for t in range(70):
+        held = [agent.held for agent in agents]
+        arms = pull_all(agents, tape[:, t])
+        assert all(arm in own for arm, own in zip(arms, held, strict=True))
+        sizes = exchange(agents)
+        if any(sizes):
+            assert sizes == [1] * 10
+            talked.append(t + 1)
+        else:
+            assert held == [agent.held for agent in agents]
+    assert talked == [1, 8, 27, 64]
+
+
+def test_one_agent_is_ucb_on_all_arms() -> None:
+    (agent,) = team("single", 3, GosInE(constant=4.0))
+    tape = rewards_tape(1, 200, 3)
+    n, s = [0] * 3, [0.0] * 3
+    for t in range(200):
+        index = [
+            s[k] / n[k] + math.sqrt(4 * math.log(t + 1) / n[k]) if n[k] else math.inf
+            for k in range(3)
+        ]
+        (arm,) = pull_all([agent], tape[:, t])
+        assert arm == index.index(max(index))
+        n[arm] += 1
+        s[arm] += float(tape[0, t, arm])
+        exchange([agent])
+
+
+def test_the_best_arm_spreads_and_then_only_the_arm_on_trial_changes() -> None:
+    agents = team("complete-6", 12, GosInE(constant=0.5))
+    means = np.zeros((6, 12))
+    means[:, 5] = 1.0  # sticky to agent 2 alone
+    spread: int | None = None
+    kept: list[int] = []
+    for _ in range(12**3):
+        pull_all(agents, means)
+        exchange(agents)
+        if spread is None and all(agent.kept == 5 or 5 in agent.sticky for agent in agents):
+            spread, kept = agents[0].phase, [agent.kept for agent in agents]
+        elif spread is not None:
+            assert [agent.kept for agent in agents if 5 not in agent.sticky] == [5] * 5
+    assert spread is not None
+    assert spread < 12
+    assert kept.count(5) >= 5
+
+
+def with_liar(blocking: bool, phases: int) -> GosInEAgent:
+    """Agent 0, advised by an honest neighbour 1 (arm 5, good) and by 2 (arm 4, useless)."""
+    view = one_view(num_arms=8, num_agents=8, random_word=12345)
+    agent = GosInE(blocking, constant=0.2).make_agent(view)
+    means = [[0.2, 0.1, 0.1, 0.0, 0.0, 1.0, 0.0, 0.0]]
+    for _ in range(phases**3):
+        pull_all([agent], means)
+        agent.receive({1: np.array([5.0]), 2: np.array([4.0])})
+    return agent
+
+
+def test_a_neighbour_with_useless_advice_is_blocked() -> None:
+    agent = with_liar(blocking=True, phases=9)
+    assert agent.kept == 5
+    assert agent.blocked[0] == 0  # whose advice is good
+    assert agent.blocked[1] >= 9
+    assert agent.adviser != 1
+    assert not with_liar(blocking=False, phases=9).blocked.any()
+
+
+def test_with_everybody_blocked_nobody_is_asked() -> None:
+    agent = GosInE(blocking=True).make_agent(one_view(num_arms=8, num_agents=8))
+    agent.blocked[:] = 5.0
+    agent.receive({1: np.array([5.0]), 2: np.array([4.0])})
+    assert (agent.adviser, agent.phase) == (-1, 2)
+
+
+def test_an_adviser_that_is_not_heard_changes_nothing() -> None:
+    agent = GosInE().make_agent(one_view(num_arms=8, num_agents=8))
+    held = agent.held
+    agent.receive({})
+    assert (agent.held, agent.adviser, agent.phase) == (held, -1, 2)
+
+
+def test_open_pulls_spread_over_the_arms_held() -> None:
+    agent = GosInE().make_agent(one_view(num_arms=8, num_agents=8))
+    assert sorted(agent.choose(0) for _ in range(3)) == [0, 1, 2]
+    assert agent.choose(0, [6, 7]) == 6  # none of them is held
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"kept": 8}, "tells of arm 8"),
+        ({"phase": 0}, "state field phase is 0"),
+        ({"adviser": 2}, "state field adviser is 2; this agent has 2 neighbours"),
+        ({"adviser": -2}, "state field adviser is -2"),
+    ],
+)
+def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
+    agent = GosInE().make_agent(one_view(num_arms=8))
+    state = through_json(agent.export_state())
+    with pytest.raises(InputError, match=sentence):
+        agent.restore_state(state | changes)
+
+
+def test_needs_bad_settings_and_messages() -> None:
+    assert GosInE().needs == {"num_agents", "random_word"}
+    with pytest.raises(InputError, match="blocking is 1; it must be true or false"):
+        GosInE(blocking=1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="constant is 0; it must be a positive finite number"):
+        GosInE(constant=0)
+    agent = GosInE().make_agent(one_view(num_arms=8))
+    with pytest.raises(InputError, match="message from 1 tells of arm 8"):
+        agent.receive({1: np.array([8.0])})
+    with pytest.raises(InputError, match="gosine needs the number of agents"):
+        GosInE().make_agent(one_view(num_agents=None))
