@@ -127,3 +127,17 @@ async def test_names_are_looked_up(certificates: Path) -> None:
     assert Address("10.0.0.1", 7) in found[0]
     assert {each.host for each in found[0]} <= {"127.0.0.1", "::1", "10.0.0.1"}
     assert len(found[0]) >= 2
+
+
+@played
+async def test_a_name_that_is_not_in_the_certificate_is_refused(certificates: Path) -> None:
+    async with (
+        agent("alpha", certificates) as (one, here),
+        agent("beta", certificates) as (two, there),
+    ):
+        two.node = "gamma"  # its certificate says beta
+        assert "hung up" in await call(two, "", one.address)
+        await until(lambda: here.refusals)
+        assert here.refusals == [("beta", "it says that it is 'gamma'")]
+        assert not here.up
+        assert not there.up

@@ -191,11 +191,14 @@ def _members(config: NodeConfig) -> Iterator[str]:
             '[node] neighbors is "auto", but there is no [tls]; agents that find each other know '
             "each other by their certificates alone: make them with: coopbandits certs"
         )
-    if obstacle := stays_with_neighbors(config.cluster):
-        yield f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or take flood-ts'
+    for bandit in config.bandits.values():
+        if obstacle := _stays_with_neighbors(bandit.settings):
+            yield (
+                f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or take flood-ts'
+            )
 
 
-def stays_with_neighbors(cluster: ClusterConfig) -> str:
+def _stays_with_neighbors(cluster: ClusterConfig) -> str:
     """Return why a policy cannot go on with other neighbours, as a clause; "" if it can."""
     if cluster.mode != ROBUST:
         return f"policy {cluster.policy} is {cluster.mode}, and its neighbours stay the same"
