@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
 
 
@@ -53,7 +53,7 @@ def keep_worst(worst: Any, slot: int, regret: float) -> None:
     worst[slot] = max(worst[slot], regret)
 
 
-@alone
+@inner
 def pull_rows(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
     rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,

@@ -19,7 +19,7 @@ from numba import carray
 
 from coopbandits.core.contract import Estimate
 from coopbandits.core.statistic.linear import Model
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import best_arm, word_at
 
 FACTOR, TIME, AGENTS, AHEAD = range(4)
@@ -215,7 +215,7 @@ def by_bound(digest: str) -> Any:
     return choose
 
 
-@alone(fastmath={"contract"})
+@inner(fastmath={"contract"})
 def reaching(
     rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float
 ) -> int:
