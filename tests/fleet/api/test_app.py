@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Choice, UnavailableError
 
@@ -123,6 +124,7 @@ def test_index_lists_every_path(server: ApiServer) -> None:
     answer = ask(server, "GET", "/")
     assert answer.headers["content-type"].startswith("text/plain")
     lines = answer.body.decode().splitlines()
+    assert isinstance(server.api, Api)
     assert len(lines) == len(server.api.endpoints) + len(server.api.of_bandit)
     for line in lines:
         method, path = line.replace("NAME", "default").split()

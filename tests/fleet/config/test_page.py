@@ -25,7 +25,7 @@ DEFAULTS = {
     field.name: field.default
     for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
-}
+} | {"neighbors": None}  # the list of them is a table of its own
 DEFAULTS |= {"number": None, "pinned": None, "minimum_share": 0.0}
 SECTIONS = {
     "[cluster]": read.CLUSTER,
