@@ -80,6 +80,8 @@ def encode(frame: Frame) -> bytes:
             return frames.encode_beat(stamp)
         case frames.DocumentFrame(stamp, body):
             return frames.encode_document(stamp, body)
+        case frames.BanditFrame(stamp, greeting):
+            return frames.encode_greeting(stamp, greeting)
         case frames.DataFrame(stamp, values, fields):
             named = None if fields == frames.Fields() else fields
             return frames.encode_data(stamp, values, named)

@@ -42,6 +42,11 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
             "[document] has a file, but no operators, so that nothing in it would be believed; "
             "list the keys that `coopbandits cluster keygen` prints"
         )
+    if config.ready_neighbors > len(config.neighbors):
+        yield (
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {len(config.neighbors)} "
+            "neighbours are listed, so the agent would never be ready; lower it or list more"
+        )
 
 
 def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:

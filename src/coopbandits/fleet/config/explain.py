@@ -136,7 +136,7 @@ def _bandit_warnings(config: NodeConfig, cluster: ClusterConfig) -> Iterator[str
     if cluster.traits.grows and cluster.max_agents > 1000:
         yield (
             f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
-            "agents; a tree-… or gossip-ts policy has messages that do not grow"
+            "agents; a ledger-…, tree-… or gossip-ts policy has messages that do not grow"
         )
     if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
         yield (

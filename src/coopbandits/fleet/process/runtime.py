@@ -160,6 +160,8 @@ class Runtime:
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
+        if self._ending is None:
+            self.node.leave()
         if self._writer:
             await self._writer.close()
         if self._thread:
