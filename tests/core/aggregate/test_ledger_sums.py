@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ from coopbandits.core.aggregate.ledger_sums import (
 from coopbandits.core.aggregate.moving_mass import mark_of
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
-from ..fleet import GRAPHS, machine, one_view, through_json  # as in test_local
+from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
 from ..ledgers import Followed, in_a_hurry
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
@@ -390,6 +391,31 @@ def test_an_impossible_ledger_is_left_out_and_the_rest_believed(
     mine.check_claims(caught.value.rest, claims, 0.0)
     mine.receive({2: caught.value.rest})
     assert mine.parent == 2
+
+
+def test_arms_may_come_while_pulls_move() -> None:
+    """Two agents with arms in different orders, of which one is told of the third later."""
+    first, second = views(gossip_matrix(nx.path_graph(2)), NUM_ARMS)
+    mine, yours = (machine(LedgerSums(), view) for view in (first, replace(second, num_arms=3)))
+    order, pulled = (1, 0, 2), np.zeros(3)  # where my arms are among yours, and the other way round
+    for now in range(YOUNG + 20):
+        if now == 10:
+            wide = machine(LedgerSums(), replace(first, num_arms=3))
+            wide.restore_state(wide.widened(through_json(mine.export_state()), mine.registers))
+            mine = wide
+        known = mine.registers.num_arms
+        for agent, arm in ((mine, now % known), (yours, now % 3)) if now < 20 else ():
+            agent.observe(arm, 1.0)
+            pulled[arm if agent is mine else order[arm]] += 1.0
+        told, answer = mine.outgoing(1), yours.outgoing(0)
+        yours.receive({0: yours.translated(told, mine.registers, order[:known])})
+        heard = {1: mine.translated(answer, yours.registers, order)} if known == 3 else {}
+        mine.receive(heard)
+    assert mine.registers.share(mine.ledger[:-2]).counts.tolist() == pulled.tolist()
+    assert yours.registers.share(yours.ledger[:-2]).counts.tolist() == pulled[list(order)].tolist()
+    for agent in (mine, yours):
+        assert agent.ledger[-2:].tolist() == [2.0, 40.0]
+    assert mine.translated(np.ones(3), yours.registers, order).tolist() == [1.0] * 3
 
 
 def test_ill_formed_messages_change_nothing() -> None:

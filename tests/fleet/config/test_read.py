@@ -112,6 +112,24 @@ def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None
     assert forgets.policy == "flood-ts:family=bernoulli"
 
 
+def test_so_does_that_of_bandits_in_sections() -> None:
+    plain = {"arms": ["red", "green"], "sigma": 1.0}
+    sections = {
+        "plain": plain,
+        "rates": {"arms": ["red", "green"], "reward_range": [0.0, 1.0]},
+        "forgets": plain | {"half_life": "2h"},
+        "named": plain | {"policy": "tree-ts"},
+    }
+    moved = [("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED)]
+
+    def policies(max_agents: int) -> list[str]:
+        found = made(*moved, ("cluster.max_agents", max_agents), ("bandits", sections)).declared
+        return [bandit.settings.policy for bandit in found.values()]
+
+    assert policies(200) == ["flood-ts", "flood-ts:family=bernoulli", "flood-ts", "tree-ts"]
+    assert policies(201) == ["ledger-ts", "ledger-ts:family=bernoulli", "flood-ts", "tree-ts"]
+
+
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [

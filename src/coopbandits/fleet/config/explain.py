@@ -57,7 +57,7 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     if config.document.operators:
         count, file = len(config.document.operators), config.document.file
         also = f", also from {file}" if file else ""
-        yield "document", f"taken if one of {count} keys has signed it{also}"
+        yield "operators", f"{count}, whose documents are taken{also}"
     if config.tls:
         end = read_credentials(config.id, config.tls).expires
         day = datetime.fromtimestamp(end, UTC)

@@ -21,6 +21,8 @@ from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import open_replica
+from coopbandits.fleet.process.declare import open_bandits
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError, FileDisk, MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
 
@@ -79,18 +81,19 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
     return f"restored to {config.journal}: {held}, which were closed"
 
 
-def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica, MemoryDisk]:
+def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
     """Return the agent in a journal, and a whole journal of it; refuse another agent's."""
     disk = MemoryDisk(data, config.durability)
+    if config.declared:
+        return open_bandits(config, disk, lambda: now, lambda: randbits(64)), disk
     return open_replica(config, disk, now, randbits(64) | 1, randbits(64)), disk
 
 
-def told(config: NodeConfig, replica: Replica) -> str:
+def told(config: NodeConfig, replica: Replica | Bandits) -> str:
     """Return in words what a journal holds."""
-    rewards, waiting = int(replica.own_counts.sum()), len(replica.tickets.open)
     return (
-        f"agent {config.id} after {replica.rounds} rounds, {rewards} rewards, "
-        f"{waiting} open tickets"
+        f"agent {config.id} after {replica.rounds} rounds, {replica.rewards} rewards, "
+        f"{replica.open_tickets} open tickets"
     )
 
 

@@ -69,16 +69,16 @@ class Drain:
     async def _wait(self, seconds: float) -> None:
         service, node = self.runtime.service, self.runtime.node
         service.draining = True
-        waiting = node.replica.tickets.open
-        log.info("draining: %d tickets are open, and waited for %g s", len(waiting), seconds)
+        waiting = node.replica.open_tickets
+        log.info("draining: %d tickets are open, and waited for %g s", waiting, seconds)
         node.chronicle.note("draining", "stops soon, and makes no more choices")
         deadline = asyncio.get_running_loop().time() + seconds
-        await self._until(lambda: not node.replica.tickets.open, deadline)
-        since = self.runtime.rounds
+        await self._until(lambda: not node.replica.open_tickets, deadline)
+        are_told = node.telling()
         deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
-        if not await self._until(lambda: node.has_told(since), deadline):
+        if not await self._until(are_told, deadline):
             log.warning("stopping although not all neighbours have the last rewards")
-        left = len(node.replica.tickets.open)
+        left = node.replica.open_tickets
         log.info("drained: %d tickets are still open; the journal keeps them", left)
 
     async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:

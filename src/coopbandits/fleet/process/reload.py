@@ -1,5 +1,7 @@
 """Takes over a changed configuration while the agent runs, all of it or nothing.
 
+Sections of bandits are among what may change, unless the cluster's document declares them.
+
 Certificates of links and the list of revoked ids are read again whenever their files change, with
 or without being told.
 """
@@ -17,8 +19,12 @@ from coopbandits.fleet.config.files import api_context, read_token
 from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.service import UnavailableError
 
-LIVE = ("token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors")
+LIVE = (
+    "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
+    "declared",
+)  # fmt: skip
 """What may change without a restart; of files named elsewhere, what they hold."""
 
 TABLES = {
@@ -63,7 +69,8 @@ class Reload:
             require_live(self.config, found)
             token = read_token(found.token_file) if found.token_file else None
             tls = api_context(found.api_tls) if found.api_tls else None
-        except InputError as error:
+            self._take_bandits(found)
+        except (InputError, UnavailableError) as error:
             sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
             log.error("%s", sentence)
         else:
@@ -74,11 +81,24 @@ class Reload:
         self.runtime.node.chronicle.note("reload", sentence, apart=0.0)
         return sentence
 
+    def _take_bandits(self, found: NodeConfig) -> None:
+        """Go by changed declarations of bandits, if they can be taken."""
+        if found.declared == self.config.declared:
+            return
+        document = self.runtime.node.settings.keeper.document
+        if document is not None and document.bandits:
+            raise InputError(
+                f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
+                "document declares the bandits; change that, and undo this"
+            )
+        self.runtime.take(found.declared)
+
     def _take(self, found: NodeConfig) -> None:
         """Take over what cannot fail any more."""
         self.config = found
         set_up_log(found)
         self.drain.seconds = found.drain_seconds
+        self.runtime.service.config = found
         self.runtime.service.ready_neighbors = found.ready_neighbors
         self.runtime.node.settings.revoked.follow(found.revoked)
 
@@ -90,6 +110,8 @@ def require_live(before: NodeConfig, after: NodeConfig) -> None:
         for field in fields(NodeConfig)
         if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
     ]
+    if bool(before.declared) != bool(after.declared):
+        changed.append("from one bandit in [cluster] to sections [bandits.NAME], or back,")
     if (before.token_file is None) != (after.token_file is None):  # who may ask, and for what
         changed.append("[node] token_file")
     if changed:

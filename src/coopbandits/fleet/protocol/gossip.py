@@ -103,6 +103,11 @@ class Gossip(ABC):
     def tick(self, now: float) -> None:
         """Do what is due at `next_tick`."""
 
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
+        since = self.replica.rounds
+        return lambda: self.is_told(since)
+
     def is_told(self, since: int) -> bool:
         """Return whether linked neighbours were told all that was known after a round."""
         return self.replica.rounds >= since + 2

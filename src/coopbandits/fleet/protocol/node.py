@@ -399,10 +399,10 @@ class Node:
             sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
             self._refuse(peer, "bandit", sentence)
 
-    def has_told(self, since: int) -> bool:
-        """Return whether linked neighbours, if any, know all that was known after a round."""
-        linked = any(peer.met for peer in self.peers.values())
-        return not linked or self.gossip.is_told(since)
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours, if any, know all that is known by now."""
+        are_told = self.gossip.telling()
+        return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
 
     def leave(self) -> None:
         """Say goodbye to all neighbours that are linked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import Moving
@@ -15,6 +15,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, plain_bandit
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
@@ -275,18 +276,9 @@ class ApplicationService:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or self._unready()
-
-    def _unready(self) -> str | None:
-        if self.draining:
-            return DRAINING
-        linked = sum(peer.met for peer in self.node.peers.values())
-        if linked < self.ready_neighbors:
-            return (
-                f"{linked} of {len(self.node.peers)} neighbours are linked, and ready_neighbors "
-                f"is {self.ready_neighbors}"
-            )
-        return None
+        peers, needed = self.node.peers.values(), self.ready_neighbors
+        why = unready(peers, needed, draining=self.draining)
+        return self.failure or self.node.trouble or why
 
     def ruling(self) -> dict[str, Any]:
         """Return the cluster's document as plain data, and who has which version of it."""
@@ -299,6 +291,16 @@ class ApplicationService:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return bandit_metrics(self.node, [self])
+
+
+def unready(peers: Collection[Peer], needed: int, *, draining: bool) -> str | None:
+    """Return why an agent in which nothing is wrong shall not be asked, if so."""
+    if draining:
+        return DRAINING
+    linked = sum(peer.met for peer in peers)
+    if linked < needed:
+        return f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
+    return None
 
 
 def moving(service: ApplicationService) -> dict[str, float] | None:

@@ -23,7 +23,7 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownBanditError,
 )
-from coopbandits.fleet.service.application import ApplicationService, Waiting
+from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
 from coopbandits.fleet.service.bandits import bandit_metrics
 from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.page.state import AgentState
@@ -48,7 +48,8 @@ class ManyService:
         self.config, self.node, self.words = config, node, words
         self.services: dict[int, ApplicationService] = {}
         self._committer: Waiting | None = None
-        self._failure = ""
+        self._failure, self._draining = "", False
+        self.ready_neighbors = config.ready_neighbors
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
         """Go by these declarations from now on."""
@@ -58,6 +59,7 @@ class ManyService:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
                 service.listed = partial(self._listed, service)
+                service.draining = self._draining
                 self.services[bandit.number] = service
             else:
                 service.take(bandit)
@@ -83,6 +85,17 @@ class ManyService:
         self._failure = reason
         for service in self.services.values():
             service.failure = reason
+
+    @property
+    def draining(self) -> bool:
+        """Whether the agent is about to stop."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = draining
+        for service in self.services.values():
+            service.draining = draining
 
     def bandit(self, name: str) -> ApplicationService:
         """Return the service of one bandit."""
@@ -188,7 +201,9 @@ class ManyService:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.node.bandits.journal.read_only and not self._failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self._failure or self.node.trouble or None
+        peers, needed = self.node.peers.values(), self.ready_neighbors
+        why = unready(peers, needed, draining=self.draining)
+        return self._failure or self.node.trouble or why
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""

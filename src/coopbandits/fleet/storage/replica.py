@@ -283,6 +283,16 @@ class Replica:
                 bad.append(j)
         return bad or list(messages)
 
+    @property
+    def open_tickets(self) -> int:
+        """How many rewards are waited for."""
+        return len(self.tickets.open)
+
+    @property
+    def rewards(self) -> int:
+        """How many rewards were handed in here."""
+        return int(self.own_counts.sum())
+
     def compact(self) -> None:
         """Replace all events by a snapshot, beside the event loop where there is one."""
         self.journal.renew(self.export)

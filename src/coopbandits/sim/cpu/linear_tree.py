@@ -13,7 +13,9 @@ from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
+from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,
@@ -22,7 +24,6 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.tree import (
     UNKNOWN,
     _add_up,
@@ -57,7 +58,6 @@ def play_linear_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Recor
     return state.finish(counts)
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, scene: Any, tree: Any, counts: Any, faults: Any, links: Any,
     address: int, numbers: Any, memory: Any,
@@ -66,10 +66,10 @@ def play_runs(
     given = (
         world, span, tally, scene, tree, counts, faults, links, address, numbers, memory,
     )  # fmt: skip
-    in_threads(_play_run, tree.own.shape[0], given)
+    launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, tree: Any, all_counts: Any,
     faults: Any, links: Any, address: int, numbers: Any, memory: Any,
@@ -128,7 +128,7 @@ def _play_run(
         _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
 
-@inner
+@inner(allocates=True)
 def _pull(
     world: Any, scene: Any, tally: Any, run: int, slot: int, done: int, scratch: Any, means: Any,
     lasts: Any, own: Any, unborn: Any, totals: Any, acts: Any,
