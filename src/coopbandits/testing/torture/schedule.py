@@ -75,7 +75,7 @@ class Setting:
         if self.bandits and not can_widen(parse_policy(self.policy)):
             raise InputError(
                 f"--policy is {self.policy!r}, and with --bandits arms come and go; choose one on "
-                "flooded-totals or tree-sums, such as flood-ts"
+                "flooded-totals, tree-sums or ledger-sums, such as flood-ts"
             )
         if self.half_life is None:
             return
