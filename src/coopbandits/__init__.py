@@ -62,6 +62,9 @@ if TYPE_CHECKING:
         Index,
         InflatedUCB,
         InputError,
+        LedgerSums,
+        LedgerTS,
+        LedgerUCB,
         LinearSums,
         LinTS,
         LinUCB,
@@ -168,7 +171,8 @@ _HOMES = {
         "DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop "
         "FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GosInE GossipTS INDICES "
         "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS "
-        "LinUCB LinearSums LocalSums LocalView MOSS MPUCB Machine NeighborhoodSums NormalDraw "
+        "LedgerSums LedgerTS LedgerUCB LinUCB LinearSums LocalSums LocalView MOSS MPUCB Machine "
+        "NeighborhoodSums NormalDraw "
         "Parts PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates "
         "RunningConsensus RunningSums ServerTotals Share StagedMixing Statistic TopTwo "
         "TrackedMeans TreeSums TreeTS TreeUCB UCB UCBNetwork UCL Vector combine gamma_of normal_of "
@@ -263,6 +267,9 @@ __all__ = [
     "InflatedUCB",
     "InputError",
     "Join",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "LinTS",
     "LinUCB",
     "LinearBandit",

@@ -17,8 +17,8 @@ from coopbandits.testing.torture.schedule import START
 from coopbandits.testing.torture.world import World
 
 CLUSTER = ClusterConfig("shop", START - 1000, (), signed=False)
-BUTTON = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
-BANNER = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
+BUTTON: dict[str, Any] = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
+BANNER: dict[str, Any] = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
 
 
 def bandit(name: str, table: Mapping[str, Any], cluster: ClusterConfig = CLUSTER) -> BanditConfig:
@@ -42,7 +42,6 @@ class Many(World):
         more.setdefault("declared", both(cluster))
         super().__init__(cluster, graph, **more)
         self.words = count(1)
-        self.sums: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[tuple[str, str]] = Counter()
         self._services: dict[int, tuple[Any, ManyService]] = {}
 
@@ -50,7 +49,9 @@ class Many(World):
         """Return an agent's service, a new one after every start."""
         node, service = self._services.get(agent, (None, None))
         if service is None or node is not self.nodes[agent]:
-            service = self.service(agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64)
+            service = self.many_service(
+                agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64
+            )
             self._services[agent] = self.nodes[agent], service
         return service
 
@@ -64,7 +65,6 @@ class Many(World):
     def reward(self, agent: int, name: str, ticket: str, reward: float) -> None:
         """Hand in a reward, and remember that it was acknowledged."""
         receipt = self.of(agent).bandit(name).observe(ticket, reward)
-        self.sums[name, receipt.arm] += reward
         self.counts[name, receipt.arm] += 1
 
     def take(self, agent: int, declared: Mapping[str, BanditConfig]) -> None:

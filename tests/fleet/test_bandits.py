@@ -12,6 +12,8 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import ExpiredTicketError, UnknownBanditError, UnknownTicketError
+from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.page.feed import Feed
 from coopbandits.testing.torture.words import words_of
 
 from .bandits import BANNER, CLUSTER, Many, bandit, both
@@ -102,7 +104,6 @@ def test_signed_entries_hold_in_every_order_of_arms(certificates: Path) -> None:
     fleet = Many(nx.path_graph(3), cluster, certificates=certificates)
     fleet.declared[2] = both(cluster, arms=["green", "red"])
     fleet.crash(2)
-    fleet.disks[2].data = b""
     fleet.disks[2] = type(fleet.disks[2])()
     fleet.restart(2)
     for step in range(12):
@@ -137,7 +138,7 @@ def test_an_arm_added_while_agents_run_is_explored_and_one_removed_is_not() -> N
         fleet.of(1).bandit("button").choose(["red"])
 
 
-@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "flood-ts:lazy=0.2"])
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts", "flood-ts:lazy=0.2"])
 def test_half_of_a_fleet_on_new_declarations_keeps_talking(policy: str) -> None:
     old = {"button": bandit("button", BANNER | {"policy": policy})}
     new = {"button": bandit("button", BANNER | {"policy": policy, "arms": ["d", "c", "a"]})}
@@ -297,3 +298,39 @@ def test_pinned_frozen_and_minimum_shares() -> None:
         service.observe(choice.ticket, float(choice.arm == "green"))
     estimates = {arm.arm: arm.own_pulls for arm in service.arms()}
     assert 35 <= estimates["red"] <= 110
+
+
+def test_a_page_shows_one_bandit_and_names_all() -> None:
+    fleet = Many(nx.path_graph(2))
+    first, shown = fleet.of(0).state(), fleet.of(0).bandit("banner").state()
+    assert (first.bandits, [arm.arm for arm in first.arms]) == (
+        ["button", "banner"],
+        ["red", "green"],
+    )
+    assert (shown.bandits, [arm.arm for arm in shown.arms]) == (
+        ["banner", "button"],
+        ["a", "b", "c"],
+    )
+    feed = Feed("agent", fleet.now)
+    feed.tell(first, fleet.now)
+    feed.step(fleet.now)
+    fleet.take(0, both(arms=["red", "green", "blue"]))
+    feed.tell(fleet.of(0).state(), fleet.now + 1)
+    feed.step(fleet.now + 1)
+    assert feed.scene.arms == ("red", "green", "blue")
+    assert feed.scene.bandits == ("button", "banner")
+
+
+def test_metrics_of_many_bandits_have_few_labels() -> None:
+    table = {"arms": ["x", "y"], "reward_range": [0.0, 1.0]}
+    fleet = Many(nx.path_graph(2), declared={f"b{at}": bandit(f"b{at}", table) for at in range(60)})
+    for at in range(60):
+        fleet.play(0, f"b{at}", 1.0)
+    metrics = {metric.name: metric.samples for metric in fleet.of(0).metrics()}
+    assert list(metrics) == list(CATALOGUE)
+    rewards = {labels["bandit"]: value for labels, value in metrics["bandit_rewards_total"]}
+    assert (len(rewards), rewards["b0"], rewards["(others)"]) == (51, 1.0, 10.0)
+    arms = {labels["arm"]: value for labels, value in metrics["arm_rewards_total"]}
+    assert len(arms) == 51
+    assert sum(arms.values()) == 60.0
+    assert "b0/x" in arms

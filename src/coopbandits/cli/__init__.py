@@ -94,7 +94,7 @@ COMMANDS = {
     **{kind: ("lists", f"List all {kind} that can be named, one line each.") for kind in LISTED},
     "doctor": (
         "doctor",
-        "Check versions, extras, devices and caches; say what does not work and what mends it.",
+        "Check this installation, or an agent's machine; say what does not work and what mends it.",
     ),
 }
 """Name → module and help text; the text is repeated so that --help imports no module."""

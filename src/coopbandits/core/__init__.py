@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Controller,
         FloodedPulls,
         FloodedTotals,
+        LedgerSums,
         LocalSums,
         Machine,
         MessageSize,
@@ -88,6 +89,8 @@ if TYPE_CHECKING:
         GossipTS,
         IndependentTS,
         IndependentUCB,
+        LedgerTS,
+        LedgerUCB,
         TreeTS,
         TreeUCB,
         UCBNetwork,
@@ -108,8 +111,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
-        "FloodedTotals LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
-        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing "
+        "FloodedTotals LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers "
+        "PullMixing RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing "
         "TrackedMeans TreeSums"
     ),
     "aggregate.claims": "Claims",
@@ -124,7 +127,7 @@ _HOMES = {
     "policies": (
         "DDUCB DPE2 MPUCB CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL "
         "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FloodTS FloodUCB GosInE "
-        "GossipTS IndependentTS IndependentUCB TreeTS TreeUCB UCBNetwork"
+        "GossipTS IndependentTS IndependentUCB LedgerTS LedgerUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
@@ -190,6 +193,9 @@ __all__ = [
     "Index",
     "InflatedUCB",
     "InputError",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "LinTS",
     "LinUCB",
     "LinearSums",

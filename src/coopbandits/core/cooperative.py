@@ -33,7 +33,7 @@ from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
-    from coopbandits.core.aggregate.aggregation import ContextMachine
+    from coopbandits.core.aggregate.aggregation import ContextMachine, Moving
     from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
     from coopbandits.core.policy import Parts
@@ -172,6 +172,10 @@ class CooperativeAgent(ContextAgent):
         """Return how much sites differ, where the agent knows others one by one."""
         return self.machine.scatter(bounded)
 
+    def moving(self) -> Moving | None:
+        """Return where pulls are, where agents hand them on."""
+        return self.machine.moving()
+
     def share(self) -> Share:
         """Return this agent's share of all rewards and pulls."""
         return self.machine.share()
@@ -193,6 +197,10 @@ class CooperativeAgent(ContextAgent):
     def pass_time(self, tick: int) -> None:
         """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
+
+    def reopened(self, word: int) -> None:
+        """Tell the aggregation that its state was read from a disk."""
+        self.machine.reopened(word)
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""

@@ -102,6 +102,34 @@ def test_what_is_left_out_has_a_default() -> None:
     assert made(("cluster.sigma", 0.1)).cluster.policy == "flood-ts"
 
 
+def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None:
+    few, many = ("cluster.max_agents", 200), ("cluster.max_agents", 201)
+    assert made(few).cluster.policy == "flood-ts:family=bernoulli"
+    assert made(many).cluster.policy == "ledger-ts:family=bernoulli"
+    assert made(many, ("cluster.sigma", 0.1)).cluster.policy == "ledger-ts"
+    assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
+    forgets = made(many, ("cluster.half_life", "2h")).cluster  # a ledger cannot, by the clock
+    assert forgets.policy == "flood-ts:family=bernoulli"
+
+
+def test_so_does_that_of_bandits_in_sections() -> None:
+    plain = {"arms": ["red", "green"], "sigma": 1.0}
+    sections = {
+        "plain": plain,
+        "rates": {"arms": ["red", "green"], "reward_range": [0.0, 1.0]},
+        "forgets": plain | {"half_life": "2h"},
+        "named": plain | {"policy": "tree-ts"},
+    }
+    moved = [("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED)]
+
+    def policies(max_agents: int) -> list[str]:
+        found = made(*moved, ("cluster.max_agents", max_agents), ("bandits", sections)).declared
+        return [bandit.settings.policy for bandit in found.values()]
+
+    assert policies(200) == ["flood-ts", "flood-ts:family=bernoulli", "flood-ts", "tree-ts"]
+    assert policies(201) == ["ledger-ts", "ledger-ts:family=bernoulli", "flood-ts", "tree-ts"]
+
+
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
@@ -118,7 +146,7 @@ def test_what_is_left_out_has_a_default() -> None:
         ("cluster.arms", ["a", 3], "[cluster] arms[1] is 3; it must be a name in quotes"),
         ("cluster.arms", ["a", "b" * 101], "[cluster] arms[1] has 101 characters; it may have 100"),
         ("cluster.arms", [str(k) for k in range(1001)], "arms is a list of 1001"),
-        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-ucb2"),
+        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-se"),
         ("cluster.policy", "flood-ts:famly=x", "did you mean 'family'?"),
         ("cluster.policy", 3, "[cluster] policy is 3; it must be a policy in quotes"),
         ("cluster.reward_range", [1, 0], "it must be two finite numbers, the lower one first"),

@@ -52,7 +52,7 @@ def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
     assert [known(party, name) for name in party.nodes] == pytest.approx([12.0] * 6)
 
 
-@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts", "gossip-ts"])
 def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> None:
     party = gathering(policy)
     pull(party, "n0", 3)

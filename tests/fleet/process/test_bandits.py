@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,8 +19,11 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import AsyncClient, Client
 from coopbandits.fleet.config import read_config
+from coopbandits.fleet.process.backup import back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.service import UnknownBanditError
+from coopbandits.fleet.service import UnavailableError, UnknownBanditError
+
+from .agents import lonely, wait
 
 FILE = """
 [cluster]
@@ -158,3 +162,51 @@ def test_an_agent_in_a_thread_takes_other_arms_while_it_runs(files: list[Path]) 
         ]
         json.dumps(agent.export())
         assert [each.name for each in agent.bandits()] == ["checkout-button", "banner"]
+
+
+def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Path) -> None:
+    """Declarations change with SIGHUP, a drain waits for all tickets, a backup holds them all."""
+    arms = {"sigma": 1.0, "arms": ["red", "blue"]}
+    with lonely(tmp_path, drain_seconds=60.0) as agent:
+        for name in ("arms", "reward_range"):
+            del agent.tables["cluster"][name]
+        agent.tables["bandits"] = {"button": dict(arms), "banner": dict(arms)}
+        agent.write()
+        agent.start()
+        with agent.client() as client:
+            button, banner = client.bandit("button"), client.bandit("banner")
+            late, other = button.choose().ticket, banner.choose().ticket
+            button.observe(button.choose().ticket, 1.0)
+            copy = tmp_path / "copy"
+            config = read_config(agent.path, now=time.time(), insecure=True)
+            assert "1 rewards, 2 open tickets" in back_up(config, copy, time.time())
+
+            agent.tables["bandits"]["button"]["arms"] = ["red", "green"]
+            agent.write()
+            agent.send(signal.SIGHUP)
+            wait(lambda: "the configuration was reloaded" in agent.told())
+            assert {button.choose(allowed=["green"]).arm} == {"green"}
+            agent.tables["bandits"]["banner"]["sigma"] = 2.0
+            agent.write()
+            agent.send(signal.SIGHUP)
+            wait(lambda: "nothing was reloaded: [bandits.banner] sigma is 2.0" in agent.told())
+            agent.tables["bandits"]["banner"]["sigma"] = 1.0
+            agent.write()
+
+            agent.send(signal.SIGTERM)
+            wait(lambda: "about to stop" in str(client.ready()))
+            with pytest.raises(UnavailableError, match="makes no more choices"):
+                banner.choose()
+            assert not button.observe(late, 1.0).duplicate
+            assert not banner.observe(other, 1.0).duplicate
+            agent.send(signal.SIGTERM)
+            assert agent.end() == 0
+            assert "draining: 3 tickets are open" in agent.told()
+
+            config = read_config(agent.path, now=time.time(), insecure=True)
+            said = restore(config, copy, time.time(), replace=True)
+            assert "1 rewards, 2 open tickets, which were closed" in said
+            agent.start()
+            with pytest.raises(InputError, match="expired"):
+                button.observe(late, 1.0)
+            assert client.health()["rewards"] == 1  # of an arm that is gone, maybe

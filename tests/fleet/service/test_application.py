@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import recommend
+from coopbandits.core.aggregate.ledger_sums import YOUNG
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
@@ -232,6 +233,17 @@ def test_health_is_plain_data() -> None:
     assert sum(health["shares"]["5"][3:]) == 1.0
 
 
+def test_health_tells_where_pulls_are_that_agents_hand_on() -> None:
+    assert service_in(path_world()).health()["moving"] is None
+    world = path_world(replace(CLUSTER, policy="ledger-ts:family=bernoulli"))
+    service = service_in(world, 1)
+    service.observe(service.choose().ticket, 0.0)
+    assert service.health()["moving"] == {"held": 1.0, "underway": 0.0, "collected": 0.0}
+    for _ in range(YOUNG + 10):
+        world.step()
+    assert service.health()["moving"] == {"held": 0.0, "underway": 0.0, "collected": 1.0}
+
+
 def test_metrics_are_those_of_the_catalogue() -> None:
     world = path_world()
     service = service_in(world, 1)
@@ -318,7 +330,7 @@ checks.positive_data_acceptance.expected-statuses = [422]
 
 def test_schemathesis_finds_nothing_in_the_api_of_a_real_agent(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(SETTINGS)
-    with running(service_in(path_world()), token=KEY) as server:
+    with running(service_in(path_world()), token=KEY, drain=lambda _: None) as server:
         done = subprocess.run(
             [str(Path(sys.executable).parent / "st"), "--config-file", "settings.toml", "run",
              f"http://{server.address}/openapi.json", "--header", f"Authorization: Bearer {KEY}",

@@ -7,6 +7,7 @@ from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
+from coopbandits.core.aggregate.ledger_sums import LedgerSums
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
@@ -19,7 +20,7 @@ from coopbandits.core.aggregate.tree_sums import TreeSums
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls, TrackedMeans,
+    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -36,6 +37,7 @@ __all__ = [
     "Controller",
     "FloodedPulls",
     "FloodedTotals",
+    "LedgerSums",
     "LocalSums",
     "Machine",
     "MessageSize",

@@ -41,6 +41,24 @@ class MessageSize(NamedTuple):
     when: str = "always"
 
 
+class Moving(NamedTuple):
+    """Where the pulls are that agents hand on.
+
+    Attributes
+    ----------
+    held : float
+        Pulls that this agent has and will hand on.
+    underway : float
+        Pulls on their way to neighbours, which have not confirmed them.
+    collected : float
+        Pulls in what everybody is told, as this agent knows it.
+    """
+
+    held: float
+    underway: float
+    collected: float
+
+
 class Aggregation(Named, ABC):
     """How statistics travel between agents, as a value; fields of the dataclass are its settings.
 
@@ -58,6 +76,8 @@ class Aggregation(Named, ABC):
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
         Whether messages grow with the number of agents.
+    outlives : bool
+        Whether pulls stay counted although the agent that made them has lost its memory of them.
     overtakes : bool
         Whether a message makes all earlier ones over its link worthless, so that drivers drop an
         earlier one that comes later.
@@ -72,6 +92,7 @@ class Aggregation(Named, ABC):
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    outlives: ClassVar[bool] = False
     overtakes: ClassVar[bool] = False
     takes_time: ClassVar[bool] = False
 
@@ -179,6 +200,13 @@ class Machine(Stateful, ABC):
         del tick
         raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
+    def reopened(self, word: int) -> None:
+        """Take note that the state was read from a disk, and may be older than what was sent.
+
+        `word` is random, and another one every time. Nothing of before arrives from now on.
+        """
+        del word  # most tell totals, which are the newer the larger they are
+
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
 
@@ -193,6 +221,10 @@ class Machine(Stateful, ABC):
         `bounded` tells that every reward lies in 0 to 1.
         """
         del bounded
+        return None
+
+    def moving(self) -> Moving | None:
+        """Return where pulls are that agents hand on; None where they hand on none."""
         return None
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
@@ -230,7 +262,7 @@ class Machine(Stateful, ABC):
         if not self.registered:
             raise InputError(
                 f"{type(self).__name__} cannot go on with more arms; give the bandit a policy on "
-                "flooded-totals or tree-sums"
+                "flooded-totals, tree-sums or ledger-sums"
             )
         return widened_fields(state, self.registers, narrow, self.registered, self.counted)
 

@@ -14,6 +14,7 @@ from coopbandits.core.policies.dec_ucb import DecKLUCB, DecUCB
 from coopbandits.core.policies.dpe import DPE2
 from coopbandits.core.policies.exp3_coop import Exp3Coop
 from coopbandits.core.policies.gosine import GosInE
+from coopbandits.core.policies.ledger import LedgerTS, LedgerUCB
 from coopbandits.core.policies.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.policies.shared_pulls import MPUCB, UCBNetwork
 from coopbandits.core.policies.thompson import DecBayesUCB, DecTS, IndependentTS
@@ -21,7 +22,8 @@ from coopbandits.core.policies.thompson import DecBayesUCB, DecTS, IndependentTS
 NAMED = (
     DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, DPE2, GosInE,
     DecUCB, DecKLUCB, CoopSE, Exp3Coop, GossipTS, TreeTS, FloodTS, TreeUCB, FloodUCB,
-    IndependentUCB, IndependentTS, CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS,
+    LedgerTS, LedgerUCB, IndependentUCB, IndependentTS, CentralUCB, CentralBatchedUCB,
+    DelayedCentralUCB, CentralTS,
 )  # fmt: skip
 """Every policy that ships under a name of its own."""
 
@@ -49,6 +51,8 @@ __all__ = [
     "GossipTS",
     "IndependentTS",
     "IndependentUCB",
+    "LedgerTS",
+    "LedgerUCB",
     "TreeTS",
     "TreeUCB",
     "UCBNetwork",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from urllib.parse import parse_qs
 
 import msgspec
@@ -22,6 +22,8 @@ from coopbandits.fleet.api.messages import (
     BanditsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
@@ -46,6 +48,8 @@ from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
 
+Drain = Callable[[float | None], None]
+
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
@@ -59,6 +63,7 @@ BANDITS = "/bandits/"
 """Where the paths of single bandits begin."""
 
 _read_choose, _read_observe = reader(ChooseRequest), reader(ObserveRequest)
+_read_drain = reader(DrainRequest)
 
 
 class Api(PageSite):
@@ -76,6 +81,9 @@ class Api(PageSite):
         Who is answered; without it, who calls this machine by its own names.
     limits : ApiLimits
         The size of bodies.
+    drain : callable, optional
+        Stops the agent in order, within some seconds or those of its configuration; without it,
+        nobody may ask for that here.
     """
 
     def __init__(
@@ -86,14 +94,16 @@ class Api(PageSite):
         *,
         callers: Callers | None = None,
         limits: ApiLimits | None = None,
+        drain: Drain | None = None,
     ) -> None:
         super().__init__(token, callers=callers, limits=limits)
-        self.service = service
+        self.service, self._drain = service, drain
         self.endpoints |= {
             path: Endpoint(method, call, path in public)
             for method, path, call in (
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
+                ("POST", "/drain", self.drain),
                 ("GET", "/arms", self.arms),
                 ("GET", "/recommendation", self.recommendation),
                 ("GET", "/bandits", self.bandits),
@@ -117,8 +127,8 @@ class Api(PageSite):
             "recommendation": Endpoint("GET", self.recommendation),
             "export": Endpoint("GET", self.export),
         }
-        self._feed = Feed("agent", time.time())
-        self._asked, self._failed = -math.inf, False
+        self._feeds: dict[str | None, _Watched] = {None: _Watched()}
+        self._failed = False
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
@@ -162,6 +172,18 @@ class Api(PageSite):
         """Count a reward."""
         sent = _read_observe(request.body)
         return accepted(ReceiptAnswer(*self._bandit(request).observe(sent.ticket, sent.reward)))
+
+    def drain(self, request: Request) -> Answer:
+        """Stop in order."""
+        sent = _read_drain(request.body) if request.body else DrainRequest()
+        if self._drain is None:
+            return refused(
+                403,
+                "anybody on this machine could stop this agent, so nobody may here; give it a "
+                "token_file, [api_tls] or a Unix socket, or send its process SIGTERM",
+            )
+        self._drain(sent.seconds)
+        return accepted(DrainAnswer(True))
 
     def arms(self, request: Request) -> Answer:
         """Return an estimate of every option, for requests like this where a context is given."""
@@ -217,19 +239,26 @@ class Api(PageSite):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        return accepted(self.service.state(_since(request.query)))._replace(headers=(FRESH,))
+        state = self._shown(_bandit(request.query)).state(_since(request.query))
+        return accepted(state)._replace(headers=(FRESH,))
 
-    def events(self, _: Request) -> Answer:
-        """Tell a page of everything that changes."""
-        return self.page_stream(self._feed, self._look)
+    def events(self, request: Request) -> Answer:
+        """Tell a page of everything that changes about a bandit, or the first."""
+        name = _bandit(request.query)
+        self._shown(name)  # refuses one that there is not
+        watched = self._feeds.setdefault(name, _Watched())
+        return self.page_stream(watched.feed, partial(self._look, name))
 
-    def _look(self, apart: float = LOOK_SECONDS) -> None:
-        """Bring the feed up to date, unless that was done just before."""
-        now = time.monotonic()
-        if now - self._asked >= apart:
-            self._asked = now
-            self._feed.tell(self.service.state(), time.time())
-            self._feed.step(time.time())
+    def _shown(self, name: str | None) -> Service | BanditService:
+        return self.service if name is None else self.service.bandit(name)
+
+    def _look(self, name: str | None = None, apart: float = LOOK_SECONDS) -> None:
+        """Bring a feed up to date, unless that was done just before."""
+        watched, now = self._feeds[name], time.monotonic()
+        if now - watched.asked >= apart:
+            watched.asked = now
+            watched.feed.tell(self._shown(name).state(), time.time())
+            watched.feed.step(time.time())
 
     def beat(self) -> None:
         """Remember the present even if nobody watches, so that a page can show the past."""
@@ -253,6 +282,19 @@ class Api(PageSite):
         public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
         context = self.service.context_schema()
         return msgspec.json.encode(describe(arms or None, self.token is not None, public, context))
+
+
+class _Watched:
+    """What pages are told of one bandit, and when it was last looked at."""
+
+    def __init__(self) -> None:
+        self.feed, self.asked = Feed("agent", time.time()), -math.inf
+
+
+def _bandit(query: str) -> str | None:
+    """Return the bandit that a page asks for; None for the first."""
+    found = _fields(query).get("bandit")
+    return None if found is None else found[-1][:63]
 
 
 def _below_bandit(path: str) -> tuple[str, str]:

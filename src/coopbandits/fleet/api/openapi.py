@@ -14,6 +14,8 @@ from coopbandits.fleet.api.messages import (
     BanditsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ErrorAnswer,
     ObserveRequest,
     ReadyAnswer,
@@ -89,6 +91,13 @@ NAMED_BANDIT = {
     "schema": {"type": "string"},
 }
 
+SHOWN_BANDIT = {
+    "name": "bandit",
+    "in": "query",
+    "description": "Which bandit is told of; the first one unless given.",
+    "schema": {"type": "string"},
+}
+
 ASKED_CONFIDENCE = {
     "name": "confidence",
     "in": "query",
@@ -126,6 +135,14 @@ OPERATIONS = (
             429: TOO_MANY,
         },
         ObserveRequest,
+    ),
+    Operation(
+        "post",
+        "/drain",
+        "Stop the agent in order: no more choices, then the rewards of open tickets",
+        DrainAnswer,
+        {**BODY_ERRORS, **UNAVAILABLE, 403: "This agent is stopped by a signal only."},
+        DrainRequest,
     ),
     Operation(
         "get",
@@ -171,10 +188,17 @@ OPERATIONS = (
         "/ui/state",
         "What the page shows",
         AgentState,
-        {422: "This is no number of an event."},
-        parameters=[SINCE],
+        {404: "There is no such bandit.", 422: "This is no number of an event."},
+        parameters=[SINCE, SHOWN_BANDIT],
     ),
-    Operation("get", "/ui/events", "What changes, as server-sent events", EVENTS, UNAVAILABLE),
+    Operation(
+        "get",
+        "/ui/events",
+        "What changes, as server-sent events",
+        EVENTS,
+        {**UNAVAILABLE, 404: "There is no such bandit."},
+        parameters=[SHOWN_BANDIT],
+    ),
     Operation("get", "/", "A list of the paths", TEXT),
 )
 

@@ -23,6 +23,7 @@ from coopbandits.fleet.client.exchange import (
     bandits_in,
     choice_in,
     content_in,
+    drain_request,
     export_request,
     receipt_in,
     recommendation_in,
@@ -120,6 +121,10 @@ class AsyncClient(Caller):
         except AWAY as error:
             return str(error)
         return None
+
+    async def drain(self, seconds: float | None = None) -> None:
+        """Stop the agent in order, waiting so long for open tickets, or as it is configured."""
+        await self._ask(drain_request(seconds), content_in)
 
     async def close(self) -> None:
         """Close the connections; the next call opens a new one."""

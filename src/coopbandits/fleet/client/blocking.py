@@ -23,6 +23,7 @@ from coopbandits.fleet.client.exchange import (
     bandits_in,
     choice_in,
     content_in,
+    drain_request,
     export_request,
     receipt_in,
     recommendation_in,
@@ -150,6 +151,10 @@ class Client(Caller):
         except AWAY as error:
             return str(error)
         return None
+
+    def drain(self, seconds: float | None = None) -> None:
+        """Stop the agent in order, waiting so long for open tickets, or as it is configured."""
+        self._ask(drain_request(seconds), content_in)
 
     def close(self) -> None:
         """Close the connections; the next call opens a new one."""

@@ -75,6 +75,11 @@ def observe_request(ticket: str, reward: float, prefix: str = "") -> Request:
     return Request("POST", f"{prefix}/observe", body)
 
 
+def drain_request(seconds: float | None) -> Request:
+    """Return the request that stops an agent in order."""
+    return Request("POST", "/drain", b"" if seconds is None else _json({"seconds": seconds}))
+
+
 def state_request(since: int) -> Request:
     """Return the request for what a page shows, with what happened after an event."""
     return Request("GET", f"/ui/state?since={int(since)}")

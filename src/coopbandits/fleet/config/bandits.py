@@ -228,19 +228,25 @@ def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) ->
         arm if arm.minimum_share else replace(arm, minimum_share=least) for arm in told["arms"]
     )
     told["arms"] = tuple(arm.name for arm in arms)
-    settings = replace(cluster, **told, **default_policy(told))
+    # [cluster] names no policy beside sections, so its own tells whether there are many agents.
+    settings = replace(cluster, **told, **default_policy(told, many=not cluster.traits.grows))
     return BanditConfig(name, number, settings, arms, pinned, token)
 
 
-def default_policy(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy of a bandit that states none."""
+def default_policy(told: Mapping[str, Any], *, many: bool) -> dict[str, Any]:
+    """Return the policy of a bandit that states none, by what else is told and if agents are many.
+
+    Flooded entries have an author each, who signs them, and messages grow with the agents; what is
+    handed on to a ledger has none, and messages stay as long as they are. A ledger does not forget
+    by the time.
+    """
     if "policy" in told:
         return {}
     if "features" in told:
         return {"policy": "flooded-totals*lin-ts:disjoint=true"}
-    if "reward_range" in told and "sigma" not in told:
-        return {"policy": "flood-ts:family=bernoulli"}
-    return {}
+    name = "ledger-ts" if many and "half_life" not in told else "flood-ts"
+    bernoulli = "reward_range" in told and "sigma" not in told
+    return {"policy": name + ":family=bernoulli" * bernoulli}
 
 
 # Checking
@@ -258,8 +264,9 @@ def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
         )
     elif not can_widen(parse_policy(policy)):
         yield (
-            f"{where} policy {policy} cannot go on with other arms; choose one on flooded-totals "
-            "or tree-sums, such as flood-ts, or declare it as the only one, in [cluster]"
+            f"{where} policy {policy} cannot go on with other arms; choose one on flooded-totals, "
+            "tree-sums or ledger-sums, such as flood-ts, or declare it as the only one, in "
+            "[cluster]"
         )
     if bandit.pinned is not None and bandit.pinned not in names:
         yield str(unknown_name(f"arm pinned in {where}", bandit.pinned, names))

@@ -40,6 +40,18 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     yield from _members(config)
     yield from _links(config, insecure=insecure)
     yield from _api(config)
+    if config.document.file is not None and not config.document.operators:
+        yield (
+            "[document] has a file, but no operators, so that nothing in it would be believed; "
+            "list the keys that `coopbandits cluster keygen` prints"
+        )
+    wanted = config.degree if config.auto else len(config.neighbors)
+    if config.ready_neighbors > wanted:
+        yield (
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {wanted} neighbours are "
+            f"{'looked for' if config.auto else 'listed'}, so the agent would never be ready; "
+            f"lower it or {'raise degree' if config.auto else 'list more'}"
+        )
 
 
 def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:

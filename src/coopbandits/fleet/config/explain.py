@@ -58,6 +58,10 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
         yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
     yield "API", _api(config)
+    if config.document.operators:
+        count, file = len(config.document.operators), config.document.file
+        also = f", also from {file}" if file else ""
+        yield "operators", f"{count}, whose documents are taken{also}"
     if config.tls:
         end = read_credentials(config.id, config.tls).expires
         day = datetime.fromtimestamp(end, UTC)
@@ -138,7 +142,7 @@ def _bandit_warnings(config: NodeConfig, cluster: ClusterConfig) -> Iterator[str
     if cluster.traits.grows and cluster.max_agents > 1000:
         yield (
             f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
-            "agents; a tree-… or gossip-ts policy has messages that do not grow"
+            "agents; a ledger-…, tree-… or gossip-ts policy has messages that do not grow"
         )
     if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
         yield (

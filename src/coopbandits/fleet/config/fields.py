@@ -18,6 +18,7 @@ from coopbandits.core.checks import (
     require_count,
     require_flag,
     require_lambda,
+    require_number,
     require_positive,
 )
 from coopbandits.core.errors import InputError, unknown_name
@@ -36,6 +37,10 @@ ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]+")
 MAX_OPERATORS = 8
 
 DURABILITIES = ("process", "power")
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+LOG_FORMATS = ("text", "json")
 
 AUTO = "auto"
 
@@ -166,6 +171,18 @@ def count(what: str, value: Any) -> int:
     return int(value)
 
 
+def count_from_zero(what: str, value: Any) -> int:
+    """Read a whole number from 0."""
+    require_count(what, value, 0)
+    return int(value)
+
+
+def not_negative(what: str, value: Any) -> float:
+    """Read a number from 0."""
+    require_number(what, value, "a finite number from 0", -math.ulp(0.0), math.inf)
+    return float(value)
+
+
 def num_agents(what: str, value: Any) -> int | str:
     """Read N, or "estimate"."""
     if value == "estimate":
@@ -222,8 +239,22 @@ def seeds(what: str, value: Any) -> tuple[Address, ...]:
 
 def durability(what: str, value: Any) -> str:
     """Read which failures rewards must survive."""
-    if value not in DURABILITIES:
-        raise unknown_name(what, str(value), DURABILITIES)
+    return _one_of(what, value, DURABILITIES)
+
+
+def log_level(what: str, value: Any) -> str:
+    """Read the least that is logged."""
+    return _one_of(what, value, LOG_LEVELS)
+
+
+def log_format(what: str, value: Any) -> str:
+    """Read what a line of the log looks like."""
+    return _one_of(what, value, LOG_FORMATS)
+
+
+def _one_of(what: str, value: Any, words: tuple[str, ...]) -> str:
+    if value not in words:
+        raise unknown_name(what, str(value), words)
     return str(value)
 
 

@@ -229,6 +229,14 @@ class NodeConfig:
         For links between agents; None only on one machine with --insecure.
     revoked : Path or None
         File with the ids of agents that are no longer believed.
+    log_level : {"debug", "info", "warning", "error"}
+        The least that is logged.
+    log_format : {"text", "json"}
+        Whether a line of the log is a sentence or an object.
+    drain_seconds : float
+        How long open tickets are waited for when the agent is told to stop; 0 stops at once.
+    ready_neighbors : int
+        With fewer links than this the agent is not ready.
     api_tls : TlsFiles or None
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
@@ -252,6 +260,10 @@ class NodeConfig:
     silence: float = 5.0
     uvloop: bool = False
     revoked: Path | None = None
+    log_level: str = "info"
+    log_format: str = "text"
+    drain_seconds: float = 0.0
+    ready_neighbors: int = 0
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()

@@ -85,6 +85,10 @@ NODE: dict[str, read.Reader] = {
     "silence": read.positive,
     "uvloop": read.flag,
     "revoked": read.path,
+    "log_level": read.log_level,
+    "log_format": read.log_format,
+    "drain_seconds": read.not_negative,
+    "ready_neighbors": read.count_from_zero,
 }
 
 API_LIMITS: dict[str, read.Reader] = {
@@ -102,6 +106,9 @@ API_LIMITS: dict[str, read.Reader] = {
 TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
+
+MOST_FLOODED = 200
+"""Agents up to which a cluster floods, unless it names a policy."""
 
 DOCUMENT: dict[str, read.Reader] = {"operators": read.operators, "file": read.path}
 
@@ -194,7 +201,9 @@ def parse_config(
     node["auto"] = node.pop("neighbors", None) is not None
     if found.problems:
         raise ConfigError(str(path), found.problems)
-    made = ClusterConfig(**({"arms": ()} | cluster), **bandits.default_policy(cluster))
+    many = cluster.get("max_agents", 0) > MOST_FLOODED
+    default = bandits.default_policy(cluster, many=many)
+    made = ClusterConfig(**({"arms": ()} | cluster), **default)
     config = NodeConfig(
         made,
         neighbors=neighbors,

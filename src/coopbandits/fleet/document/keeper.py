@@ -108,6 +108,7 @@ class Keeper:
         self.takers: dict[str, Taker] = {}
         self._due: set[str] = set()
         self.kept: Kept | None = None
+        self.head: Head | None = None
         self.document: Document | None = None
         if journal.adopted is not None:
             self._open(journal.adopted.document)
@@ -115,7 +116,8 @@ class Keeper:
     def _open(self, stored: bytes) -> None:
         try:
             kept = msgspec.msgpack.decode(stored, type=Kept)
-            self.document = _read(kept.signed, kept.signed.seal.open())
+            self.head = kept.signed.seal.open()
+            self.document = _read(kept.signed, self.head)
         except (InputError, msgspec.MsgspecError) as error:
             raise InputError(
                 f"the cluster's document in the journal cannot be used: {error}; install the "
@@ -142,7 +144,7 @@ class Keeper:
     @property
     def digest(self) -> bytes:
         """The SHA-256 of its content."""
-        return self.kept.signed.seal.open().digest if self.kept else b""
+        return self.head.digest if self.head else b""
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -195,7 +197,7 @@ class Keeper:
         if self.kept is None:
             return Trust(frozenset(self.roots))
         signed, followed = self.kept.signed, self.kept.signed.chain
-        if signed.seal.open().operators:
+        if self.head and self.head.operators:
             followed = (*followed, signed.seal)
         return Trust(frozenset(self.kept.keys), self.version, followed)
 
@@ -229,7 +231,7 @@ class Keeper:
         problems = list(self._problems(document, signed.seal))
         if problems:
             raise InputError("\n".join(problems))
-        self._store(document, signed, belief.trust)
+        self._store(document, signed, belief)
         for name in list(self.takers):
             self._act(name, document)
         return True
@@ -259,7 +261,8 @@ class Keeper:
         for taker in self.takers.values():
             yield from taker.problems(document)
 
-    def _store(self, document: Document, signed: Signed, trust: Trust) -> None:
+    def _store(self, document: Document, signed: Signed, belief: Belief) -> None:
+        trust = belief.trust
         chain = trust.followed[-MAX_CHAIN:]
         kept = Kept(
             Signed(signed.seal, signed.content, chain),
@@ -268,7 +271,7 @@ class Keeper:
             roots=self.roots,
         )
         self._write(kept)
-        self.document = document
+        self.head, self.document = belief.head, document
         log.info("cluster document version %d is in force", document.version)
         if self.roots and not set(self.roots) & set(kept.keys):
             log.warning(

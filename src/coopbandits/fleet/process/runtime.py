@@ -160,8 +160,8 @@ class Runtime:
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
-        if self.node.members is not None and self._ending is None:
-            self.node.members.leave()
+        if self._ending is None:
+            self.node.leave()
         if self._writer:
             await self._writer.close()
         if self._thread:

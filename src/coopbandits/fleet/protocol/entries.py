@@ -406,6 +406,15 @@ class EntryExchange:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
 
+    def is_told(self, since: int) -> bool:
+        """Return whether linked neighbours have acknowledged all own pulls up to a round."""
+        first = since + 2  # the first message after a round that ended later
+        if self.notary is not None:
+            if self.published is None or self.published.entry != self._own().tobytes():
+                return False
+            first = self.published_at
+        return all(peer.acked >= first for peer in self.peers.values() if peer.met)
+
     def _may_tell(self, now: float) -> bool:
         """Return whether to tell of pulls since the start.
 

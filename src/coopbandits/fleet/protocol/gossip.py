@@ -118,6 +118,15 @@ class Gossip(ABC):
     def tick(self, now: float) -> None:
         """Do what is due at `next_tick`."""
 
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
+        since = self.replica.rounds
+        return lambda: self.is_told(since)
+
+    def is_told(self, since: int) -> bool:
+        """Return whether linked neighbours were told all that was known after a round."""
+        return self.replica.rounds >= since + 2
+
     def _possible(self, peer: Peer, values: Vector, now: float) -> tuple[Vector | None, bool]:
         """Refuse a message, or a part of it, that tells of what cannot have happened.
 
@@ -251,6 +260,10 @@ class RobustGossip(Gossip):
     def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
         peer.frames["sent"] += 1
         self.say(peer, self.replica.rounds, values, fields, now)
+
+    def is_told(self, since: int) -> bool:
+        """Return the same; where messages have authors, neighbours acknowledge them."""
+        return super().is_told(since) if self.entries is None else self.entries.is_told(since)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""

@@ -75,6 +75,9 @@ SOON = 0.1
 BANDIT = 0
 """The number of the one bandit that a cluster has so far."""
 
+LEAVING = "it is leaving"
+"""The reason in a BYE that refuses nobody: the agent stops in order."""
+
 MOST_SILENT = 16
 """So many who have called, and not said who they are, are waited for."""
 
@@ -420,6 +423,9 @@ class Node:
                 self.gossip.heard(peer, stamp.round, frame.values, frame.fields, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
+        elif isinstance(frame, ByeFrame) and frame.reason == LEAVING:
+            self.chronicle.note("left", f"{peer.name} has left", peer.name)
+            self._close(peer, f"{peer.name} has left")
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
             self._close(peer, f"{peer.name} said: {frame.reason}")
@@ -433,6 +439,21 @@ class Node:
         else:
             sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
             self._refuse(peer, "bandit", sentence)
+
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours, if any, know all that is known by now."""
+        are_told = self.gossip.telling()
+        return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
+
+    def leave(self) -> None:
+        """Say goodbye to all neighbours that are linked."""
+        if self.members is not None:
+            self.members.leave()
+            return
+        now = self.clock()
+        for peer in self.peers.values():
+            if peer.met:
+                self._send(peer, encode_bye(self._stamp(self.replica.rounds), LEAVING), now)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""

@@ -341,6 +341,11 @@ class Talks:
             if talk.gossip.has_aged(now):
                 self.awake[number] = talk
 
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
+        told = {number: talk.gossip.telling() for number, talk in self.talks.items()}
+        return lambda: all(number not in self.awake or are() for number, are in told.items())
+
     def tick(self, now: float) -> None:
         """End the rounds of all bandits with news, and send what is to be told."""
         self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)

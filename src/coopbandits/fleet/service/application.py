@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
+from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
@@ -14,6 +15,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, plain_bandit
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
@@ -39,6 +41,8 @@ from coopbandits.fleet.service.sites import warning
 from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+
+DRAINING = "the agent is about to stop and makes no more choices"
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
@@ -76,6 +80,9 @@ class ApplicationService:
         self.config, self.node, self.words = config, node, words
         self.committer: Waiting | None = None
         self.failure = ""  # why the agent serves no more
+        self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
+        self.draining = False
+        self.ready_neighbors = config.ready_neighbors
         self.take(bandit or plain_bandit(config.cluster))
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
@@ -110,6 +117,8 @@ class ApplicationService:
         names = None if allowed is None else require_allowed(allowed)
         numbers = self.menu.allowed(names, self.words)
         features = self.encoder.encode(context)
+        if self.draining and not self.failure:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.replica.journal.read_only and not self.failure:
             return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
         now = self._ready_for(self.choosing)
@@ -224,7 +233,8 @@ class ApplicationService:
 
         `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
         own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was handed in.
+        equal what was handed in. Where agents hand pulls on, `moving` tells how many are held here,
+        on their way to neighbours, and collected as far as is known here; else it is None.
         """
         node, cluster = self.node, self.cluster
         return {
@@ -241,6 +251,7 @@ class ApplicationService:
             },
             "open_tickets": len(self.replica.tickets.open),
             "rewards": int(self.replica.own_counts.sum()),
+            "moving": moving(self),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
@@ -259,13 +270,15 @@ class ApplicationService:
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
-        return agent_state(self, since)
+        return agent_state(self, since, self.listed())
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or None
+        peers, needed = self.node.peers.values(), self.ready_neighbors
+        why = unready(peers, needed, draining=self.draining)
+        return self.failure or self.node.trouble or why
 
     def ruling(self) -> dict[str, Any]:
         """Return the cluster's document as plain data, and who has which version of it."""
@@ -278,3 +291,20 @@ class ApplicationService:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return bandit_metrics(self.node, [self])
+
+
+def unready(peers: Collection[Peer], needed: int, *, draining: bool) -> str | None:
+    """Return why an agent in which nothing is wrong shall not be asked, if so."""
+    if draining:
+        return DRAINING
+    linked = sum(peer.met for peer in peers)
+    if linked < needed:
+        return f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
+    return None
+
+
+def moving(service: ApplicationService) -> dict[str, float] | None:
+    """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
+    ask = getattr(service.replica.agent, "moving", None)
+    found: Moving | None = ask() if ask is not None else None
+    return None if found is None else found._asdict()

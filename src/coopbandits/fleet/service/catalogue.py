@@ -56,7 +56,7 @@ CATALOGUE = {
         "gauge", "Scatter of sites about the network's means, over what chance makes of it"
     ),
     "site_spread": Entry("gauge", "How far the means of sites are apart, in units of reward"),
-    "bandits": Entry("gauge", "Bandits that choose; told where they have sections of their own"),
+    "bandits": Entry("gauge", "Bandits that choose"),
     "bandit_choices_total": Entry("counter", "Choices of a bandit handed out", BANDIT),
     "bandit_rewards_total": Entry("counter", "Rewards of a bandit taken in", BANDIT),
     "bandit_open_tickets": Entry("gauge", "Tickets of a bandit that wait for a reward", BANDIT),

@@ -236,6 +236,9 @@ class BanditService(Protocol):
     def export(self) -> dict[str, Any]:
         """Return everything learned of it."""
 
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent and of this bandit."""
+
     @property
     def token(self) -> str | None:
         """The token that opens this bandit alone."""

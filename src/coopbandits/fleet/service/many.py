@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from coopbandits.core.errors import unknown_name
@@ -22,7 +23,7 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownBanditError,
 )
-from coopbandits.fleet.service.application import ApplicationService, Waiting
+from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
 from coopbandits.fleet.service.bandits import bandit_metrics
 from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.page.state import AgentState
@@ -47,7 +48,8 @@ class ManyService:
         self.config, self.node, self.words = config, node, words
         self.services: dict[int, ApplicationService] = {}
         self._committer: Waiting | None = None
-        self._failure = ""
+        self._failure, self._draining = "", False
+        self.ready_neighbors = config.ready_neighbors
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
         """Go by these declarations from now on."""
@@ -56,6 +58,8 @@ class ManyService:
             if service is None:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
+                service.draining = self._draining
+                service.listed = partial(self._listed, service)
                 self.services[bandit.number] = service
             else:
                 service.take(bandit)
@@ -81,6 +85,17 @@ class ManyService:
         self._failure = reason
         for service in self.services.values():
             service.failure = reason
+
+    @property
+    def draining(self) -> bool:
+        """Whether the agent is about to stop."""
+        return self._draining
+
+    @draining.setter
+    def draining(self, draining: bool) -> None:
+        self._draining = draining
+        for service in self.services.values():
+            service.draining = draining
 
     def bandit(self, name: str) -> ApplicationService:
         """Return the service of one bandit."""
@@ -177,11 +192,18 @@ class ManyService:
             raise UnavailableError("this agent has no bandit yet")
         return live[0].state(since)
 
+    def _listed(self, shown: ApplicationService) -> list[str]:
+        """Return the names of all that choose, that of one first."""
+        others = [each for each in self._live() if each is not shown]
+        return [each.declared.name for each in (shown, *others)]
+
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.node.bandits.journal.read_only and not self._failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self._failure or self.node.trouble or None
+        peers, needed = self.node.peers.values(), self.ready_neighbors
+        why = unready(peers, needed, draining=self.draining)
+        return self._failure or self.node.trouble or why
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""

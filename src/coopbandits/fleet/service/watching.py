@@ -23,8 +23,13 @@ OTHERS = "others"
 LONGEST_LABEL = 100
 
 
-def agent_state(service: ApplicationService, since: int) -> AgentState:
-    """Return an agent's state, with what happened after an event."""
+def agent_state(
+    service: ApplicationService, since: int, bandits: Sequence[str] = ("",)
+) -> AgentState:
+    """Return an agent's state, with what happened after an event.
+
+    `bandits` are the names of all that there are, the one told of first.
+    """
     node, replica, cluster = service.node, service.replica, service.cluster
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
@@ -52,6 +57,7 @@ def agent_state(service: ApplicationService, since: int) -> AgentState:
             for name, peer in node.peers.items()
         ],
         events=node.chronicle.since(since),
+        bandits=list(bandits),
     )
 
 
@@ -122,7 +128,7 @@ def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
     Of several bandits, an arm's label begins with that of its bandit.
     """
     found: list[tuple[str, float | None]] = []
-    counts: list[list[float]] = []
+    counts: list[tuple[float, ...]] = []
     for service in services:
         replica, places = service.replica, service.menu.places
         known = service.arms() if len(found) < MOST_LABELS else []

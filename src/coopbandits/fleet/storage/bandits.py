@@ -115,6 +115,16 @@ class Bandits:
         return max((each.rounds for each in self.replicas.values()), default=0)
 
     @property
+    def open_tickets(self) -> int:
+        """How many rewards are waited for."""
+        return sum(each.open_tickets for each in self.replicas.values())
+
+    @property
+    def rewards(self) -> int:
+        """How many rewards were handed in here."""
+        return sum(each.rewards for each in self.replicas.values())
+
+    @property
     def arms(self) -> dict[int, str]:
         """No arms in common."""
         return {}
@@ -134,14 +144,21 @@ class Bandits:
     def begin(self) -> None:
         """Write the first snapshot, once all declarations were taken."""
         with suppress(DiskError):  # the journal says so, and takes nothing
-            self.journal.renew(self._export)
+            self.compact()
 
     def maintain(self, now: float) -> None:
         """Close tickets, keep the journal short, and write it anew after trouble."""
         self.journal.mend(self._export)
-        for replica in self.replicas.values():
-            replica.expire(now)
+        self.expire(now)
         self.journal.shorten(self._export)
+
+    def expire(self, now: float) -> int:
+        """Close tickets past their lifetime; return how many."""
+        return sum(replica.expire(now) for replica in self.replicas.values())
+
+    def compact(self) -> None:
+        """Replace all events by a snapshot, beside the event loop where there is one."""
+        self.journal.renew(self._export)
 
     def _export(self) -> dict[str, Any]:
         return {"bandits": {number: each.export() for number, each in self.replicas.items()}}

@@ -20,6 +20,7 @@ import numpy as np
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
+    ReopenedAgent,
     Share,
     State,
     TimedAgent,
@@ -84,7 +85,7 @@ class Replica:
     now : float
         The time.
     nonce : int
-        A new random word, for the tickets of this start.
+        A new random word, for the tickets of this start and for the agent.
     arms : mapping of int to str
         The arms that a new journal begins with: names by id, in the order of the agent's arms.
 
@@ -152,6 +153,8 @@ class Replica:
                 f"the journal cannot be replayed: {told(error)}; install the version that wrote "
                 "it, or a later one"
             ) from error
+        if isinstance(self.agent, ReopenedAgent):
+            self.agent.reopened(nonce)  # before others take the neighbours' places: it asks these
         self._relink(present)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
@@ -286,6 +289,16 @@ class Replica:
             except InputError:
                 bad.append(j)
         return bad or list(messages)
+
+    @property
+    def open_tickets(self) -> int:
+        """How many rewards are waited for."""
+        return len(self.tickets.open)
+
+    @property
+    def rewards(self) -> int:
+        """How many rewards were handed in here."""
+        return int(self.own_counts.sum())
 
     def compact(self) -> None:
         """Replace all events by a snapshot, beside the event loop where there is one."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,11 @@ from coopbandits.sim.gpu.backend import Launch, cached
 from coopbandits.sim.gpu.source import text_of
 
 LEAST_CAPABILITY = (8, 0)
+
+PART = 1 << 22
+COPIERS = 4
+"""Records of many runs are hundreds of MB. The driver copies them by one thread, into memory that
+is not pinned; that takes as long as playing."""
 
 
 class Array:
@@ -50,6 +59,7 @@ class CudaDevice:
         self.arch = f"sm_{found.major}{found.minor}"
         self.stream = self.device.create_stream()
         self.usage: dict[str, tuple[int, int]] = {}
+        self.times: dict[str, list[float]] | None = None  # seconds of every launch, if asked for
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
 
     def free_bytes(self) -> int:
@@ -77,11 +87,33 @@ class CudaDevice:
     def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the content."""
         values = np.empty(memory.shape, memory.kind) if into is None else into
-        if memory.nbytes:
-            at = values.ctypes.data
-            _checked(driver.cuMemcpyDtoHAsync(at, memory.address, memory.nbytes, self._stream))
         self.wait()
+        if memory.nbytes > PART:
+            with ThreadPoolExecutor(COPIERS) as pool:
+                list(pool.map(self._copy_parts, range(COPIERS), repeat(memory), repeat(values)))
+        elif memory.nbytes:
+            at = values.ctypes.data
+            _checked(driver.cuMemcpyDtoH(at, memory.address, memory.nbytes))
         return values
+
+    def _copy_parts(self, number: int, memory: Array, values: NDArray[Any]) -> None:
+        """Copy every so many parts, through memory that the device writes by itself."""
+        self.device.set_current()
+        content, part = values.reshape(-1).view(np.uint8), self._pinned[number]
+        stream = _checked(driver.cuStreamCreate(1))  # waits for nobody
+        for start in range(number * PART, content.size, COPIERS * PART):
+            size = min(PART, content.size - start)
+            source = memory.address + start
+            _checked(driver.cuMemcpyDtoHAsync(part.ctypes.data, source, size, stream))
+            _checked(driver.cuStreamSynchronize(stream))
+            content[start : start + size] = part[:size]
+        _checked(driver.cuStreamDestroy(stream))
+
+    @cached_property
+    def _pinned(self) -> list[NDArray[np.uint8]]:
+        """Memory of this machine that stays where it is, for as long as the device is used."""
+        places = [int(_checked(driver.cuMemHostAlloc(PART, 0))) for _ in range(COPIERS)]
+        return [np.ctypeslib.as_array((ctypes.c_uint8 * PART).from_address(at)) for at in places]
 
     def clear(self, memory: Array, first: int, size: int) -> None:
         """Set some bytes to zero."""
@@ -136,7 +168,14 @@ class Kernels:
             grid=(size.wide, size.high), block=size.threads, shmem_size=size.shared
         )
         values = [_as_value(each) for each in given]
+        if self.device.times is None:
+            launch(self.device.stream, config, self.kernel(name), *values)
+            return
+        self.device.wait()
+        started = time.perf_counter()
         launch(self.device.stream, config, self.kernel(name), *values)
+        self.device.wait()
+        self.device.times.setdefault(name, []).append(time.perf_counter() - started)
 
     def kernel(self, name: str) -> Any:
         """Return one kernel, which may use all shared memory there is."""

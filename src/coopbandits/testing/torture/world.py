@@ -124,7 +124,7 @@ class World:
         bandits = open_bandits(config, disk, self._clock, words.__next__, number)
         return make_many_node(config, bandits, self._wire(agent), self._clock, number)
 
-    def service(self, agent: int, words: Callable[[], int]) -> ManyService:
+    def many_service(self, agent: int, words: Callable[[], int]) -> ManyService:
         """Return the service of an agent that runs several bandits."""
         node, config = self.node(agent), self.config(agent)
         assert isinstance(node, ManyNode)  # noqa: S101  bandits are declared
