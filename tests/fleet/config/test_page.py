@@ -25,8 +25,9 @@ DEFAULTS = {
     field.name: field.default
     for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
-} | {"neighbors": None}  # the list of them is a table of its own
+}
 DEFAULTS |= {"number": None, "pinned": None, "minimum_share": 0.0}
+DEFAULTS |= {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
     "[cluster]": read.CLUSTER,
     "[bandits.NAME]": bandits.BANDIT,

@@ -34,7 +34,7 @@ def gathering(policy: str = "flood-ts", number: int = 5) -> Party:
     return party
 
 
-@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
     party = gathering(policy)
     assert all(len(party.links(name)) >= 3 for name in party.nodes)
@@ -155,6 +155,18 @@ def test_addresses_are_those_of_connections() -> None:
     assert place is not None
     assert place.host == "n0"
     assert party.nodes["n1"].place_of("nobody") is None
+
+
+def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
+    party = Party()
+    node = party.start("n0")
+    party.wires["n0"].links["x"] = None
+    node.link_up("x")
+    party.now += 2.0
+    node.beat()
+    assert not party.todo
+    node.refused("n0", "it is this agent itself")
+    assert node.strangers == 0, "an agent is no stranger to itself"
 
 
 def test_every_bandit_is_told_of_new_neighbours() -> None:

@@ -151,7 +151,7 @@ def test_a_bad_file_is_all_that_is_told(tmp_path: Path) -> None:
     agent.write()
     (only,) = checkup.findings(agent.path)
     assert "so the agent would never be ready" in only.found
-    assert only.mend == "lower it, or have more"
+    assert only.mend == "lower it or list more"
 
 
 def test_what_a_machine_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,12 +45,12 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
             "[document] has a file, but no operators, so that nothing in it would be believed; "
             "list the keys that `coopbandits cluster keygen` prints"
         )
-    most = config.degree if config.auto else len(config.neighbors)
-    if config.ready_neighbors > most:
-        found = "looked for" if config.auto else "listed"
+    wanted = config.degree if config.auto else len(config.neighbors)
+    if config.ready_neighbors > wanted:
         yield (
-            f"[node] ready_neighbors is {config.ready_neighbors}, but {most} neighbours are "
-            f"{found}, so the agent would never be ready; lower it, or have more"
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {wanted} neighbours are "
+            f"{'looked for' if config.auto else 'listed'}, so the agent would never be ready; "
+            f"lower it or {'raise degree' if config.auto else 'list more'}"
         )
 
 

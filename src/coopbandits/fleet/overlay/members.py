@@ -15,7 +15,7 @@ from typing import Protocol
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
-from coopbandits.fleet.overlay.messages import Ask, Contact, Message, Refused
+from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
 
 LOOK_UP_TICKS = 60
@@ -169,6 +169,8 @@ class Members:
 
     def heard(self, name: str, message: Message) -> None:
         """Handle what a neighbour tells of members."""
+        if isinstance(message, Goodbye) and message.leaving:
+            self.host.part_from(name, "it is leaving")
         self.view.heard(name, message)
         self._carry_out()
 

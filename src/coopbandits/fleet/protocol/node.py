@@ -259,7 +259,7 @@ class Node:
                 continue
             if now - peer.last_heard > self.settings.silence:
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
-            elif now - peer.last_sent >= BEAT_SECONDS:
+            elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
         if self.members is not None:
             self.members.tick()
@@ -369,6 +369,8 @@ class Node:
 
     def refused(self, who: str, reason: str) -> None:
         """Count a connection that could not prove to be a neighbour's."""
+        if who == self.settings.node:  # among its seeds is its own address
+            return
         self.strangers += 1
         if who in self.peers:
             self._log_refusal(who, "stranger", reason)
@@ -447,6 +449,9 @@ class Node:
 
     def leave(self) -> None:
         """Say goodbye to all neighbours that are linked."""
+        if self.members is not None:
+            self.members.leave()
+            return
         now = self.clock()
         for peer in self.peers.values():
             if peer.met:
