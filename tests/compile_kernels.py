@@ -6,7 +6,13 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 from coopbandits import GaussianBandit, LinearBandit, Network, combine, parse_policy, simulate
-from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals, LocalSums
+from coopbandits.core.aggregate import (
+    AGGREGATIONS,
+    CentralTotals,
+    FloodedTotals,
+    LedgerSums,
+    TreeSums,
+)
 from coopbandits.core.index import INDICES, KLUCB
 from coopbandits.sim.cpu import LINEAR_KERNELS
 from coopbandits.sim.cpu.choices import compiled_choice
@@ -15,6 +21,8 @@ VARIANTS = (
     "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true",
     "coopbandits.experiments.bench_parts:OwnConsensus*kl-ucb",
 )  # fmt: skip
+
+TREES = (TreeSums, LedgerSums, FloodedTotals)
 
 
 def play(text: str) -> None:
@@ -33,20 +41,19 @@ def play_linear(aggregation: str) -> None:
             simulate(LinearBandit(theta), network, policy, 40, progress=False)
 
 
-def play_linear_kinds() -> None:
-    """Play linear models and arms on the same aggregations, of which kernels share parts."""
+def play_trees() -> None:
+    """Play linear models, and trees and floods, whose kernels share parts with them."""
     for kind in LINEAR_KERNELS:
         play_linear(kind().spelling)
-    for kind in LINEAR_KERNELS:
+    for kind in TREES:
         play(combine(kind(), KLUCB()).spelling)
 
 
 def play_others() -> None:
-    """Play on all other aggregations, and variants; own sums as well, which stages share."""
-    for kind in (*AGGREGATIONS, CentralTotals):
-        if kind is LocalSums or kind not in LINEAR_KERNELS:
-            play(combine(kind(), KLUCB()).spelling)
-    for text in VARIANTS:
+    """Play on all other aggregations, and variants."""
+    pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)
+             if kind not in TREES]  # fmt: skip
+    for text in (*pairs, *VARIANTS):
         play(text)
 
 
@@ -58,7 +65,7 @@ def choices(first: int) -> None:
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        done = [pool.submit(play_linear_kinds), pool.submit(play_others)]
+        done = [pool.submit(play_trees), pool.submit(play_others)]
         done += [pool.submit(choices, first) for first in range(2)]
         for future in done:
             future.result()

@@ -12,6 +12,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.sim import cost
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.setup import PRECISIONS
 
 AUTO = "auto"
 GPU = "gpu"
@@ -68,6 +69,11 @@ def choose(wanted: str, task: Task) -> Engine:
     """
     if wanted not in NAMES:
         raise unknown_name("engine", str(wanted), NAMES)
+    if task.precision != PRECISIONS[0] and wanted != GPU:
+        raise InputError(
+            f'precision is {task.precision!r}, which engine="gpu" alone has, and engine is '
+            f'{wanted!r}; give engine="gpu", or leave precision out'
+        )
     obstacles: list[str] = []
     for name, module in ENGINES:
         if not _may_play(wanted, name):
@@ -78,7 +84,8 @@ def choose(wanted: str, task: Task) -> Engine:
             if name == REFERENCE != wanted:
                 _step_in(f"{task.policy.spelling} {obstacles[0]}", task)
             elif name != GPU == wanted:
-                note(f"{task.policy.spelling} {obstacles[0]}, so the {name} engine plays it")
+                how = "" if task.precision == PRECISIONS[0] else f", in {PRECISIONS[0]}"
+                note(f"{task.policy.spelling} {obstacles[0]}, so the {name} engine plays it{how}")
             return engine
         obstacles.append(obstacle)
     raise InputError(f"no engine plays {task.policy.spelling}: it {obstacles[0]}")

@@ -27,7 +27,7 @@ from coopbandits.sim.record import (
     add_scatter,
     restore_order,
 )
-from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
 from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | Sequence[AnyPolicy]
@@ -75,6 +75,7 @@ def simulate(
     faults: Faults | str | None = None,
     clocks: Clocks | str | None = None,
     stop: Stop | float | str | None = None,
+    precision: str = PRECISIONS[0],
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -113,6 +114,9 @@ def simulate(
         Record when every agent could have stopped, since with this confidence it knew the best arm,
         and what it would have recommended; agents play on, so that regret stays comparable. 0.95,
         or ``cb.Stop(0.95, within=0.1)`` for an arm that is at most so much worse.
+    precision : {"float64", "float32"}
+        What agents compute with. Single precision, for ``engine="gpu"`` alone, is faster and plays
+        other arms where two are close.
     threads : int or None
         How many threads an engine may use; None for all. The result is the same.
     progress : bool or None
@@ -130,7 +134,7 @@ def simulate(
     """
     setup = Setup(
         problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
-        shuffle_arms, *read_conditions(faults, clocks), read_stop(stop),
+        shuffle_arms, *read_conditions(faults, clocks), read_stop(stop), precision,
     )  # fmt: skip
     return play(setup, policies, engine, threads=threads, progress=progress)
 

@@ -103,11 +103,9 @@ def test_explain_forgetting(config: NodeConfig) -> None:
 
 
 def test_whose_documents_are_taken_is_told(config: NodeConfig, tmp_path: Path) -> None:
-    assert "document" not in rows(config)
+    assert "operators" not in rows(config)
     known = replace(config, document=DocumentConfig((bytes(32),)))
-    assert rows(known)["document"] == "taken if one of 1 keys has signed it"
-    watched = replace(config, document=DocumentConfig((bytes(32), bytes(32)), tmp_path / "a.toml"))
-    assert (
-        rows(watched)["document"]
-        == f"taken if one of 2 keys has signed it, also from {tmp_path / 'a.toml'}"
-    )
+    assert rows(known)["operators"] == "1, whose documents are taken"
+    file = tmp_path / "cluster.toml"
+    watched = replace(config, document=DocumentConfig((bytes(32), bytes(32)), file))
+    assert rows(watched)["operators"] == f"2, whose documents are taken, also from {file}"

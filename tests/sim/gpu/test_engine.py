@@ -34,6 +34,7 @@ def task(policy: Any, runs: int = 1, **more: Any) -> Task:
         ("dducb:remix=true,own_pulls=false", "for remixed totals that are read every round"),
         ("dducb:discount=0.9", "for agents that forget"),
         ("ucb-network", "for aggregation neighborhood-sums"),
+        ("central-ucb", "for totals that are read after every pull"),
         ("local-sums*centred-draw:sigma=estimate", "for statistic"),
     ],
 )
@@ -162,3 +163,27 @@ def test_without_the_extra_or_a_device_or_a_compiler(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "")
     with pytest.raises(cb.InputError, match="emulated by a C\\+\\+ compiler, and there is none"):
         Emulated()
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize("text", ["dducb", "dec-ts", "central-ts"])
+def test_single_precision_is_close_and_is_named(text: str) -> None:
+    network, policy = cb.Network.from_spec("regular:3,38,seed=1"), parse_policy(text)
+    double, single = (
+        cb.simulate(PROBLEM, network, policy, 100, 2, engine="gpu", keep="arms", precision=name)
+        for name in ("float64", "float32")
+    )
+    assert single.meta["settings"]["precision"] == "float32"
+    assert "precision" not in double.meta["settings"]
+    apart = double.dataset["realized_regret"] - single.dataset["realized_regret"]
+    assert 0.0 < float(np.abs(apart).max()) < 1e-3
+    assert np.array_equal(double.arms, single.arms)
+
+
+def test_single_precision_is_for_gpus_and_for_some_indices() -> None:
+    with pytest.raises(cb.InputError, match="'float32', which engine=\"gpu\" alone has"):
+        cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, engine="cpu", precision="float32")
+    with pytest.raises(cb.InputError, match="unknown precision 'half'"):
+        cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, precision="half")
+    missing = gpu.obstacle(task(parse_policy("dec-bayes-ucb"), precision="float32"))
+    assert missing == " in float32 for index bayes-ucb"

@@ -100,6 +100,19 @@ def test_consensus_round_by_round(graph: str, monkeypatch: pytest.MonkeyPatch) -
     check(GAUSSIAN, GRAPHS[graph], parse_policy("dec-ts"), 45)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "central-batched-ucb",
+        "central-ts",
+        "central-totals:delay=3*ucb",
+        "central-totals:delay=2*normal-draw",
+    ],
+)
+def test_central_totals(text: str) -> None:
+    check(PROBLEMS["sites"], cb.Network.from_spec("cycle:37"), parse_policy(text), 50)
+
+
 INDEX_FORMS: tuple[Index, ...] = (
     *(kind() for kind in INDICES),
     InflatedUCB(2.0, "closed"),

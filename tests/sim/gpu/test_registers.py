@@ -14,12 +14,22 @@ from coopbandits.sim.cpu import parts_of
 from coopbandits.sim.gpu.emulated import Emulated
 from coopbandits.sim.gpu.source import text_of
 
-SPILLS = {"play": 24, "runs": 96, "one_round": 96}
-"""Bytes that a kernel may spill, for 17 arms; the others none."""
+REGISTERS = {
+    "play": 168,
+    "mix_dense": 128,
+    "mix_sparse": 64,
+    "runs": 128,
+    "one_round": 128,
+    "central": 128,
+    "fold": 64,
+    "accumulate": 40,
+}
+"""The most that a kernel may take for 17 arms, so that a multiprocessor holds as many agents as it
+is to."""
 
-REGISTERS = {"play": 168, "mix_dense": 128, "mix_sparse": 64, "runs": 168, "one_round": 168,
-             "fold": 64, "accumulate": 40}  # fmt: skip
-"""As many as leave room for the agents that a multiprocessor is to hold."""
+SPILLS = {"runs": 80, "central": 40}
+"""Bytes that may be spilled: with more registers and fewer agents a consensus is slower. Others
+spill none."""
 
 FOUND = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -50,6 +60,7 @@ def sources() -> list[str]:
         (STAGED, "regular:8,2000", 60),
         ("dec-ts", "cycle:100", 3),
         ("dec-ts", "regular:8,2000", 3),
+        ("central-ts", "cycle:100", 3),
     ):
         task = Case("", policy, graph, horizon, 1).task()
         parts = parts_of(task)

@@ -25,11 +25,11 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
-    inner,
-    kernel,
     reward_from_variate,
     segment_of,
     set_row,
@@ -37,7 +37,6 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Rule, Runs
 from coopbandits.sim.cpu.tree import (
     BEAT,
@@ -137,7 +136,6 @@ def play_ledger(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish(counts)
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, books: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, ageing: Any,
@@ -147,10 +145,10 @@ def play_runs(
         world, span, tally, fresh, tree, books, counts, faults, links, rule, numbers, memory,
         ageing,
     )  # fmt: skip
-    in_threads(_play_run, tree.own.shape[0], given)
+    launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, tree: Any, books: Any,
     all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from coopbandits.core.aggregate import LocalSums, RunningConsensus, StagedMixing
+from coopbandits.core.aggregate import CentralTotals, LocalSums, RunningConsensus, StagedMixing
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.sim import cpu
+from coopbandits.sim.cpu.choices import declares_bonus
 from coopbandits.sim.engine import Engine, one_thread
+from coopbandits.sim.gpu import central
 from coopbandits.sim.gpu.backend import Backend, backend
+from coopbandits.sim.gpu.central import play_central
 from coopbandits.sim.gpu.consensus import play_consensus
 from coopbandits.sim.gpu.runs import run_bytes
 from coopbandits.sim.gpu.staged import play_local, play_staged
-from coopbandits.sim.gpu.translate import CannotTranslateError, index_source
+from coopbandits.sim.gpu.translate import CannotTranslateError, draws_one, index_source
 from coopbandits.sim.record import Record, Task, Tick, join
 
 Driver = Callable[[Parts, Task, range, Tick, Backend], Record]
@@ -27,6 +30,7 @@ DRIVERS: dict[type, Driver] = {
     StagedMixing: play_staged,
     RunningConsensus: play_consensus,
     LocalSums: play_local,
+    CentralTotals: play_central,
 }
 """Aggregation → what plays any index on it; subclasses have none."""
 
@@ -64,6 +68,8 @@ def _no_setting(parts: Parts, task: Task) -> str | None:
         return " for agents that forget"
     if layout is None or layout.squares >= 0:
         return f" for statistic {parts.statistic.spelling}"
+    if isinstance(aggregation, CentralTotals) and (missing := central.obstacle(parts, task)):
+        return missing
     if isinstance(aggregation, StagedMixing):
         if aggregation.neighbor_pulls:
             return " for neighbours' pulls that are read at once"
@@ -71,6 +77,10 @@ def _no_setting(parts: Parts, task: Task) -> str | None:
             return " for remixed totals that are read every round"
     try:
         index_source(parts.index)
+        if task.precision != "float64" and not (
+            declares_bonus(parts.index) or draws_one(parts.index)
+        ):
+            return f" in {task.precision} for index {parts.index.spelling}"
     except CannotTranslateError as error:
         return f", since index {parts.index.spelling} cannot be translated ({error})"
     return None

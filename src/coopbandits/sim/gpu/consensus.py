@@ -11,7 +11,7 @@ from coopbandits.sim.gpu.runs import (
     lines_of,
     links_of_each,
     links_there,
-    normals_of,
+    real_of,
 )
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -23,35 +23,38 @@ MOST_THREADS = 1024
 MOST_SHARED = 75_000
 """Bytes of shared memory that a block of 128 may take."""
 
-RESIDENT = 384
-"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+SOME = 17
+"""Arms whose averages an agent makes in one go over its neighbours, in registers."""
+
+RESIDENT = {8: 512, 4: 1024}
+"""As in `staged`."""
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
     """Play some runs of any index on a running consensus."""
     agents = task.network.num_agents
-    arms, normals = task.problem.num_arms, normals_of(parts, task.problem.num_arms)
-    shared = 8 * agents * (2 * arms + normals + lines_of(task))
+    arms, size_of_real = task.problem.num_arms, real_of(task).itemsize
+    shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
     is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
     state = DeviceRuns(
-        parts, task, runs, tick, backend, lambda: _spans(task) if is_whole else _rounds(task)
+        parts, task, runs, tick, backend, lambda: spans_of(task) if is_whole else _rounds(task)
     )
     times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
-    times_there = backend.upload(times)
+    times_there = state.upload(times)
     threads = -(-agents // 32) * 32
     if not is_whole:
-        of_warp = 16 * 33 * arms + 8 * 32 * normals  # a tile of averages, and normals
+        of_warp = size_of_real * 2 * 33 * arms  # a tile of averages
         threads = 128 if 4 * of_warp <= MOST_SHARED else 32
         shared = threads // 32 * of_warp
     links_each = links_of_each(task.network.matrix)
     kernels = state.compiled(
         ("rounds.cu",),
         state.constants(
-            THREADS=threads, RESIDENT=max(1, RESIDENT // threads), LINKS=links_each,
-            VARIATES=normals,
+            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads), LINKS=links_each,
+            SOME=SOME,
         ),
     )  # fmt: skip
-    links = links_there(task.network.matrix, backend)
+    links = links_there(task.network.matrix, state)
     before = state.registers()
     after = before if is_whole else state.registers()
     size = Launch(len(runs), 1, threads, shared)
@@ -62,7 +65,8 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         kernels.launch(
             "runs" if is_whole else "one_round", size, state.world, state.tally,
             state.spans.address(number), *links, *values,
-            times_there.address + 8 * int(state.spans.firsts[number]), state.numbers_there,
+            times_there.address + size_of_real * int(state.spans.firsts[number]),
+            state.numbers_there,
         )  # fmt: skip
         state.played(number)
         before, after = after, before
@@ -73,7 +77,7 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     return record
 
 
-def _spans(task: Task) -> list[tuple[int, int]]:
+def spans_of(task: Task) -> list[tuple[int, int]]:
     """Return spans with few recorded rounds each."""
     ends = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
     ends = ends if ends and ends[-1] == task.horizon else [*ends, task.horizon]

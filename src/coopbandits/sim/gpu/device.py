@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,11 @@ from coopbandits.sim.gpu.backend import Launch, cached
 from coopbandits.sim.gpu.source import text_of
 
 LEAST_CAPABILITY = (8, 0)
+
+PART = 1 << 22
+COPIERS = 8
+"""Records of many runs are hundreds of MB. That such memory is handed out, and filled by one thread
+that goes through pinned memory, would take as long as playing."""
 
 
 class Array:
@@ -50,6 +59,7 @@ class CudaDevice:
         self.arch = f"sm_{found.major}{found.minor}"
         self.stream = self.device.create_stream()
         self.usage: dict[str, tuple[int, int]] = {}
+        self.times: dict[str, list[float]] | None = None  # seconds of every launch, if asked for
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
 
     def free_bytes(self) -> int:
@@ -77,11 +87,38 @@ class CudaDevice:
     def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the content."""
         values = np.empty(memory.shape, memory.kind) if into is None else into
-        if memory.nbytes:
-            at = values.ctypes.data
-            _checked(driver.cuMemcpyDtoHAsync(at, memory.address, memory.nbytes, self._stream))
         self.wait()
+        if memory.nbytes > PART:
+            _by_threads(lambda number: self._copy_parts(number, memory, values))
+        elif memory.nbytes:
+            at = values.ctypes.data
+            _checked(driver.cuMemcpyDtoH(at, memory.address, memory.nbytes))
         return values
+
+    def touch(self, values: NDArray[Any]) -> None:
+        """Have the system hand out the memory of an array, while kernels are under way."""
+        if values.nbytes > PART:
+            content = values.reshape(-1)
+            _by_threads(lambda number: np.array_split(content, COPIERS)[number].fill(0))
+
+    def _copy_parts(self, number: int, memory: Array, values: NDArray[Any]) -> None:
+        """Copy every so many parts, through memory that the device writes by itself."""
+        self.device.set_current()
+        content, part = values.reshape(-1).view(np.uint8), self._pinned[number]
+        stream = _checked(driver.cuStreamCreate(1))  # waits for nobody
+        for start in range(number * PART, content.size, COPIERS * PART):
+            size = min(PART, content.size - start)
+            source = memory.address + start
+            _checked(driver.cuMemcpyDtoHAsync(part.ctypes.data, source, size, stream))
+            _checked(driver.cuStreamSynchronize(stream))
+            content[start : start + size] = part[:size]
+        _checked(driver.cuStreamDestroy(stream))
+
+    @cached_property
+    def _pinned(self) -> list[NDArray[np.uint8]]:
+        """Memory of this machine that stays where it is, for as long as the device is used."""
+        places = [int(_checked(driver.cuMemHostAlloc(PART, 0))) for _ in range(COPIERS)]
+        return [np.ctypeslib.as_array((ctypes.c_uint8 * PART).from_address(at)) for at in places]
 
     def clear(self, memory: Array, first: int, size: int) -> None:
         """Set some bytes to zero."""
@@ -117,6 +154,11 @@ class CudaDevice:
         return Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
 
 
+def _by_threads(work: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(COPIERS) as pool:
+        list(pool.map(work, range(COPIERS)))
+
+
 def compiled(text: str, arch: str, log: Any = None) -> bytes:
     """Return a source compiled for an architecture; `log` is told registers and spills."""
     options = ProgramOptions(arch=arch, std="c++17", ptxas_options=["-v"] if log else None)
@@ -136,7 +178,14 @@ class Kernels:
             grid=(size.wide, size.high), block=size.threads, shmem_size=size.shared
         )
         values = [_as_value(each) for each in given]
+        if self.device.times is None:
+            launch(self.device.stream, config, self.kernel(name), *values)
+            return
+        self.device.wait()
+        started = time.perf_counter()
         launch(self.device.stream, config, self.kernel(name), *values)
+        self.device.wait()
+        self.device.times.setdefault(name, []).append(time.perf_counter() - started)
 
     def kernel(self, name: str) -> Any:
         """Return one kernel, which may use all shared memory there is."""

@@ -20,9 +20,6 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-MOST_NORMALS = 64
-"""Those in the tails are bits of one word."""
-
 MOST_LINKS = 17
 """Neighbours, and the agent itself, whose values a thread fetches all at once."""
 
@@ -37,9 +34,23 @@ def lines_of(task: Task) -> int:
     return 2 if task.tables.is_single else 5
 
 
-def normals_of(parts: Parts, num_arms: int) -> int:
-    """Return how many normals an agent keeps in shared memory until it has chosen."""
-    return num_arms if parts.index.random and num_arms <= MOST_NORMALS else 0
+def real_of(task: Task) -> Any:
+    """Return the type of what agents compute with; sums for the record are always doubles."""
+    return np.dtype(task.precision)
+
+
+def cubics_of(real: Any) -> Any:
+    """Return the table of the normal; in single precision with places between 0 and 1."""
+    cubics = normal_cubics()
+    if real == np.float64:
+        return cubics
+    return (cubics.reshape(-1, 4) * 2.0 ** (48.0 * np.arange(4))).astype(real)
+
+
+def rounds_kept(parts: Parts) -> int:
+    """Return for how many rounds central totals are kept until they are seen; 0 for not at all."""
+    delay = getattr(parts.aggregation, "delay", None)
+    return 0 if delay is None else delay + 1
 
 
 class Spans:
@@ -84,12 +95,17 @@ class DeviceRuns:
         self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
         self.num_runs, self.num_agents = len(runs), task.network.num_agents
         self.num_arms, self.everywhere = task.problem.num_arms, len(runs) * self.num_agents
+        self.real = real_of(task)
         self.numbers = index_numbers(parts, task)
-        self.numbers_there = backend.upload(self.numbers)
+        self.numbers_there = self.upload(self.numbers)
         self.spans = Spans(task, make_spans(), backend)
         self.lines = lines_of(task)
         self._keep_world(runs)
         self._keep_tally()
+
+    def upload(self, values: Any) -> Any:
+        """Return a copy on the device of what agents compute with."""
+        return self.backend.upload(values.astype(self.real, copy=False))
 
     def _keep_world(self, runs: range) -> None:
         task, backend = self.task, self.backend
@@ -97,11 +113,11 @@ class DeviceRuns:
         shuffled = runs if task.shuffle_arms else runs[:1]
         ordered = [tables.ordered(task.arm_order(run)) for run in shuffled]
         arrays = [
-            np.stack([rows for rows, _ in ordered]),
+            np.stack([rows for rows, _ in ordered]).astype(self.real, copy=False),
             np.stack([prices for _, prices in ordered]),
             tables.places,
             tables.starts,
-            normal_cubics(),
+            cubics_of(self.real),
             *(stream_keys(task.seed, stream, runs) for stream in (REWARDS, DECISIONS)),
         ]
         self.width = arrays[0].shape[2]
@@ -137,6 +153,7 @@ class DeviceRuns:
         """Return what is fixed before kernels are compiled."""
         task, index = self.task, self.parts.index
         return {
+            "SINGLE": int(self.real == np.float32),
             "K": self.num_arms,
             "FORM": task.problem.kernel_form().kind,
             "WIDTH": self.width,
@@ -188,7 +205,7 @@ class DeviceRuns:
             self.num_arms, self.num_runs,
         )  # fmt: skip
         record = Record.empty(task, self.num_runs)
-        record.arm_counts.fill(0)  # the system hands out this memory while the device still plays
+        self.backend.touch(record.arm_counts)
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
         load(self.counts, record.arm_counts)
@@ -205,25 +222,27 @@ class DeviceRuns:
 
     def registers(self) -> Any:
         """Return zeros for every arm, agent and run."""
-        return self.backend.zeros((self.num_arms, self.everywhere, 2))
+        return self.backend.zeros((self.num_arms, self.everywhere, 2), self.real)
 
 
 def run_bytes(task: Task) -> int:
     """Return about how many bytes of the device one run takes: registers, ledgers, what is kept."""
     agents, num_arms = task.network.num_agents, task.problem.num_arms
     lines, stops = lines_of(task), task.rounds.size  # at most all in one span
+    real: int = real_of(task).itemsize
     kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
-    each = 4 * 16 * num_arms + 8 * lines * (stops + 3) + kept
+    each = 8 * real * num_arms + 8 * lines * (stops + 3) + kept
     table = task.tables.rows.nbytes if task.shuffle_arms else 0
-    return agents * each + 8 * task.rounds.size * num_arms + table + 32
+    parts = task.policy.parts
+    seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
+    return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
 
 
-def links_there(matrix: Any, backend: Backend) -> tuple[Any, Any, Any]:
+def links_there(matrix: Any, state: DeviceRuns) -> tuple[Any, Any, Any]:
     """Return P's rows on the device: where each begins, whose values, and their weights."""
     indptr = matrix.indptr.astype(np.int32, copy=False)
     indices = matrix.indices.astype(np.int32, copy=False)
-    weights = matrix.data.astype(np.float64, copy=False)
-    return backend.upload(indptr), backend.upload(indices), backend.upload(weights)
+    return state.backend.upload(indptr), state.backend.upload(indices), state.upload(matrix.data)
 
 
 def links_of_each(matrix: Any) -> int:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
+from coopbandits.network import Network
 from coopbandits.sim.cpu.pulls import Reading
 from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there, normals_of
+from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there
 from coopbandits.sim.record import Record, Task, Tick
 
-RESIDENT = 384
-"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+RESIDENT = {8: 384, 4: 640}
+"""Agents that a multiprocessor is to hold at a time, by the bytes of a real number: more of them
+have fewer registers each."""
 
 BLOCK = 64
 """Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
 ones of a launch leave more of the device idle."""
 
-NEAR = 16
+NEAR = 8
 """Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
 MOST_SHARED = 100_000
@@ -62,14 +65,15 @@ class Player:
     ) -> None:
         self.state = state
         found = explorations_of(state.parts, state.task, times, num_agents, stage)
-        self.levels = state.backend.upload(times if found is None else found)
-        variates = normals_of(state.parts, state.num_arms) if found is None else NEAR
-        each = 8 * (2 * state.num_arms + variates + state.lines)  # totals, variates and ledger
+        self.levels = state.upload(times if found is None else found)
+        self.step = state.real.itemsize  # totals, variates and ledger:
+        variates = 0 if found is None else NEAR
+        each = self.step * (2 * state.num_arms + variates) + 8 * state.lines
         self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
         self.shared = each * self.block
         constants = state.constants(
-            BLOCK=self.block, RESIDENT=RESIDENT // self.block, HAS_BONUS=int(found is not None),
-            VARIATES=variates,
+            BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
+            HAS_BONUS=int(found is not None),
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
@@ -91,7 +95,7 @@ class Player:
         size = Launch(-(-state.everywhere // self.block), 1, self.block, self.shared)
         self.kernels.launch(
             "play", size, state.world, state.tally, state.spans.address(number), read, fresh,
-            self.levels.address + 8 * int(state.spans.firsts[number]),
+            self.levels.address + self.step * int(state.spans.firsts[number]),
             self.readings[reading, factor], state.numbers_there, self.live,
         )  # fmt: skip
         state.played(number)
@@ -166,17 +170,19 @@ class Mixer:
         backend, matrix = state.backend, operator.matrix
         degree, weights = 0, np.zeros(0)
         self.tiles = -(-state.num_agents // 128)
-        self.each = -(-state.num_agents // (8 * self.tiles))  # agents of a warp, in `mix_dense`
+        self.each = 2 * -(
+            -state.num_agents // (16 * self.tiles)
+        )  # agents of a warp, an even number
         if operator.dense is not None:
-            self.dense = backend.upload(operator.dense)
+            self.dense = state.upload(operator.dense)
         else:
             self.spare = state.registers()
-            if (regular := regular_links(matrix)) is not None:
+            if (regular := _regular_once(state.task.network, matrix)) is not None:
                 degree, near, weights = regular
                 near_there = backend.upload(near)
-                self.links = (near_there, near_there, backend.upload(weights))
+                self.links = (near_there, near_there, state.upload(weights))
             else:
-                self.links = links_there(matrix, backend)
+                self.links = links_there(matrix, state)
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
@@ -187,7 +193,7 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            shared = 8 * 16 * (2 * 32 + 8 * self.each)
+            shared = state.real.itemsize * 16 * (2 * 32 + 8 * self.each)
             size = Launch(groups * self.tiles, state.num_arms, 256, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
@@ -240,6 +246,18 @@ class Mixer:
         return values, before
 
 
+_regular: WeakKeyDictionary[Network, Any] = WeakKeyDictionary()
+"""What `regular_links` has found: with a million agents that takes a tenth of a second."""
+
+
+def _regular_once(network: Network, matrix: Any) -> Any:
+    if matrix is not network.matrix:
+        return regular_links(matrix)
+    if network not in _regular:
+        _regular[network] = regular_links(matrix)
+    return _regular[network]
+
+
 def regular_links(
     matrix: Any,
 ) -> tuple[int, NDArray[np.int32], NDArray[np.float64]] | None:
@@ -255,8 +273,10 @@ def regular_links(
     is_own = (matrix.indices.reshape(agents, -1) == rows).reshape(-1)
     if np.count_nonzero(is_own) != agents:
         return None
-    own, theirs = matrix.data[is_own], matrix.data[~is_own]
-    if (own != own[0]).any() or (theirs != theirs[0]).any():
+    own, others = matrix.data[is_own], np.logical_not(is_own, out=is_own)
+    theirs = matrix.data[np.argmax(others)]
+    alike = np.count_nonzero(matrix.data == theirs) - (agents if own[0] == theirs else 0)
+    if (own != own[0]).any() or alike != agents * degree:
         return None
-    near = np.ascontiguousarray(matrix.indices[~is_own], dtype=np.int32)
-    return degree, near, np.array([own[0], theirs[0]])
+    near = np.compress(others, matrix.indices).astype(np.int32, copy=False)
+    return degree, near, np.array([own[0], theirs])

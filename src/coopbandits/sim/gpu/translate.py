@@ -57,17 +57,30 @@ class CannotTranslateError(Exception):
     """A function is outside what is translated; the message says where."""
 
 
-def index_source(index: Index) -> str:
-    """Return the functions of an index as the C++ class `Index`, and how it draws."""
+def draws_one(index: Index) -> bool:
+    """Return whether an index draws one normal per arm, whatever it has seen."""
+    return _draws_one(index, _booked(index))
+
+
+def _draws_one(index: Index, book: _Book) -> bool:
+    draws_each = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
+    return draws_each and "value" not in book.branching
+
+
+def _booked(index: Index) -> _Book:
     book = _Book()
     names = ["prepare", "value"] + (["pick"] if index.pick is not None else [])
     for name in names:
         book.add(getattr(index, name), name)
-    draws_one = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
-    draws_one = draws_one and "value" not in book.branching
+    return book
+
+
+def index_source(index: Index) -> str:
+    """Return the functions of an index as the C++ class `Index`, and how it draws."""
+    book = _booked(index)
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
-        f"#define ONE_NORMAL {int(draws_one)}\n"
+        f"#define ONE_NORMAL {int(_draws_one(index, book))}\n"
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
         "    __device__ explicit Index(const real2* cubics_) : Draws<ASKS>(cubics_) {}\n"

@@ -70,42 +70,50 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
 }
 
 // The same arm with less at hand: the best and the second best, in one go over the arms. Where two
-// arms may tie, the plain way decides. Normals stand in `normals`, in shared memory and `apart` from
-// each other, until their values are asked for: kept in registers, they would take most of them.
+// arms may tie, the plain way decides. Arms whose normals are in the tails are put off, and looked at
+// by all lanes together.
+struct Leader {
+    real best = LOWEST, second = LOWEST;
+    int arm = 0;
+    __device__ __forceinline__ void consider(int k, real value) {
+        arm = value > best ? k : arm;
+        second = larger(second, smaller(best, value));
+        best = larger(best, value);
+    }
+};
 __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const real* numbers,
-                                      const real2* cubics, real* normals, int apart,
-                                      int* trouble) {
-#if HAS_PICK || !IS_OURS || (ONE_NORMAL && VARIATES < K)
+                                      const real2* cubics, int* trouble) {
+#if HAS_PICK || !IS_OURS || (ONE_NORMAL && K > 64)
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #else
-    real scratch[SCRATCH], best = LOWEST, second = LOWEST;
-    int arm = 0;
+    real scratch[SCRATCH];
+    Leader leader;
     Index<false> whole(cubics);
+    whole.prepare(estimate, word, numbers, scratch);
 #if ONE_NORMAL
     word_t tails = 0;
     Index<true> asking(cubics);
     UNROLL for (int k = 0; k < K; k++) {
         asking.value(k, estimate, word, numbers, scratch);
-        normals[k * apart] = centre_normal(asking.asked, cubics);
-        tails |= is_tail(asking.asked) ? word_t(1) << k : 0;
+        const bool is_late = is_tail(asking.asked);
+        tails |= is_late ? word_t(1) << k : 0;
+        whole.late = centre_normal(asking.asked, cubics);
+        const real value = whole.value(k, estimate, word, numbers, scratch);
+        leader.consider(k, is_late ? LOWEST : value);
     }
-    for (word_t left = tails; left; left &= left - 1) {
-        int k = __ffsll(left) - 1;
+    for (; tails; tails &= tails - 1) {
+        const int k = __ffsll(tails) - 1;
         asking.value(k, estimate, word, numbers, scratch);
-        normals[k * apart] = tail_normal(asking.asked);
+        whole.late = tail_normal(asking.asked);
+        leader.consider(k, whole.value(k, estimate, word, numbers, scratch));
     }
+#else
+    UNROLL for (int k = 0; k < K; k++)
+        leader.consider(k, whole.value(k, estimate, word, numbers, scratch));
 #endif
-    whole.prepare(estimate, word, numbers, scratch);
-    UNROLL for (int k = 0; k < K; k++) {
-#if ONE_NORMAL
-        whole.late = normals[k * apart];
-#endif
-        real value = whole.value(k, estimate, word, numbers, scratch);
-        arm = value > best ? k : arm;
-        second = larger(second, smaller(best, value));
-        best = larger(best, value);
-    }
-    if (best < INF && best - second > ROUNDING * larger(real(1), fabs(best))) return arm;
+    const real best = leader.best;
+    if (best < INF && best - leader.second > ROUNDING * larger(real(1), fabs(best)))
+        return leader.arm;
     return choose_by_all(estimate, word, numbers, cubics, trouble);
 #endif
 }

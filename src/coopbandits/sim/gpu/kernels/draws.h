@@ -1,8 +1,8 @@
 #pragma once
 // Draws, of which some are dear: one in forty normals takes logarithms, and in a warp nearly always
-// one lane has such a one. Where an index draws one normal per arm, whatever it has seen, these are
-// made before all values, by all lanes together: ASKS only notes the word, and the compiler leaves out
-// the rest; the normal made of it is handed over as `late`.
+// one lane has such a one. Where an index draws one normal per arm, whatever it has seen, `choose`
+// makes it: ASKS only notes the word, and the compiler leaves out the rest; the normal made of it is
+// handed over as `late`.
 template <bool ASKS>
 struct Draws {
     const real2* cubics;

@@ -31,6 +31,9 @@ ALSO_OF_TWO(pow) ALSO_OF_TWO(copysign) ALSO_OF_TWO(fmax)
 struct alignas(16) double2 {
     double x, y;
 };
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
 struct alignas(8) float2 {
     float x, y;
 };
@@ -122,6 +125,7 @@ void call(void (*kernel)(A...), void** values) {
 #define __syncthreads() host::pause()
 #define __syncwarp() host::pause()
 #define __ldg(at) (*(at))
+#define __ldcs(at) (*(at))
 static inline int __ffs(unsigned bits) { return __builtin_ffs(int(bits)); }
 static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
 static inline unsigned __activemask() { return 1u << (threadIdx.x & 31); }

@@ -21,7 +21,15 @@ KERNEL(mix_sparse, 128, 1,
 #if DEGREE > 0
     int near[DEGREE];
     real2 theirs[DEGREE];
+#if DEGREE % 4 == 0
+    UNROLL for (int j = 0; j < DEGREE / 4; j++) {
+        int4 four = __ldcs((const int4*)indices + agent * (DEGREE / 4) + j);
+        near[4 * j] = four.x, near[4 * j + 1] = four.y;
+        near[4 * j + 2] = four.z, near[4 * j + 3] = four.w;
+    }
+#else
     UNROLL for (int j = 0; j < DEGREE; j++) near[j] = indices[agent * DEGREE + j];
+#endif
     real2 own = in[slab + at];
     UNROLL for (int j = 0; j < DEGREE; j++) theirs[j] = __ldg(from + near[j] * runs);
     UNROLL for (int j = 0; j < DEGREE; j++) {
@@ -46,7 +54,7 @@ KERNEL(mix_sparse, 128, 1,
 }
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
-// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them.
+// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even.
 #define TILE (8 * EACH)
 #define DEEP 16
 KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
@@ -76,10 +84,13 @@ KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
         __syncthreads();
         UNROLL for (int a = 0; a < DEEP; a++) {
             real2 value = values[a * 32 + lane];
-            UNROLL for (int i = 0; i < EACH; i++) {
-                real factor = factors[a * TILE + warp * EACH + i];
-                sums[i] += factor * value.x;
-                counts[i] += factor * value.y;
+            const real2* pairs = (const real2*)(factors + a * TILE + warp * EACH);
+            UNROLL for (int i = 0; i < EACH; i += 2) {
+                real2 factor = pairs[i / 2];
+                sums[i] += factor.x * value.x;
+                counts[i] += factor.x * value.y;
+                sums[i + 1] += factor.y * value.x;
+                counts[i + 1] += factor.y * value.y;
             }
         }
         __syncthreads();

@@ -4,7 +4,6 @@
 #include "choice.h"
 #endif
 
-#define NEAR VARIATES  // variates made at a time
 #define STRETCH 128    // rounds for which one bound on the other arms is used
 
 struct Reading {
@@ -117,7 +116,6 @@ KERNEL(play, BLOCK, RESIDENT,
         totals[k * BLOCK] = make_real2(factor * settled.x, factor * settled.y);
     }
     double* ledger = (double*)((real2*)shared + K * BLOCK) + threadIdx.x;
-    real* variates = (real*)(ledger + LINES * BLOCK - threadIdx.x) + threadIdx.x;
     Books books(world, tally, span, at, ledger, BLOCK);
     books.open();
     const bool is_crowded = world.runs < 32;
@@ -135,6 +133,7 @@ KERNEL(play, BLOCK, RESIDENT,
         start = end;
     };
 #if HAS_BONUS
+    real* variates = (real*)(ledger + LINES * BLOCK - threadIdx.x) + threadIdx.x;
     Player player(totals, reading);
 #else
     const word_t words = word_at(world.decision_keys[books.run], books.agent);
@@ -160,7 +159,7 @@ KERNEL(play, BLOCK, RESIDENT,
         if ((r == 0 || own_pulls || IS_RANDOM) && !is_over) {
             Estimate estimate = estimate_of(totals, BLOCK, 1, levels[r], real(reading.num_agents));
             chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
-                            variates, BLOCK, tally.trouble);
+                            tally.trouble);
         }
 #endif
         // What is pulled of one arm is booked when it is left, and when others need to know.

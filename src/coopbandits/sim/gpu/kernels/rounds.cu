@@ -1,12 +1,12 @@
 // A running consensus: every round all agents average, choose and pull.
-#include "choice.h"
+#include "agent.h"
 
 struct Links {
     const int *indptr, *indices;
     const real* weights;
 };
 
-#define SOME 9  // arms averaged in one go over the neighbours: more would need more registers
+// SOME arms are averaged in one go over the neighbours: more would need more registers.
 #define FEW 4   // neighbours that are kept in registers, where LINKS, their number, is the same for all
 
 // The neighbours of one agent, itself included, and their weights.
@@ -36,54 +36,6 @@ struct Near {
 #endif
 };
 
-// One agent that chooses and pulls; pulls of one arm in a row are booked together.
-struct Agent {
-    Books books;
-    const word_t key, words;
-    const real* numbers;
-    real* const normals;  // `apart` from each other
-    const int apart;
-    const bool is_crowded;
-    Row row = {};
-    real gained = 0;
-    int arm = 0, start = 0;
-
-    __device__ Agent(const Books& books_, const real* numbers_, real* normals_, int apart_,
-                     bool is_crowded_)
-        : books(books_), key(word_at(books.world.reward_keys[books.run], books.agent)),
-          words(word_at(books.world.decision_keys[books.run], books.agent)),
-          numbers(numbers_ + books.agent * NUMBERS), normals(normals_), apart(apart_),
-          is_crowded(is_crowded_) {}
-
-    __device__ void book(int end) {
-        if (end > start) books.enter(arm, start, end, gained, is_crowded);
-        start = end;
-        gained = 0;
-    }
-    __device__ __forceinline__ void play(int r, real time, real2* own, int stride) {
-        const real agents = real(books.world.agents);
-        const real2* cubics = books.world.cubics;
-        const long long done = books.span.first + r;
-        Estimate estimate = estimate_of(own, stride, agents, time, agents);
-        int chosen = choose(estimate, IS_RANDOM ? word_at(words, done) : 0, numbers, cubics,
-                            normals, apart, books.tally.trouble);
-        bool is_elsewhere = r >= books.border;
-        if (is_elsewhere || chosen != arm) {
-            book(r);
-            if (is_elsewhere) books.enter_segment(r);
-            arm = chosen;
-            row.take(books.row(arm));
-        }
-        real reward = row.reward(variate_of(word_at(key, done), cubics));
-        gained += reward;
-        own[arm * stride] = make_real2(own[arm * stride].x + reward, own[arm * stride].y + 1);
-        if (r + 1 == books.stop) {
-            book(r + 1);
-            books.note();
-        }
-    }
-};
-
 // Whole runs: block = run, thread = agent, all averages in shared memory.
 KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
@@ -96,12 +48,11 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
     const int agent = is_there ? threadIdx.x : 0;
     real2* values = (real2*)shared + agent;  // (K, agents)
     double* ledger = (double*)((real2*)shared + K * agents) + agent;
-    real* normals = (real*)(ledger + LINES * agents - agent) + agent;
     real2* kept = state + (long long)blockIdx.x * agents * K + agent;
     const Near near(links, agent);
     Agent player(Books(*world_at, *tally_at, *span_at, agent * world_at->runs + blockIdx.x,
                        ledger, agents),
-                 numbers, normals, agents, false);
+                 numbers, false);
     if (is_there) {
         player.books.open();
         for (int k = 0; k < K; k++) values[k * agents] = kept[k * agents];
@@ -171,9 +122,8 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
     }
     __syncwarp();
     if (const long long at = first + lane; at < everywhere) {
-        real* normals = (real*)((real2*)shared + THREADS / 32 * K * WIDE) + threadIdx.x;
         Agent player(Books(*world_at, *tally_at, *span_at, at, tally_at->ledger + at, everywhere),
-                     numbers, normals, THREADS, runs < 32);
+                     numbers, runs < 32);
         player.play(0, times[0], tile + lane, WIDE);
         player.book(1);
     }
