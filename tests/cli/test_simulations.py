@@ -114,7 +114,7 @@ def test_a_folder_of_other_settings_is_left_alone(call: Call, tmp_path: Path) ->
             ("--policy", "dducb", "--seed", "-1"),
             "seed is -1; it must be a whole number, at least 0",
         ),
-        (("--policy", "dducb", "--engine", "gpu"), "unknown engine 'gpu'"),
+        (("--policy", "dducb", "--engine", "tpu"), "unknown engine 'tpu'"),
         (("--policy", "dducb", "--policy", "dducb"), "policy dducb was given twice"),
     ],
 )

@@ -77,7 +77,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_command() -> None:
-    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 18)
+    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 19)
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)

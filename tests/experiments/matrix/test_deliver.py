@@ -148,7 +148,7 @@ def test_the_whole_matrix_can_be_read() -> None:
     scores = made_up(plan, lambda *_: 123.4)
     parts = list(split(plan, scores))
     assert [part.kind for part in parts] == ["gaussian", "bernoulli", "faults"]
-    assert [len(part.scenarios) for part in parts] == [15, 3, 9]
+    assert [len(part.scenarios) for part in parts] == [15, 3, 17]
     text = as_text(plan, parts)
     assert max(map(len, text.splitlines())) <= 120
     assert len(grid_rows(parts[0].grid)) == 1 + len(plan.aggregations) + 1

@@ -325,6 +325,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
 [[operations]]
 include-path = "/cluster/document"
 checks.positive_data_acceptance.expected-statuses = [422]
+warnings = false
 """
 
 

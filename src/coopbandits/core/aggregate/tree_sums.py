@@ -230,13 +230,13 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         if not self.stamps:
             return self.rounds - self.first
         decay = self.registers.decay
-        return float(decay * decayed_rounds(decay, self.clock - self.first))
+        return float(decay * decayed_rounds(decay, max(0, self.clock - self.first)))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull; the rounds behind the own totals are those from the first to it."""
         self.registers.record(self.own[:-2], arm, reward, context)
         ended = self.clock if self.stamps else self.rounds
-        if self.own[-1] == 0.0:
+        if self.own[-1] == 0.0 or ended < self.first:  # the latter where a clock was set back
             self.first = ended
         self.own[-1] = decayed_rounds(self.registers.decay, ended + 1 - self.first)
 

@@ -146,7 +146,7 @@ def derived_number(name: str) -> int:
     Examples
     --------
     >>> derived_number("checkout-button")
-    1391042462
+    1450806703
     """
     return DERIVED + int.from_bytes(sha256(name.encode()).digest()[:8], "big") % (NUMBERS - DERIVED)
 
