@@ -361,3 +361,14 @@ def test_whatever_happens_views_stay_bounded_and_work_is_not_multiplied(
         assert len(view._shuffles) <= MOST_ROUTES
         assert len(view.calling) <= 2 * DEGREE
         assert len(actions) <= max(DEGREE + 2, before + 2)
+
+
+def test_who_called_while_it_was_called_in_vain_is_not_lost() -> None:
+    view = machine()
+    view.passive.add([contact("a")], "a")
+    view.tick()
+    (call,) = [action for action in done(view) if isinstance(action, Call)]
+    view.asked(contact("a"), Ask.MORE)
+    view.failed(call)
+    assert "a" in view.active
+    assert not view.lost

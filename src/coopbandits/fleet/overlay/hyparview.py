@@ -331,7 +331,7 @@ class HyParView:
     def failed(self, call: Call) -> None:
         """Note that nobody, or somebody else, answered a call."""
         self.calling.pop(call.key, None)
-        if call.name:
+        if call.name and call.name not in self.active:  # unless it has called meanwhile
             self.passive.forget(call.name)
             self._lose(call.name, call.address)
         self._wait()
