@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import (
+    IMPROVE_TICKS,
     LAST_RECALL,
     LISTEN_TICKS,
     LOST_SIZE,
@@ -272,8 +273,9 @@ def test_what_one_neighbour_brings_is_taken_in_now_and_then() -> None:
     for at in range(MOST_HEARD):
         view.heard("a", Shuffle(at, 1, [contact(f"x{at}")]))
     assert set(view.passive.entries) == {"x0"}
-    for _ in range(LISTEN_TICKS):
+    for _ in range(LISTEN_TICKS + IMPROVE_TICKS):
         view.tick()
+    assert not view._listens_from, "what is over is not remembered"
     view.heard("a", Shuffle(99, 1, [contact("y")]))
     assert "y" in view.passive
 

@@ -227,6 +227,8 @@ class HyParView:
         self._next_improvement = self.time + IMPROVE_TICKS
         until = self.time - DECLINED_TICKS
         self._declined = {name: at for name, at in self._declined.items() if at > until}
+        waits = self._listens_from.items()
+        self._listens_from = {name: at for name, at in waits if at > self.time}
         if self._settled < self.degree or self.calling:
             return
         found = self.passive.strongest(but=self._declined)
