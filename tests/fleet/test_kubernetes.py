@@ -216,7 +216,10 @@ def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
         with started(tmp_path, at) as running:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 wait(partial(all_pass, probe, apis), probe)
-            with Client(apis[0], TOKEN) as first, Client(apis[2], TOKEN) as last:
+            with (
+                Client(apis[0], TOKEN, PATIENCE) as first,
+                Client(apis[2], TOKEN, PATIENCE) as last,
+            ):
                 open_ticket = first.choose().ticket
                 running["shop-0"].send_signal(signal.SIGTERM)
                 wait(lambda: not passes("readinessProbe", apis[0]))

@@ -19,7 +19,7 @@ from coopbandits.fleet.config import write_config
 
 from ..transport.nodes import places
 
-PATIENCE = 30.0
+PATIENCE = 90.0  # on a machine that does much else
 TOKEN = "0123456789abcdef"  # noqa: S105  of tests
 
 
@@ -113,7 +113,7 @@ class Agent:
 
     def client(self, token: str | None = None) -> Client:
         """Return a client of its API."""
-        return Client(f"unix:{self.folder / 'api'}", token, timeout=5.0)
+        return Client(f"unix:{self.folder / 'api'}", token, timeout=PATIENCE)
 
     def send(self, number: int) -> None:
         """Send its process a signal."""

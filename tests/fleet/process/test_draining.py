@@ -66,7 +66,7 @@ def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path:
             began = time.monotonic()
             agent.send(signal.SIGTERM)
             assert agent.end() == 0
-            assert time.monotonic() - began < 15.0  # far from the deadline
+            assert time.monotonic() - began < 50.0  # before the deadline
             assert "told to stop a second time" in agent.told()
             agent.write(drain_seconds=0.0)
             agent.start()
