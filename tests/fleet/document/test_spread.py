@@ -120,6 +120,28 @@ def test_a_document_that_was_lost_on_its_way_is_sent_again_ever_more_rarely() ->
     assert versions(fleet) == [1, 1]
 
 
+def test_an_acknowledgement_that_was_lost_is_given_again() -> None:
+    fleet = world(nx.path_graph(2))
+    pass_seconds(fleet, 1)
+    post = fleet.post
+
+    def lossy(sender: int, receiver: int, data: bytes) -> bool:
+        is_lost = HEADER.unpack_from(data)[2] == DOCUMENT and sender == 1
+        return True if is_lost else post(sender, receiver, data)
+
+    fleet.post = lossy  # type: ignore[method-assign]
+    fleet.node(0).adopt(signed(1))
+    pass_seconds(fleet, 1)
+    assert versions(fleet) == [1, 1]
+    assert fleet.node(0).spread.readers["n1"].version == 0
+    fleet.post = post  # type: ignore[method-assign]
+    pass_seconds(fleet, FIRST_PAUSE)
+    assert fleet.node(0).spread.readers["n1"].version == 1
+    sent = count_documents(fleet)
+    pass_seconds(fleet, LONGEST_PAUSE)
+    assert sent == []
+
+
 def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
     """An agent without operators, or of a release whose HELLO has no such field."""
     fleet = world(nx.path_graph(2), roots=())

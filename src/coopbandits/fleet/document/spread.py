@@ -119,9 +119,12 @@ class Spread:
             self._refuse(peer, "document", f"a document that cannot be read: {error}")
             return
         reader.version, reader.digest = news.version, news.digest
+        before = self.keeper.version
         try:
             if news.seal is not None:
                 self._gather(reader, news, news.seal)
+                if news.piece and news.at == 0 and news.seal.open().version <= before:
+                    self._acknowledge(peer)  # it has not heard of what is here
         except ForgedError as error:
             self._refuse(peer, "forged", str(error))
         except RivalError:
@@ -138,7 +141,7 @@ class Spread:
             reader.seal, reader.content = None, bytearray()
             older = seal.open().version < self.keeper.version
             if older or self.keeper.weigh(seal, news.chain) is None:
-                return  # it did not know yet what is here
+                return
             if news.at > 0 or not news.piece:
                 return  # a piece was lost: the document will come again
             reader.seal = seal
@@ -156,7 +159,7 @@ class Spread:
         for peer, reader in self.readers.items():
             reader.due, reader.pause = 0.0, FIRST_PAUSE
             if reader.version >= self.keeper.version:
-                self._say(peer, News(self.keeper.version, self.keeper.digest))
+                self._acknowledge(peer)
             self._answer(peer, now)
 
     def beat(self, now: float) -> None:
@@ -185,6 +188,9 @@ class Spread:
         state, sealed = (self.keeper.version, self.keeper.digest), (signed.seal, signed.chain)
         for at in range(0, len(signed.content), PIECE):
             self._say(peer, News(*state, *sealed, at, signed.content[at : at + PIECE]))
+
+    def _acknowledge(self, peer: str) -> None:
+        self._say(peer, News(self.keeper.version, self.keeper.digest))
 
     def _say(self, peer: str, news: News) -> None:
         self._send(peer, msgspec.msgpack.encode(news))
