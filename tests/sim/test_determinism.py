@@ -15,19 +15,22 @@ from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import reference
 from coopbandits.sim.cpu import central, consensus, flooding, staged
 
+from .test_engines import COMPILED
+
 pytestmark = pytest.mark.plays
 
 SIMULATE = sys.modules["coopbandits.sim.simulate"]  # the package's name is the function
 
 POLICIES: list[AnyPolicy] = [
-    *map(parse_policy, EXAMPLES),
+    *map(parse_policy, COMPILED),
     DDUCB(own_pulls=False),
     DDUCB(neighbor_pulls=True),
     DDUCB(remix=True),
     DDUCB(remix=True, own_pulls=False),
     DDUCB(values_per_message=3),
 ]
-FIELD = [parse_policy(text) for text in EXAMPLES if text not in ("dducb", "independent-ucb")]
+EVERYBODY = [*POLICIES, *(parse_policy(text) for text in EXAMPLES if text not in COMPILED)]
+FIELD = [parse_policy(text) for text in COMPILED if text not in ("dducb", "independent-ucb")]
 PROBLEM = GaussianBandit([0.2, 1.0, 0.9, 0.6])
 NETWORK = Network.from_spec("regular:3,70,seed=2")  # three blocks of agents
 
@@ -107,6 +110,7 @@ def test_later_runs_change_nothing(together: Any) -> None:
 def test_later_rounds_change_nothing(engine: str) -> None:
     """Rounds up to 61 of longer runs, the longer one ending inside and at the end of a stage."""
     small: dict[str, Any] = {"network": Network.from_spec("path:4"), "runs": 1}
+    small["policies"] = POLICIES if engine == "cpu" else EVERYBODY
     short = play(engine, horizon=61, rounds=range(1, 62), **small)
     for horizon in (62, 97):
         longer = play(engine, horizon=horizon, rounds=range(1, horizon + 1), **small)
@@ -117,6 +121,7 @@ def test_later_rounds_change_nothing(engine: str) -> None:
 
 def test_chunks_of_the_reference_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     small: dict[str, Any] = {"network": Network.from_spec("path:3"), "runs": 2, "horizon": 40}
+    small["policies"] = EVERYBODY
     expected = play("reference", **small)
     monkeypatch.setattr(reference, "CHUNK", 3)
     assert play("reference", **small).identical(expected)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -210,3 +212,16 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             with pytest.raises(InputError, match="expired"):
                 button.observe(late, 1.0)
             assert client.health()["rewards"] == 1  # of an arm that is gone, maybe
+
+
+def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "fleet" / "bandits.md").read_text()
+    (declared,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    with lonely(tmp_path) as agent:
+        agent.tables |= tomllib.loads(declared)
+        agent.write()
+        agent.start()
+        exec(code.replace("127.0.0.1:8400", f"unix:{agent.folder / 'api'}"), {})  # noqa: S102
+        with agent.client() as client:
+            assert client.health()["rewards"] == 1
