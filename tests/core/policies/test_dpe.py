@@ -192,6 +192,7 @@ def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
     assert agent.export_state() == state
 
 
-def test_an_unknown_family() -> None:
+def test_needs_and_an_unknown_family() -> None:
+    assert DPE2().needs == {"random_word"}
     with pytest.raises(InputError, match="unknown family of rewards 'poisson'"):
         DPE2("poisson")

@@ -180,6 +180,8 @@ def test_states_that_cannot_be() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             agent.restore_state(state | changes)
+    agent.restore_state(state)
+    assert agent.export_state() == state
 
 
 def test_bad_settings() -> None:
