@@ -90,7 +90,7 @@ def test_spellings_needs_and_what_is_handed_on() -> None:
     assert at_source(Truncated(1), TreeUCB()).overtakes
     assert not at_source(Truncated(1), FloodUCB()).overtakes
     agent = make_agents(at_source(Truncated(1), FloodUCB()), P, 3)[0]
-    with pytest.raises(InputError, match="a confidence"):
+    with pytest.raises(InputError, match="states no confidence"):
         agent.recommend()
     with pytest.raises(InputError, match="looks at no features"):
         agent.observe(0, 1.0, np.ones(2))

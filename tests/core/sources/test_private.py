@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import Estimate, InputError, Private
-from coopbandits.core.draws import words
+from coopbandits.core.draws import word_at, words
 from coopbandits.core.sources.private import PrivateTap, laplace_of
 
 from ..fleet import one_view, through_json
@@ -42,13 +42,13 @@ def test_released_sums_have_one_variate_per_block(pulls: int) -> None:
     assert abs(errors.var() / variance - 1) < 4 * math.sqrt(5 / errors.size)
 
 
-def test_a_block_keeps_its_noise_and_every_reward_lies_in_one_block_per_level() -> None:
-    one = tap(1.0, 16)
-    block_of_eight = one.noise(0, 8)
-    assert one.noise(0, 12) - block_of_eight == pytest.approx(one.noise(0, 12) - one.noise(0, 8))
-    differences = {round(one.noise(0, n + 1) - one.noise(0, n), 12) for n in range(8, 15, 2)}
-    assert len(differences) == 4  # pulls 9, 11, 13 and 15 each begin a block of one
-    assert one.noise(0, 9) != one.noise(1, 9)
+def test_thirteen_pulls_are_blocks_of_eight_four_and_one() -> None:
+    one = tap(1.0, 16, word=3)
+    blocks = [(3, 0), (2, 8), (0, 12)]  # level, first pull
+    key = word_at(3, 0)
+    expected = sum(laplace_of(word_at(word_at(key, level), at), 5.0) for level, at in blocks)
+    assert one.noise(0, 13) == pytest.approx(expected)
+    assert one.noise(0, 13) != one.noise(1, 13)
     assert one.noise(0, 0) == 0.0
 
 
