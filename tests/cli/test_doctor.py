@@ -69,49 +69,38 @@ def test_a_sound_installation() -> None:
     assert re.fullmatch(r"ok +[\d.]+ MB at .*", told.line("cache of kernels"))
 
 
-def test_missing_and_old_libraries(tmp_path: Path) -> None:
-    told = ask(pretend(tmp_path, "numpy>=99", "rich", "nosuchlibrary>=1.2"))
+def test_broken_libraries(tmp_path: Path) -> None:
+    (tmp_path / "h5netcdf.py").write_text("raise ImportError('no\\n luck')")
+    (tmp_path / "xarray.py").write_text("import os; os.abort()")
+    told = ask(pretend(tmp_path, "numpy>=99", "h5netcdf", "xarray", "nosuchlibrary>=1.2"))
     assert told.status == 1
-    assert told.text.endswith("2 broken; mend the first one first\n")
+    count = told.text.count("BROKEN")  # with what does not work without these
+    assert told.text.endswith(f"{count} broken; mend the first one first\n")
     assert re.match(r"BROKEN +[\d.]+, but at least 99 is needed", told.line("numpy"))
     assert told.mend("numpy") == "pip install --upgrade 'numpy>=99'"
     assert re.match(r"BROKEN +not installed", told.line("nosuchlibrary"))
-    assert told.line("rich").startswith("ok ")
+    raises, crashes = "ImportError: no luck", "the process that tried it crashed"
+    for library, wrong in (("h5netcdf", raises), ("xarray", crashes)):
+        sentence = f"cannot be imported: {wrong}"
+        assert told.line(library).split(maxsplit=1) == ["BROKEN", sentence]
+        assert "--force-reinstall" in told.mend(library)
 
 
-def test_a_missing_extra_breaks_nothing(tmp_path: Path) -> None:
+def test_notes_break_nothing(tmp_path: Path) -> None:
+    """An extra that is missing, a cache that is elsewhere, and a terminal without Greek."""
     needs = ("rich", "nosuchlibrary>=1; extra == 'parquet'", "nosuchtool; extra == 'dev'")
-    told = ask(pretend(tmp_path, *needs))
+    (tmp_path / "file").touch()
+    wanted = str(tmp_path / "file" / "cache")
+    told = ask(pretend(tmp_path, *needs), NUMBA_CACHE_DIR=wanted, PYTHONIOENCODING="ascii")
     assert told.status == 0, told.text
     assert re.match(r"note +nosuchlibrary not installed", told.line("extra [parquet]"))
     assert told.mend("extra [parquet]") == "pip install 'coopbandits[parquet]'"
     assert "nosuchtool" not in told.text
-
-
-@pytest.mark.parametrize(
-    ("code", "wrong"),
-    [
-        ("raise ImportError('no\\n luck')", "cannot be imported: ImportError: no luck"),
-        ("import os; os.abort()", "cannot be imported: the process that tried it crashed"),
-    ],
-    ids=["raises", "crashes"],
-)
-def test_a_library_that_cannot_be_imported(tmp_path: Path, code: str, wrong: str) -> None:
-    (tmp_path / "h5netcdf.py").write_text(code)
-    told = ask(tmp_path)
-    assert told.status == 1
-    assert told.line("h5netcdf").split(maxsplit=1) == ["BROKEN", wrong]
-    assert "--force-reinstall" in told.mend("h5netcdf")
-
-
-def test_a_cache_that_was_asked_for_and_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    wanted = str(tmp_path / "file" / "cache")
-    told = ask(NUMBA_CACHE_DIR=wanted)
-    assert told.status == 0, told.text  # there is another place
     assert told.line("cache of kernels").startswith("note ")
     assert f"NUMBA_CACHE_DIR asks for {wanted}, which cannot be written" in told.text
     assert told.mend("cache of kernels") == checkup.CACHE_ELSEWHERE
+    assert told.line("output").startswith("note ")
+    assert told.mend("output") == "export PYTHONUTF8=1"
 
 
 def test_no_place_for_kernels(tmp_path: Path) -> None:
@@ -138,13 +127,6 @@ def test_no_place_for_kernels(tmp_path: Path) -> None:
     mended = ask(copy.parent, **settings | {"NUMBA_CACHE_DIR": str(tmp_path / "elsewhere")})
     assert mended.status == 0, mended.text
     assert str(tmp_path / "elsewhere") in mended.line("cache of kernels")
-
-
-def test_a_terminal_without_greek(tmp_path: Path) -> None:
-    told = ask(PYTHONIOENCODING="ascii")
-    assert told.status == 0
-    assert told.line("output").startswith("note ")
-    assert told.mend("output") == "export PYTHONUTF8=1"
 
 
 @pytest.mark.parametrize(

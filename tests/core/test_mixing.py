@@ -71,6 +71,7 @@ def test_cycle_100_oracle() -> None:
     assert error(y) == pytest.approx(0.0308330, abs=5e-8)
 
 
+@pytest.mark.plays
 def test_cycle_100_oracle_through_agents() -> None:
     """The same number when 100 agents pass messages: agent 0 saw reward 1, the others 0."""
     agents = make_agents(DDUCB(), CYCLE, num_arms=1)

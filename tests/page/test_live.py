@@ -129,8 +129,7 @@ def test_hostile_texts_are_texts(browser: Browser, fleet: MadeUpFleet, server: P
     assert browser.complaints == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_both_themes_at_both_widths(
     browser: Browser, server: PageServer, theme: str, width: int
 ) -> None:

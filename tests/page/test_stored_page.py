@@ -119,8 +119,7 @@ def test_a_policy_and_an_agent_are_chosen(browser: Browser, address: str) -> Non
     assert browser.complaints == []
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
 def test_both_themes_at_both_widths(browser: Browser, address: str, theme: str, width: int) -> None:
     tab = opened(browser, address, theme=theme, width=width)
     layout = tab.evaluate(LAYOUT)

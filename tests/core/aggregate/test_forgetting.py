@@ -153,6 +153,7 @@ class Twins:
             assert found.num_agents == self.roll.agents[i].estimate().num_agents
 
 
+@pytest.mark.plays
 @given(graph=graphs(largest=8), schedule=schedules, gamma=st.sampled_from([0.5, 0.9, 0.99]))
 @settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals()], ids=ids)
@@ -472,11 +473,13 @@ FORGETFUL = [
 ]
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("spec", FORGETFUL, ids=ids)
 def test_what_forgets_keeps_the_contract(spec: Any) -> None:
     check_policy(combine(spec, UCB()), num_arms=2, rounds=10)
 
 
+@pytest.mark.plays
 @given(graph=graphs(largest=7), schedule=schedules, window=st.integers(1, 12))
 @settings(max_examples=15, deadline=None)
 @pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals()], ids=ids)

@@ -60,6 +60,7 @@ def test_without_laziness_nothing_is_new(kind: str) -> None:
     assert "told" not in eager[0][0].export_state()["aggregation"]
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 @pytest.mark.parametrize("lazy", [0.1, 0.5])
 def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss: float) -> None:
@@ -78,6 +79,7 @@ def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss
     assert all(agent.outgoing(j) is None for agent in agents for j in agent.view.neighbor_weights)
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_a_tree_knows_nearly_all_pulls_and_sends_few_values(loss: float) -> None:
     agents, pulls, values, _ = play("tree", 0.2, loss=loss)

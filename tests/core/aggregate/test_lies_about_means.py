@@ -66,6 +66,7 @@ def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
     return world
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("name", MIXING)
@@ -173,6 +174,7 @@ def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMi
     return Den(make, GRAPHS[graph], liars)
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("lie", [constant, negative, stage_by_stage, to_and_fro])
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("kind", STAGED)

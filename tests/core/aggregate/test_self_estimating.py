@@ -59,6 +59,7 @@ def play_until_mixing(agents: list[CooperativeAgent]) -> int:
     raise AssertionError("never began")
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("policy", [BOTH, HEURISTIC])
 def test_the_contract(policy: DDUCB) -> None:
     check_policy(policy, num_arms=2, rounds=18)

@@ -91,6 +91,7 @@ def test_unguarded_acceleration_blows_up() -> None:
         assert 7.0 < mean_error(rate, 5, accelerated=False) < 10.0
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(("rate", "most"), [(0.0, 0.03), (0.05, 1.0), (0.2, 3.5), (0.5, 8.5)])
 def test_agents_do_not_blow_up(rate: float, most: float) -> None:
     """Through the same outages the sum is kept, and plain mixing is never the better choice."""
@@ -101,6 +102,7 @@ def test_agents_do_not_blow_up(rate: float, most: float) -> None:
     assert error(y) < error(unguarded(lost, accelerated=False))
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("rate", [0.2, 0.5])
 def test_one_way_loss_costs_less_than_half_more_than_plain_mixing(rate: float) -> None:
     lost = outages(50, rate, key=0, one_way=True)
@@ -390,6 +392,7 @@ def pulls_of_best(policy: Policy, lost: Callable[[int], Lost]) -> tuple[int, lis
     return int((np.array(arms) == 2).sum()), agents
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("one_way", [False, True])
 def test_dducb_plays_well_with_one_message_in_five_lost(one_way: bool) -> None:
     lost = outages(8, 0.2, 1, one_way=one_way)

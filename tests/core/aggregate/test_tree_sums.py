@@ -16,6 +16,7 @@ from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
 from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine, tag_of
+from coopbandits.core.statistic import ArmSums
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
@@ -248,6 +249,7 @@ def test_never_a_loop_under_any_schedule(graph: nx.Graph[Any], schedule: Schedul
             assert np.isfinite([*estimate.sums, estimate.time, estimate.anticipation]).all()
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("graph", ["grid-2x4", "cycle-9", "regular-3-8"])
 def test_trees_fall_apart_and_heal(graph: str) -> None:
     """Long outages: parents are dropped, roots replaced, and totals exact when all is over."""
@@ -349,3 +351,7 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.restore_state(state)
     assert mine.export_state() == before
+
+
+def test_trees_have_no_array_form() -> None:
+    assert TreeSums().make_rows([], None, ArmSums().registers(2)) is None

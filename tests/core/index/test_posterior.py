@@ -31,6 +31,7 @@ def test_normal_draws_by_hand() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-14)
 
 
+@pytest.mark.plays
 def test_normal_draws_follow_the_posterior() -> None:
     drawn = np.array([values_of(NormalDraw(), ESTIMATE, word, sigma=2.0) for word in WORDS])
     for k, (total, count) in enumerate(((20.0, 80.0), (-10.0, 20.0), (0.0, 0.0))):
@@ -39,6 +40,7 @@ def test_normal_draws_follow_the_posterior() -> None:
     assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(len(WORDS))
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(
     ("total", "count", "posterior"),
     [(60.0, 80.0, beta(61, 21)), (2.5, 20.0, beta(3.5, 18.5)), (0.0, 0.0, beta(1, 1))],

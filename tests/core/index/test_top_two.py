@@ -38,6 +38,7 @@ def leading(family: str, arms: Any) -> Any:
     return np.bincount(draws.argmax(axis=1), minlength=3) / len(draws)
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("arms", [(0, 1, 2), (0, 2)])

@@ -168,6 +168,7 @@ def test_means_alone_carry_nothing_else(name: str, spec: type[Aggregation]) -> N
         combine(spec(), INDICES[name])
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
 @pytest.mark.parametrize("spec", EXACT, ids=ids)
@@ -238,6 +239,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
+@pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),
     [

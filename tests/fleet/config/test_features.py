@@ -171,3 +171,13 @@ def test_any_context_becomes_columns_in_range_or_one_sentence(context: Any) -> N
         assert found[0] == 1.0
         assert found[2:5].sum() == 1.0
         assert require_context(context).keys() == TABLE.keys()
+
+
+@pytest.mark.parametrize("policy", ["flooded-totals", "tree-sums"])
+def test_a_model_that_no_memory_holds_is_refused(policy: str) -> None:
+    arms = ("cluster.arms", [f"arm-{k}" for k in range(1000)])
+    many = {"product": [f"product-{k}" for k in range(99)]}
+    linear = f"{policy}*lin-ts:disjoint=true"
+    with pytest.raises(InputError, match=r"messages of up to [\d,]+ MB \(1000 arms, 100 columns"):
+        declared(many, arms, policy=linear)
+    assert declared({"hour": [0, 24]}, arms, ("cluster.max_agents", 20), policy=linear)

@@ -41,6 +41,7 @@ from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.sizes import find_oversize
 
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
@@ -174,6 +175,7 @@ def parse_config(
         made, neighbors=neighbors, tls=tls, api_tls=api_tls, api_limits=taken, **node
     )
     problems = list(find_contradictions(config, now, insecure=insecure))
+    problems = problems or list(find_oversize(made))
     if problems:
         raise ConfigError(str(path), problems)
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from coopbandits.core.aggregate import FloodedTotals, MessageSize
@@ -23,6 +24,9 @@ TICKET_MB = 0.0005
 
 PROOF_BYTES = 1200
 """Room for the proof of an entry and for a certificate, of which two may be on their way."""
+
+MOST_MESSAGE_MB = 32.0
+"""An agent holds several messages of every neighbour, and writes its own to its journal."""
 
 ROOM = FloodedTotals(), ArmSums(squares=True)
 """There is always room for what these send, which agents of version 0.1 grant each other."""
@@ -52,6 +56,22 @@ def most_values(cluster: ClusterConfig) -> int:
 def message_bytes(cluster: ClusterConfig) -> int:
     """Return the bytes for which a receiver must have room, with proofs and certificates."""
     return 8 * most_values(cluster) + PROOF_BYTES * cluster.max_agents * cluster.signed
+
+
+def find_oversize(cluster: ClusterConfig) -> Iterator[str]:
+    """Refuse what takes more memory and traffic than a fleet can live with."""
+    size = message_bytes(cluster) / 1e6
+    if size <= MOST_MESSAGE_MB:
+        return
+    columns = cluster.encoder.width
+    model = f", {columns} columns of features" if cluster.features else ""
+    fewer = " or features, or disjoint=false for one model of all arms" * bool(cluster.features)
+    yield (
+        f"[cluster] makes messages of up to {size:,.0f} MB ({len(cluster.arms)} arms{model}, "
+        f"policy {cluster.policy}, max_agents {cluster.max_agents}); they may have "
+        f"{MOST_MESSAGE_MB:g} MB: lower max_agents, declare fewer arms{fewer}, or take a policy "
+        "whose messages do not grow with the agents, such as one on tree-sums"
+    )
 
 
 def bytes_per_second(cluster: ClusterConfig, values: int) -> float:
