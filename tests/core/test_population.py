@@ -60,7 +60,7 @@ def test_what_members_declare_holds_for_all() -> None:
     assert not LIARS.needs_common_round
     assert populate(ResilientUCB(), {MPUCB(2): [0]}).needs_common_round
     assert LIARS.members == (ResilientUCB(), Liar(), Liar("swap"))
-    assert LIARS.agents == {0, 2, 5}
+    assert LIARS.named_agents == {0, 2, 5}
     assert LIARS.parts is None
 
 

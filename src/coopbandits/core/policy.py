@@ -101,7 +101,7 @@ class AnyPolicy(Named, ABC):
         return (self,)
 
     @property
-    def agents(self) -> frozenset[int]:
+    def named_agents(self) -> frozenset[int]:
         """Agents that it names, which must exist; none unless it is a population."""
         return frozenset()
 

@@ -62,7 +62,7 @@ class Population(Policy):
         return self.rest, *(policy for policy, _ in self.groups)
 
     @property
-    def agents(self) -> frozenset[int]:
+    def named_agents(self) -> frozenset[int]:
         """Who is in a group."""
         return frozenset(agent for _, agents in self.groups for agent in agents)
 

@@ -139,7 +139,7 @@ class Setup:
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
         size = self.network.num_agents
-        for agent in sorted(policy.agents):
+        for agent in sorted(policy.named_agents):
             if agent >= size:
                 raise InputError(
                     f"policy {policy.spelling} names agent {agent}; agents are numbered 0 to "
