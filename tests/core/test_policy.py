@@ -87,7 +87,7 @@ def test_bonus_constants(text: str, constant: float | None) -> None:
 BONUSES = [
     policy
     for policy in map(parse_policy, EXAMPLES)
-    if policy.bonus_constant is not None and not policy.name.startswith("coop")  # inflated
+    if policy.parts and policy.bonus_constant and not policy.name.startswith("coop")  # inflated
 ]
 
 
