@@ -62,6 +62,8 @@ def test_what_members_declare_holds_for_all() -> None:
     assert LIARS.members == (ResilientUCB(), Liar(), Liar("swap"))
     assert LIARS.named_agents == {0, 2, 5}
     assert LIARS.parts is None
+    assert Liar().members == (Liar(),)
+    assert Liar().named_agents == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ def tap(epsilon: float, horizon: int, word: int = 1) -> PrivateTap:
 
 
 def test_laplace_variates_have_mean_zero_and_twice_the_squared_scale() -> None:
-    drawn = np.array([laplace_of(w, 3.0) for w in words(5, np.arange(20_000, dtype=np.uint64))
+    drawn = np.array([laplace_of(w, 3.0) for w in words(5, np.arange(8_000, dtype=np.uint64))
                       .tolist()])  # fmt: skip
     assert abs(drawn.mean()) < 4 * math.sqrt(18 / drawn.size)
     assert abs(drawn.var() / 18 - 1) < 4 * math.sqrt(5 / drawn.size)  # kurtosis 6
-    assert abs(np.mean(np.abs(drawn) > 3 * math.log(2)) - 0.5) < 0.015  # the median of |X|
+    assert abs(np.mean(np.abs(drawn) > 3 * math.log(2)) - 0.5) < 0.023  # the median of |X|
 
 
 @pytest.mark.parametrize("pulls", [1, 6, 7, 8])
 def test_released_sums_have_one_variate_per_block(pulls: int) -> None:
     """7 pulls are blocks of 4, 2 and 1, each with Laplace noise of scale L/ε; here L = 4."""
     released = []
-    for word in words(9, np.arange(2_000, dtype=np.uint64)).tolist():
+    for word in words(9, np.arange(1_000, dtype=np.uint64)).tolist():
         one = tap(0.5, 8, word)
         released.append(sum(one.drawn(1, 0.25, NOTHING) for _ in range(pulls)) - 0.25 * pulls)
     errors = np.array(released)
