@@ -118,7 +118,7 @@ def test_what_is_left_out_has_a_default() -> None:
         ("cluster.arms", ["a", 3], "[cluster] arms[1] is 3; it must be a name in quotes"),
         ("cluster.arms", ["a", "b" * 101], "[cluster] arms[1] has 101 characters; it may have 100"),
         ("cluster.arms", [str(k) for k in range(1001)], "arms is a list of 1001"),
-        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-ucb2"),
+        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-se"),
         ("cluster.policy", "flood-ts:famly=x", "did you mean 'family'?"),
         ("cluster.policy", 3, "[cluster] policy is 3; it must be a policy in quotes"),
         ("cluster.reward_range", [1, 0], "it must be two finite numbers, the lower one first"),
