@@ -83,7 +83,7 @@ def test_spellings_needs_and_what_is_handed_on() -> None:
     policy = parse_policy("private:epsilon=0.5,horizon=100*tree-sums*ucb:constant=3")
     assert policy == at_source(Private(0.5, 100), combine(TreeSums(), UCB(3)))
     assert policy.spelling == "private:epsilon=0.5,horizon=100*tree-sums*ucb:constant=3"
-    assert parse_policy("truncated:bound=4*flood-ucb") == at_source(Truncated(4), FloodUCB())
+    assert parse_policy("truncated:limit=4*flood-ucb") == at_source(Truncated(4), FloodUCB())
     assert at_source(Private(1.0, 9), FloodUCB()).needs == {"random_word"}
     assert at_source(Truncated(1), FloodUCB()).needs == frozenset()
     assert at_source(Truncated(1), MPUCB(2)).needs_common_round

@@ -58,7 +58,7 @@ class Sourced(Policy):
 
     @property
     def spelling(self) -> str:
-        """Both spellings, as on the command line: ``truncated:bound=4*flood-ucb``."""
+        """Both spellings, as on the command line: ``truncated:limit=4*flood-ucb``."""
         return f"{self.source.spelling}*{self.policy.spelling}"
 
     @property
@@ -121,7 +121,7 @@ def at_source(source: Source, policy: AnyPolicy) -> Sourced:
     """Return the policy whose agents see their rewards through a source.
 
     >>> from coopbandits import FloodUCB, Truncated
-    >>> at_source(Truncated(bound=4), FloodUCB()).spelling
-    'truncated:bound=4*flood-ucb'
+    >>> at_source(Truncated(limit=4), FloodUCB()).spelling
+    'truncated:limit=4*flood-ucb'
     """
     return Sourced(source, policy)  # type: ignore[arg-type]  # it refuses others

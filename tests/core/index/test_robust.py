@@ -23,7 +23,7 @@ def test_values_by_hand() -> None:
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="moment is 1; it must be a number above 1, and at most 2"):
         RobustUCB(moment=1)
-    with pytest.raises(InputError, match="bound is 0"):
+    with pytest.raises(InputError, match="limit is 0"):
         RobustUCB(0)
     with pytest.raises(InputError, match="constant is 0"):
         RobustUCB(constant=0)

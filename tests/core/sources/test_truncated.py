@@ -12,9 +12,9 @@ from coopbandits.core import Estimate, InputError, Truncated
 from ..fleet import one_view
 
 
-def drawn(reward: float, count: float, time: float, bound: float, moment: float) -> float:
+def drawn(reward: float, count: float, time: float, limit: float, moment: float) -> float:
     estimate = Estimate(np.zeros(1), np.array([count]), time, 1.0)
-    return Truncated(bound, moment).make(one_view(num_arms=1)).drawn(0, reward, estimate)
+    return Truncated(limit, moment).make(one_view(num_arms=1)).drawn(0, reward, estimate)
 
 
 def test_rewards_above_the_threshold_count_as_nothing() -> None:
@@ -32,7 +32,7 @@ def test_before_the_first_pull_the_time_is_two() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="bound is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match="limit is 0; it must be a positive finite number"):
         Truncated(0)
     for moment in (1, 2.1):
         with pytest.raises(InputError, match=r"it must be a number above 1, and at most 2"):

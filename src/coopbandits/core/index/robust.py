@@ -23,7 +23,7 @@ class RobustUCB(Index):
 
     Parameters
     ----------
-    bound : float
+    limit : float
         u, a bound on :math:`E|X|^p`.
     moment : float
         p, above 1 and at most 2.
@@ -36,7 +36,7 @@ class RobustUCB(Index):
     the source `truncated`, with the same u and p. *Differs from the paper* as that does.
     """
 
-    bound: float = 1.0
+    limit: float = 1.0
     moment: float = 2.0
     constant: float = 4.0
     name: ClassVar[str] = "robust-ucb"
@@ -45,7 +45,7 @@ class RobustUCB(Index):
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
-        require_positive("bound", self.bound)
+        require_positive("limit", self.limit)
         require_moment(self.moment)
         require_positive("constant", self.constant)
 
@@ -58,7 +58,7 @@ class RobustUCB(Index):
         """c u^{1/p}, and (p − 1)/p."""
         del view
         p = self.moment
-        return self.constant * self.bound ** (1.0 / p), (p - 1.0) / p
+        return self.constant * self.limit ** (1.0 / p), (p - 1.0) / p
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
@@ -71,5 +71,5 @@ class RobustUCB(Index):
         count = estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
-        bound: float = estimate.sums[arm] / count + numbers[0] * (scratch[0] / count) ** numbers[1]
-        return bound
+        value: float = estimate.sums[arm] / count + numbers[0] * (scratch[0] / count) ** numbers[1]
+        return value

@@ -144,9 +144,9 @@ class GSEAgent(RuledAgent):
             raise InputError("state field out leaves no arm; one is always left")
 
 
-def flag_values(num_arms: int) -> int:
+def flag_values(arms: int) -> int:
     """Return how many values hold one flag per arm."""
-    return -(-num_arms // BITS)
+    return -(-arms // BITS)
 
 
 def pack(flags: NDArray[np.bool_]) -> Vector:
@@ -157,7 +157,7 @@ def pack(flags: NDArray[np.bool_]) -> Vector:
     return packed
 
 
-def unpack(values: Vector, num_arms: int, sender: int) -> NDArray[np.bool_]:
+def unpack(values: Vector, arms: int, sender: int) -> NDArray[np.bool_]:
     """Return the flags that whole numbers hold, or refuse what holds none."""
     if not ((values >= 0.0) & (values < 2.0**BITS) & (values == np.floor(values))).all():
         raise InputError(
@@ -165,5 +165,5 @@ def unpack(values: Vector, num_arms: int, sender: int) -> NDArray[np.bool_]:
             f"2^{BITS}"
         )
     bits = values.astype(np.int64)[:, None] >> np.arange(BITS) & 1
-    flags: NDArray[np.bool_] = bits.ravel()[:num_arms].astype(np.bool_)
+    flags: NDArray[np.bool_] = bits.ravel()[:arms].astype(np.bool_)
     return flags

@@ -33,7 +33,7 @@ class Truncated(Source):
 
     Parameters
     ----------
-    bound : float
+    limit : float
         u.
     moment : float
         p, above 1 and at most 2.
@@ -45,32 +45,32 @@ class Truncated(Source):
     stay sums, and thresholds lag behind by as long as news takes. No bound is proven for that.
     """
 
-    bound: float
+    limit: float
     moment: float = 2.0
     name: ClassVar[str] = "truncated"
     keeps_range: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
-        require_positive("bound", self.bound)
+        require_positive("limit", self.limit)
         require_moment(self.moment)
 
     def make(self, view: LocalView) -> TruncatingTap:
         """Return what one agent's rewards pass."""
         del view
-        return TruncatingTap(self.bound, self.moment)
+        return TruncatingTap(self.limit, self.moment)
 
 
 class TruncatingTap(Tap):
     """Remembers nothing: thresholds follow from the agent's estimate."""
 
-    def __init__(self, bound: float, moment: float) -> None:
-        self.bound, self.moment = bound, moment
+    def __init__(self, limit: float, moment: float) -> None:
+        self.limit, self.moment = limit, moment
 
     def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
         """Return a reward that is not too large, and else 0."""
         count = float(estimate.counts[arm]) + 1.0
-        largest = (self.bound * count / (2.0 * math.log(max(2.0, estimate.time)))) ** (
+        largest = (self.limit * count / (2.0 * math.log(max(2.0, estimate.time)))) ** (
             1.0 / self.moment
         )
         return reward if abs(reward) <= largest else 0.0
