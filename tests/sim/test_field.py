@@ -78,7 +78,7 @@ def test_fewer_are_fooled_who_drop_extreme_means() -> None:
     texts = ["resilient-ucb+liar@0", "resilient-ucb:liars=0+liar@0"]
     policies = [parse_policy(text) for text in texts]
     result = simulate(problem, network, policies, 150, 3, keep="agents")
-    wary, trusting = result.agent_pulls.values[:, :, 1:, 2].sum(axis=(1, 2))
+    wary, trusting = result.pulls.values[:, :, 1:, 2].sum(axis=(1, 2))
     assert wary < 0.7 * trusting
 
 
