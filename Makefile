@@ -9,7 +9,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo test coverage test-slow test-chaos mutants fuzz soak matrix check bench docs notebooks clean
+.PHONY: run demo test coverage test-slow test-chaos mutants fuzz soak matrix check bench bench-gpu docs notebooks clean
 
 run: $(VENV)/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -84,6 +84,12 @@ check: $(VENV)/.dev
 # BESIDE names a checkout, or the Python, of another version, for load over HTTP.
 bench: $(VENV)/.dev
 	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
+
+# The GPU engine against the CPU engine, and its times; needs a CUDA device. With COOPBANDITS_GPU=
+# emulated it goes without one, slowly. CASES="W1 W2" for some.
+bench-gpu: $(VENV)/.dev
+	[ "$$COOPBANDITS_GPU" = emulated ] || $(PIP) --editable '.[gpu]'
+	$(BIN)/python -m coopbandits.experiments.gpu_bench $(CASES)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -6,7 +6,13 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 from coopbandits import GaussianBandit, LinearBandit, Network, combine, parse_policy, simulate
-from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
+from coopbandits.core.aggregate import (
+    AGGREGATIONS,
+    CentralTotals,
+    FloodedTotals,
+    LedgerSums,
+    TreeSums,
+)
 from coopbandits.core.index import INDICES, KLUCB
 from coopbandits.sim.cpu import LINEAR_KERNELS
 from coopbandits.sim.cpu.choices import compiled_choice
@@ -15,6 +21,8 @@ VARIANTS = (
     "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true",
     "coopbandits.experiments.bench_parts:OwnConsensus*kl-ucb",
 )  # fmt: skip
+
+TREES = (TreeSums, LedgerSums, FloodedTotals)
 
 
 def play(text: str) -> None:
@@ -33,16 +41,31 @@ def play_linear(aggregation: str) -> None:
             simulate(LinearBandit(theta), network, policy, 40, progress=False)
 
 
-def choices() -> None:
-    """Compile the choice of every index."""
-    for index in (*(kind() for kind in INDICES), KLUCB("bernoulli")):
+def play_trees() -> None:
+    """Play linear models, and trees and floods, whose kernels share parts with them."""
+    for kind in LINEAR_KERNELS:
+        play_linear(kind().spelling)
+    for kind in TREES:
+        play(combine(kind(), KLUCB()).spelling)
+
+
+def play_others() -> None:
+    """Play on all other aggregations, and variants."""
+    pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)
+             if kind not in TREES]  # fmt: skip
+    for text in (*pairs, *VARIANTS):
+        play(text)
+
+
+def choices(first: int) -> None:
+    """Compile the choices of every second index."""
+    for index in (*(kind() for kind in INDICES), KLUCB("bernoulli"))[first::2]:
         compiled_choice(index)
 
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)]
-        done = [pool.submit(choices), *(pool.submit(play, text) for text in (*pairs, *VARIANTS))]
-        done += [pool.submit(play_linear, kind().spelling) for kind in LINEAR_KERNELS]
+        done = [pool.submit(play_trees), pool.submit(play_others)]
+        done += [pool.submit(choices, first) for first in range(2)]
         for future in done:
             future.result()

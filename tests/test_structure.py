@@ -26,11 +26,12 @@ SUBJECTS = ("policy", "aggregation")
 """Variables that end so hold a policy or an aggregation, and `policy.name` its name."""
 
 TEXT_TESTS = ("startswith", "endswith", "partition", "rpartition", "removeprefix")
-REGISTER_OWNERS = ("core/statistic/", "core/index/", "sim/cpu/")
+REGISTER_OWNERS = ("core/statistic/", "core/index/", "sim/cpu/", "sim/gpu/")
 """The statistic; indices, whose scratch is their own; kernels, whose parameters are its offsets."""
 
 CLASS_EXCEPTIONS = {
     "sim/cpu/__init__.py": "the registry of kernels: by aggregation class, and what they leave out",
+    "sim/gpu/__init__.py": "as there",
     "sim/simulate.py": "refuses arguments that are no policy at all",
     "experiments/fleet_bench/run.py": "a case of its own table is short for a longer spelling",
     "experiments/paper/claims.py": "the paper's claims are on the lines of its figures, by key",

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         Index,
         InflatedUCB,
         InputError,
+        LedgerSums,
+        LedgerTS,
+        LedgerUCB,
         Liar,
         LinearSums,
         LinTS,
@@ -181,14 +184,15 @@ _HOMES = {
         "CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB DecKLUCB DecTS "
         "DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop FedUCB FleetAgent "
         "FloodTS FloodUCB FloodedPulls FloodedTotals GSE GosInE GossipTS GossipUCB INDICES "
-        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES Liar "
-        "LinTS LinUCB LinearSums LocalSums LocalView MOSS MPUCB Machine NeighborhoodSums "
-        "NormalDraw Parts PermutedBuffers Policy Private PullMixing Recommendation Registers "
-        "ResilientUCB RobustUCB RowEstimates RunningConsensus RunningSums ServerTotals Share "
-        "Source StagedMixing Statistic TopTwo TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans "
-        "Truncated UCB UCBNetwork UCL Vector at_source combine gamma_of normal_of "
-        "parse_aggregation parse_index parse_policy parse_source populate register_aggregation "
-        "register_index register_policy register_source uniform_of word_at word_of"
+        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES "
+        "LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB LinearSums LocalSums LocalView MOSS "
+        "MPUCB Machine NeighborhoodSums NormalDraw Parts PermutedBuffers Policy Private "
+        "PullMixing Recommendation Registers ResilientUCB RobustUCB RowEstimates "
+        "RunningConsensus RunningSums ServerTotals Share Source StagedMixing Statistic TopTwo "
+        "TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated UCB UCBNetwork UCL Vector "
+        "at_source combine gamma_of normal_of parse_aggregation parse_index parse_policy "
+        "parse_source populate register_aggregation register_index register_policy "
+        "register_source uniform_of word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
@@ -281,6 +285,9 @@ __all__ = [
     "InflatedUCB",
     "InputError",
     "Join",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "Liar",
     "LinTS",
     "LinUCB",

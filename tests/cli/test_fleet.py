@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +50,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeConfig]:
     found: list[NodeConfig] = []
     process = ModuleType("coopbandits.fleet.process.main")
 
-    def run_agent(config: NodeConfig) -> int:
+    def run_agent(config: NodeConfig, reread: Callable[[], NodeConfig]) -> int:
+        assert reread() == config
         found.append(config)
         return 3
 

@@ -34,7 +34,7 @@ def test_it_plays_and_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     command = ["gallery", "eta", "--out", str(tmp_path), "--runs", "3", "--seed", "4", "--retry"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0
-    assert given == ["eta", 3, 4, tmp_path, {"workers": None, "retry": True}]
+    assert given == ["eta", 3, 4, tmp_path, {"workers": None, "engine": "auto", "retry": True}]
     assert "line: 3.0 at 1, 6.0 at 2; fitted power of x: 1.00." in done.stdout
     assert done.stdout.endswith(f"written to {tmp_path}: eta.csv, eta.svg, eta.png\n")
 

@@ -23,6 +23,7 @@ from coopbandits.core import (
     Index,
     InflatedUCB,
     InputError,
+    LedgerSums,
     LocalSums,
     LocalView,
     Machine,
@@ -56,7 +57,7 @@ PAIRS = [
 
 
 def test_there_are_as_many_pairs_as_there_should_be() -> None:
-    assert len({policy.spelling for policy in PAIRS}) == len(PAIRS) == 12 * 13
+    assert len({policy.spelling for policy in PAIRS}) == len(PAIRS) == 13 * 13
 
 
 @pytest.mark.parametrize("policy", PAIRS, ids=lambda policy: policy.spelling)
@@ -317,5 +318,6 @@ def test_messages_are_longer_while_agents_are_counted() -> None:
     assert spec.message_size(registers, 100) == (4, 104, "while agents are being counted")
     assert StagedMixing().message_size(registers, 100) == (4, 5, "after losses")
     assert TreeSums().message_size(registers, 100)[:2] == (10, 43)
+    assert LedgerSums().message_size(registers, 100)[:2] == (25, 58)  # 6K + 13, 6K + 46
     assert TreeSums().message_size(FadingSums().registers(2), 100)[:2] == (12, 45)
     assert NeighborhoodSums().message_size(FadingSums().registers(2), 100)[:2] == (3, 3)

@@ -89,8 +89,8 @@ def test_who_states_a_confidence() -> None:
     }
     assert certain == {
         "central-batched-ucb", "central-ts", "central-ucb", "coop-se", "delayed-central-ucb",
-        "flood-ts", "flood-ucb", "independent-ts", "independent-ucb", "mp-ucb", "tree-ts",
-        "tree-ucb", "ucb-network",
+        "flood-ts", "flood-ucb", "independent-ts", "independent-ucb", "ledger-ts",
+        "ledger-ucb", "mp-ucb", "tree-ts", "tree-ucb", "ucb-network",
     }  # fmt: skip
 
 

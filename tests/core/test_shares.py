@@ -16,11 +16,13 @@ from coopbandits.core import (
     GossipTS,
     IndependentUCB,
     InputError,
+    LedgerTS,
     Policy,
     TreeTS,
     UCBNetwork,
 )
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine
+from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 
 from .fleet import (
     GRAPHS,
@@ -33,7 +35,12 @@ from .fleet import (
     rewards_tape,
 )
 
-ROBUST: tuple[Policy, ...] = (GossipTS(sigma="estimate"), TreeTS(sigma="estimate"), FloodTS())
+ROBUST: tuple[Policy, ...] = (
+    GossipTS(sigma="estimate"),
+    TreeTS(sigma="estimate"),
+    FloodTS(),
+    LedgerTS(sigma="estimate"),
+)
 SHARING: tuple[Policy, ...] = (
     *ROBUST,
     DDUCB(),

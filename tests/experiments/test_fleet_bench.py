@@ -13,6 +13,7 @@ import pytest
 
 from coopbandits import InputError
 from coopbandits.experiments.fleet_bench import fleets
+from coopbandits.experiments.fleet_bench.bandits import Shape
 from coopbandits.experiments.fleet_bench.processes import Window
 from coopbandits.experiments.fleet_bench.rows import Row, as_json
 from coopbandits.experiments.fleet_bench.run import (
@@ -35,6 +36,7 @@ TINY = Plan(
     cases=(Case("flood-ts", 100.0, 20.0),),
     loops=(False,),
     serving=Serving(connections=()),
+    shape=Shape(bandits=2, arms=3, rounds=2),
 )
 
 
@@ -58,6 +60,11 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
         "flood-ts, 20/s: choose, median",
         "flood-ts, 20/s: choose, 99th percentile",
         "flood-ts, 20/s: killed, to first round",
+        "2 bandits of 3 arms: computing per bandit with news and round",
+        "2 bandits of 3 arms: computing per round without news",
+        "2 bandits of 3 arms: bytes per round and neighbour, over one with 6",
+        "2 bandits of 3 arms: memory of two agents",
+        "2 bandits of 3 arms: memory, over one with 6",
     ]
     assert rows["bare ping-pong: pace"].value > 20.0  # nothing paces it
     assert 1.0 < rows["bare ping-pong, 100/s: pace"].value < 150.0

@@ -36,8 +36,9 @@ LINE = Series("line", np.array([1.0, 2.0, 4.0]), np.array([[3.0, 1.0], [12.0, 4.
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.points])
 def test_entries_can_be_played(name: str) -> None:
     points = ENTRIES[name].points
-    cells = [cell_of(point, runs=2, seed=0) for point in points]
-    assert len({cell.id for cell in cells}) == len(points)
+    small = [point for point in points if name != "scale" or point.x < 2000]  # others take minutes
+    cells = [cell_of(point, runs=2, seed=0) for point in small]
+    assert len({cell.id for cell in cells}) == len(small)
     assert len({(point.series, point.x) for point in points}) == len(points)
     for before, after in pairwise(points):
         assert before.series != after.series or before.x < after.x

@@ -263,7 +263,7 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
     for at, value, scaled in spoils:
         place = at % message.size
         message[place] = float(message[place]) * value if scaled else value
-    probe = node.replica.make_agent(node.replica.neighbors, node.replica.degrees)
+    probe = node.replica._fresh_agent(node.replica.neighbors)
     probe.restore_state(agent.export_state())
     before, (sender,) = probe.export_state(), node.replica.neighbors
     try:

@@ -21,7 +21,8 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.service.application import ApplicationService, residual
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.testing.torture.world import World
 

@@ -41,7 +41,9 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
-PROTOCOL = ("protocol/node.py", "protocol/gossip.py", "protocol/decoder.py")
+PROTOCOL = (
+    "protocol/node.py", "protocol/gossip.py", "protocol/decoder.py", "document/spread.py",
+)  # fmt: skip
 KEY = "secret"
 
 
@@ -280,13 +282,16 @@ def test_the_configuration_is_accepted() -> None:
     assert str(config.journal) == "/var/lib/coopbandits/shop-1"
 
 
-UNIT = EXAMPLES / "coopbandits-agent@.service"
+UNIT = EXAMPLES / "systemd" / "coopbandits-agent@.service"
 
 
 def test_the_unit_keeps_the_agent_in_and_alive() -> None:
     settings = re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.M)
     for wanted in (
-        ("Restart", "always"),
+        ("Type", "notify"),
+        ("ExecReload", "/bin/kill -HUP $MAINPID"),
+        ("WatchdogSec", "30"),
+        ("Restart", "on-failure"),
         ("User", "coopbandits"),
         ("ProtectSystem", "strict"),
         ("NoNewPrivileges", "yes"),
@@ -316,3 +321,9 @@ def test_the_container_runs_without_privileges() -> None:
     last = lines[max(at for at, line in enumerate(lines) if line.startswith("FROM")) :]
     assert [line for line in last if line.startswith("USER")] == ["USER 10001"]
     assert any(line.startswith("VOLUME /var/lib/coopbandits") for line in last)
+    (check,) = re.findall(r'^  CMD (\[".*"\])$', "\n".join(last), re.M)
+    with running(StandIn()) as server:
+        _, *command = json.loads(check.replace("127.0.0.1:8400", server.address))
+        assert subprocess.run([sys.executable, *command], timeout=30, check=False).returncode == 0
+    ended = subprocess.run([sys.executable, *command], capture_output=True, timeout=30, check=False)
+    assert ended.returncode == 1

@@ -29,6 +29,7 @@ def seeds() -> list[bytes]:
         frames.encode_data(STAMP, np.arange(3.0), signed),
         frames.encode_data(STAMP, None, signed),
         frames.encode_data(STAMP, np.arange(9000.0)),
+        frames.encode_document(STAMP, b"news"),
     ]
     later = bytearray(frames.encode_beat(STAMP))
     later[3:6] = b"\x63\x00\x80"  # kind 99, which may be skipped
@@ -77,6 +78,10 @@ def encode(frame: Frame) -> bytes:
             return frames.encode_bye(stamp, reason)
         case frames.BeatFrame(stamp):
             return frames.encode_beat(stamp)
+        case frames.DocumentFrame(stamp, body):
+            return frames.encode_document(stamp, body)
+        case frames.BanditFrame(stamp, greeting):
+            return frames.encode_greeting(stamp, greeting)
         case frames.DataFrame(stamp, values, fields):
             named = None if fields == frames.Fields() else fields
             return frames.encode_data(stamp, values, named)
@@ -86,7 +91,7 @@ def is_plain(frame: Frame) -> bool:
     """Say whether there is one way to write a frame; maps may be written in many."""
     if isinstance(frame, frames.DataFrame):
         return frame.fields == frames.Fields()
-    return isinstance(frame, frames.BeatFrame)
+    return isinstance(frame, frames.BeatFrame | frames.DocumentFrame)
 
 
 def skips(stream: bytes) -> bool:

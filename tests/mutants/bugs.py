@@ -216,4 +216,25 @@ MUTANTS = (
         "",
         ROBUST,
     ),
+    Mutant(
+        "a new snapshot forgets the document",
+        "fleet/storage/journal.py",
+        "        if self.adopted is not None:\n            bodies",
+        "        if False:\n            bodies",
+        ROBUST,
+    ),
+    Mutant(
+        "a document is not sent again",
+        "fleet/document/spread.py",
+        "        reader.due = now + reader.pause\n",
+        "        reader.due = now + 1e9\n",
+        ROBUST,
+    ),
+    Mutant(
+        "a document takes effect without being stored",
+        "fleet/document/keeper.py",
+        "        self.journal.adopt(Adopted(msgspec.msgpack.encode(kept)))\n",
+        "",
+        ROBUST,
+    ),
 )

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from coopbandits.fleet.config import write_config
+from coopbandits.fleet.config.bandits import PLAIN
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 
@@ -84,7 +85,8 @@ async def pull(fleet: Sequence[Runtime], first: int) -> None:
     for number in range(first, first + PULLS):
         for agent, runtime in enumerate(fleet):
             choice = runtime.service.choose()
-            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * runtime.service.numbers[choice.arm]
+            arm = [known.arm for known in runtime.service.arms()].index(choice.arm)
+            reward = (5 * number + 3 * agent) % 16 / 4 + 2 * arm
             runtime.service.observe(choice.ticket, reward)
         await asyncio.sleep(PAUSE)
 
@@ -102,7 +104,9 @@ async def play(folders: Sequence[Path]) -> list[tuple[bytes, dict[str, Any]]]:
     kept = []
     for runtime, folder in zip(fleet, folders, strict=True):
         runtime.service.choose()  # stays open, and takes a round along that was not on disk yet
-        kept.append(((folder / "journal" / "journal").read_bytes(), contents(runtime.service)))
+        kept.append(
+            ((folder / "journal" / "journal").read_bytes(), contents(runtime.service.bandit(PLAIN)))
+        )
     for runtime in fleet:
         await runtime.stop()
     return kept

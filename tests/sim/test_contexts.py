@@ -56,6 +56,7 @@ def play(problem: Any, network: Network, texts: list[str], horizon: int, **more:
         ("staged-mixing", CYCLE),
         ("flooded-totals", COMPLETE),
         ("tree-sums", SINGLE),
+        ("ledger-sums", SINGLE),
     ],
 )
 def test_one_hot_features_play_gaussian_thompson(aggregation: str, network: Network) -> None:
@@ -123,7 +124,10 @@ def alone(problem: LinearBandit, run: int, horizon: int) -> list[int]:
 
 @pytest.mark.parametrize(
     "aggregation",
-    ["local-sums", "tree-sums", "flooded-totals", "running-consensus", "central-totals"],
+    [
+        *("local-sums", "tree-sums", "ledger-sums", "flooded-totals", "running-consensus"),
+        "central-totals",
+    ],
 )
 def test_one_agent_is_the_single_agent_algorithm(aggregation: str) -> None:
     result = play(LINEAR, SINGLE, [f"{aggregation}*lin-ts"], 80)

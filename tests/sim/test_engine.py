@@ -51,13 +51,14 @@ def test_the_first_without_an_obstacle_plays(
 
 
 def test_names_are_those_of_the_table() -> None:
-    assert engine.NAMES == ("auto", "cpu", "array", "reference")
+    assert engine.NAMES == ("auto", "gpu", "cpu", "array", "reference")
     for name, module in engine.ENGINES:
         assert import_module(module).ENGINE.name == name
     with pytest.raises(
-        cb.InputError, match="unknown engine 'gpu'; known are array, auto, cpu, ref"
+        cb.InputError,
+        match="unknown engine 'tpu'; known are array, auto, cpu, gpu, ref",
     ):
-        choose("gpu", task(cb.DDUCB()))
+        choose("tpu", task(cb.DDUCB()))
 
 
 class Counting:

@@ -85,7 +85,7 @@ def test_policies_that_finished_are_kept_where_no_run_is_complete() -> None:
 def test_compiled_runs_are_played_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C late in a simulation must not lose its beginning, however fast an engine is."""
     monkeypatch.setattr(module, "BATCH_SECONDS", 0.0)
-    monkeypatch.setattr(module, "FIRST_PULLS", 0)
+    monkeypatch.setattr(module, "FIRST_SHARE", 10**15)
     played: list[range] = []
     engine = import_module("coopbandits.sim.cpu").ENGINE
 

@@ -1,6 +1,6 @@
 """Size: a million agents fit into 4 GB, and an agent-round does not grow dearer with their number.
 
-Needs minutes, and a machine that does little else for the second test.
+Needs minutes, and a machine that does little else for those that time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+import coopbandits as cb
 from coopbandits.experiments.bench import Case, time_case
 
 pytestmark = pytest.mark.slow
@@ -71,3 +72,23 @@ def test_the_cost_of_an_agent_round_does_not_grow_with_their_number() -> None:
     ratio = costs[100_000] / costs[1_000]
     print(f"100 000 agents over 1 000: {ratio:.2f}")
     assert ratio <= 3
+
+
+def test_a_ledger_sends_and_costs_five_thousand_agents_what_it_does_a_hundred() -> None:
+    costs, sent = {}, {}
+    for agents, runs in ((100, 50), (5_000, 1)):
+        graph = f"regular:4,{agents},seed=1"
+        case = Case("agents", "ledger-ts", graph, ARMS, horizon=500, runs=runs)
+        costs[agents] = time_case(case, repeats=3).draws
+        result = cb.simulate(
+            cb.GaussianBandit([1.0] + [0.8] * (ARMS - 1)), cb.Network.from_spec(graph),
+            cb.LedgerTS(), 500, progress=False,
+        )  # fmt: skip
+        assert result.meta["engines"] == ["cpu"]
+        sent[agents] = float(result.values_sent) / (agents * 500)
+        print(f"\nregular:4,{agents}: {sent[agents]:.1f} values, {costs[agents]:.1f} draws")
+    ratio = costs[5_000] / costs[100]
+    print(f"5000 agents over 100: {ratio:.2f}")
+    assert sent[5_000] <= 4 * (6 * ARMS + 46)
+    assert sent[5_000] <= 1.05 * sent[100]
+    assert ratio <= 2

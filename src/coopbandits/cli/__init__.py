@@ -87,10 +87,14 @@ COMMANDS = {
         "fleet",
         "Make the certificates by which agents recognise each other.",
     ),
+    "cluster": (
+        "cluster",
+        "Sign the document by which a running fleet is changed, and hand it over.",
+    ),
     **{kind: ("lists", f"List all {kind} that can be named, one line each.") for kind in LISTED},
     "doctor": (
         "doctor",
-        "Check versions, extras, devices and caches; say what does not work and what mends it.",
+        "Check this installation, or an agent's machine; say what does not work and what mends it.",
     ),
 }
 """Name → module and help text; the text is repeated so that --help imports no module."""

@@ -18,8 +18,7 @@ from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-OK, NOTE, BROKEN = "ok", "note", "BROKEN"
-"""Works; works without something; does not work."""
+from coopbandits.finding import BROKEN, NOTE, Finding
 
 PACKAGE, BASE = "coopbandits", "coopbandits-base"
 """What users install, and the distribution that has the files and says what they need."""
@@ -32,15 +31,6 @@ PATIENCE = 120.0
 
 DEVELOPERS = ("dev", "docs")
 """Extras that users do not need."""
-
-
-class Finding(NamedTuple):
-    """One line of the table: what was looked at, what was found, and the command that mends it."""
-
-    what: str
-    found: str
-    state: str = OK
-    mend: str = ""
 
 
 class Requirement(NamedTuple):

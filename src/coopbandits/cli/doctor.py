@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from coopbandits.cli import checkup
+from coopbandits.finding import BROKEN, Finding
+from coopbandits.loading import part
 
 app = typer.Typer()
 
@@ -15,17 +20,28 @@ WIDTH = 23
 
 
 @app.command("doctor")
-def doctor_command() -> None:
-    """Check versions, extras, devices and caches; say what does not work and what mends it."""
+def doctor_command(
+    node: Annotated[
+        Path | None,
+        typer.Argument(help="an agent's TOML file: look at its machine and neighbours instead"),
+    ] = None,
+) -> None:
+    """Check this installation, or an agent's machine; say what does not work and what mends it."""
+    found = checkup.findings() if node is None else part("fleet.process.checkup").findings(node)
+    raise typer.Exit(int(_tell(found) > 0))
+
+
+def _tell(findings: Iterable[Finding]) -> int:
+    """Print all findings; return how many things are broken."""
     broken = 0
-    for finding in checkup.findings():
-        broken += finding.state == checkup.BROKEN
+    for finding in findings:
+        broken += finding.state == BROKEN
         typer.echo(f"{finding.what:{WIDTH}}  {finding.state:6}  {_plain(finding.found)}")
         if finding.mend:
-            typer.echo(f"{'':{WIDTH}}  {'':6}  mend: {finding.mend}")
+            typer.echo(f"{'':{WIDTH}}  {'':6}  mend: {_plain(finding.mend)}")
     all_well = "all that is needed works"
     typer.echo(f"\n{broken} broken; mend the first one first" if broken else f"\n{all_well}")
-    raise typer.Exit(int(broken > 0))
+    return broken
 
 
 def _plain(text: str) -> str:

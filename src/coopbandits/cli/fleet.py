@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from coopbandits.cli.operate import add_commands
 from coopbandits.cli.options import folder, real, whole
 from coopbandits.cli.screen import GraphOption, say
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import read_config
+from coopbandits.fleet.config import NodeConfig, fields, read_config
 from coopbandits.fleet.config.compare import compare_files
 from coopbandits.fleet.config.explain import explain
 from coopbandits.loading import part
 
 app = typer.Typer()
+fleet = typer.Typer(
+    help="Run a local fleet of real agents, inject faults, and prove that no reward is lost."
+)
+app.add_typer(fleet, name="fleet")
+add_commands(fleet)
 certs = typer.Typer(help="Make the certificates by which agents recognise each other.")
 app.add_typer(certs, name="certs", no_args_is_help=True)
 
@@ -40,14 +47,28 @@ def agent_command(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="accept a file without TLS, on one machine")
     ] = False,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error, instead of the file's")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="text or json, instead of the file's")
+    ] = None,
 ) -> None:
     """Run one agent beside an application; with --check, explain its configuration."""
     if check:
         raise typer.Exit(_check(config, insecure=insecure))
     if len(config) > 1:
         raise InputError(f"an agent has one configuration file, but {len(config)} were given")
-    read = read_config(config[0], now=time.time(), insecure=insecure)
-    raise typer.Exit(part("fleet.process.main").run_agent(read))
+    told = {
+        "log_level": log_level and fields.log_level("--log-level", log_level),
+        "log_format": log_format and fields.log_format("--log-format", log_format),
+    }
+    instead: Any = {key: value for key, value in told.items() if value is not None}
+
+    def read() -> NodeConfig:
+        return replace(read_config(config[0], now=time.time(), insecure=insecure), **instead)
+
+    raise typer.Exit(part("fleet.process.main").run_agent(read(), read))
 
 
 def _check(paths: list[Path], *, insecure: bool) -> int:
@@ -68,9 +89,10 @@ def _check(paths: list[Path], *, insecure: bool) -> int:
     return 0
 
 
-@app.command("fleet")
+@fleet.callback(invoke_without_command=True)
 def fleet_command(
-    graph: GraphOption,
+    context: typer.Context,
+    graph: GraphOption = "",
     means: Annotated[str, typer.Option(help="probability that each arm pays 1")] = "0.6,0.5x4",
     sigma: Annotated[
         float | None, real("Gaussian arms with this standard deviation instead")
@@ -89,6 +111,10 @@ def fleet_command(
     dashboard: Annotated[bool, typer.Option("--dashboard", help="show it in a browser")] = False,
 ) -> None:
     """Run a local fleet of real agents, inject faults, and prove that no reward is lost."""
+    if context.invoked_subcommand is not None:
+        return
+    if not graph:
+        raise InputError("--graph is missing; give one, such as --graph cycle:8")
     playing, read = part("fleet.local.playing"), part("fleet.local.settings")
     texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
     durations = {key: read.parse_seconds(text) for key, text in texts.items() if text is not None}

@@ -10,6 +10,7 @@ import typer
 from coopbandits.cli.options import folder, whole
 from coopbandits.cli.screen import say
 from coopbandits.experiments import paper
+from coopbandits.sim.engine import AUTO, NAMES
 
 app = typer.Typer()
 
@@ -25,12 +26,13 @@ def reproduce_command(
     seed: Annotated[int, whole("seed of all of them")] = 0,
     check: Annotated[bool, typer.Option("--check", help="compare with known numbers")] = False,
     audit: Annotated[bool, typer.Option("--audit", help="measure the paper's errors")] = False,
+    engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = AUTO,
     threads: Annotated[int | None, whole("threads; all cores unless given")] = None,
 ) -> None:
     """Play the paper's figures, judge its claims, write a report; re-run to resume."""
     try:
         found = paper.reproduce(
-            out, figure or (), runs, seed, check=check, audit=audit, threads=threads
+            out, figure or (), runs, seed, check=check, audit=audit, engine=engine, threads=threads
         )
         typer.echo(paper.screen_text(found))
         typer.echo(f"\nwritten to {out}: {', '.join(paper.write_report(found, out))}")

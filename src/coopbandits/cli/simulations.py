@@ -29,7 +29,7 @@ from coopbandits.sim import (
 )
 from coopbandits.sim.cluster import dask_executor
 from coopbandits.sim.engine import NAMES
-from coopbandits.sim.setup import Setup, recorded_rounds
+from coopbandits.sim.setup import PRECISIONS, Setup, recorded_rounds
 from coopbandits.sim.simulate import plan, play
 from coopbandits.sim.stop import read_stop
 
@@ -71,6 +71,7 @@ def simulate_command(
     seed: Annotated[int, whole("seed of all of them")] = 0,
     weights: Annotated[str, typer.Option(help="max-degree, metropolis, edge or auto")] = "auto",
     engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = "auto",
+    precision: Annotated[str, typer.Option(help="float64; float32 on a GPU")] = PRECISIONS[0],
     shuffle_arms: Annotated[
         bool, typer.Option("--shuffle-arms", help="shuffle the arms in every run")
     ] = False,
@@ -105,7 +106,7 @@ def simulate_command(
     setup = Setup(
         arms, network, horizon, recorded_rounds(horizon), runs, seed, keep,
         shuffle_arms=shuffle_arms, faults=parse_faults(faults), clocks=parse_clocks(clocks),
-        stop=read_stop(stop),
+        stop=read_stop(stop), precision=precision,
     )  # fmt: skip
     check_folder(out, plan(setup, policies))
     if figures:

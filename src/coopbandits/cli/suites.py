@@ -20,6 +20,7 @@ from coopbandits.loading import part
 from coopbandits.results.statistics import columns
 from coopbandits.results.storage import environment
 from coopbandits.sim import Sweep, SweepInterrupted
+from coopbandits.sim.engine import AUTO, NAMES
 from coopbandits.sim.progress import Progress
 
 app = typer.Typer()
@@ -44,6 +45,7 @@ def leaderboard_command(
     ] = None,
     horizon: Annotated[int | None, whole("rounds T, instead of each scenario's own")] = None,
     workers: Annotated[int | None, whole("local processes; one per core")] = None,
+    engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = AUTO,
     retry: Annotated[bool, typer.Option(help="play cells again that were set aside")] = False,
     matrix: Annotated[
         bool, typer.Option("--matrix", help="every aggregation × every index, not named policies")
@@ -56,15 +58,15 @@ def leaderboard_command(
         pairs = matrix_board.make_matrix(
             scenario or (), RUNS if runs is None else runs, seed, horizon
         )
-        typer.echo(matrix_board.deliver(pairs, _play(pairs, out, workers, retry), out))
+        typer.echo(matrix_board.deliver(pairs, _play(pairs, out, workers, engine, retry), out))
     else:
         plan = make_plan(scenario or (), policy or (), 20 if runs is None else runs, seed, horizon)
-        typer.echo(leaderboard.deliver(plan, _play(plan, out, workers, retry), out))
+        typer.echo(leaderboard.deliver(plan, _play(plan, out, workers, engine, retry), out))
 
 
-def _play(plan: Plan, out: Path, workers: int | None, retry: bool) -> Sweep:
+def _play(plan: Plan, out: Path, workers: int | None, engine: str, retry: bool) -> Sweep:
     try:
-        done = leaderboard.play(plan, out, workers=workers, retry=retry)
+        done = leaderboard.play(plan, out, workers=workers, engine=engine, retry=retry)
     except SweepInterrupted as stop:
         raise typer.Exit(say(str(stop), 130)) from None
     name_failures(done)
@@ -124,6 +126,7 @@ def gallery_command(
     runs: Annotated[int, whole("independent repetitions of every point")] = 10,
     seed: Annotated[int, whole("seed of all of them")] = 0,
     workers: Annotated[int | None, whole("local processes; one per core")] = None,
+    engine: Annotated[str, typer.Option(help=", ".join(NAMES))] = AUTO,
     retry: Annotated[bool, typer.Option(help="play points again that were set aside")] = False,
 ) -> None:
     """Play one of the further experiments, re-run to resume; without a name, list them."""
@@ -134,7 +137,9 @@ def gallery_command(
     if name in gallery.ENTRIES and out is None:
         raise InputError(f"gallery {name} has no folder to write to; add --out FOLDER")
     try:
-        outcome = gallery.run_gallery(name, runs, seed, out or "", workers=workers, retry=retry)
+        outcome = gallery.run_gallery(
+            name, runs, seed, out or "", workers=workers, engine=engine, retry=retry
+        )
     except SweepInterrupted as stop:
         raise typer.Exit(say(str(stop), 130)) from None
     typer.echo(f"{outcome}\n\nwritten to {out}: {name}.csv, {name}.svg, {name}.png")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Controller,
         FloodedPulls,
         FloodedTotals,
+        LedgerSums,
         LocalSums,
         Machine,
         MessageSize,
@@ -93,6 +94,8 @@ if TYPE_CHECKING:
         GossipUCB,
         IndependentTS,
         IndependentUCB,
+        LedgerTS,
+        LedgerUCB,
         Liar,
         ResilientUCB,
         TreeTS,
@@ -120,9 +123,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "aggregate": (
         "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
-        "LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing RowEstimates "
-        "RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans TreeSums "
-        "TrimmedMeans"
+        "LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
+        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
+        "TreeSums TrimmedMeans"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -136,8 +139,8 @@ _HOMES = {
     "policies": (
         "CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL DDUCB DPE2 "
         "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FedUCB FloodTS FloodUCB "
-        "GSE GosInE GossipTS GossipUCB IndependentTS IndependentUCB Liar MPUCB ResilientUCB "
-        "TreeTS TreeUCB UCBNetwork"
+        "GSE GosInE GossipTS GossipUCB IndependentTS IndependentUCB LedgerTS LedgerUCB Liar "
+        "MPUCB ResilientUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
@@ -209,6 +212,9 @@ __all__ = [
     "Index",
     "InflatedUCB",
     "InputError",
+    "LedgerSums",
+    "LedgerTS",
+    "LedgerUCB",
     "Liar",
     "LinTS",
     "LinUCB",

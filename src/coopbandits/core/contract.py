@@ -227,6 +227,17 @@ class TimedAgent(Protocol):
         """Take note of the time at which the round ends."""
 
 
+@runtime_checkable
+class ReopenedAgent(Protocol):
+    """What a fleet tells an agent, if it asks for it, whenever a process starts."""
+
+    def reopened(self, word: int) -> None:
+        """Take note that the state was read from a disk, and may be older than what was sent.
+
+        `word` is random, and another one every time.
+        """
+
+
 class ContextFleetAgent(FleetAgent, Protocol):
     """What a fleet needs of an agent that looks at features (d,), the same for all arms."""
 

@@ -33,7 +33,7 @@ from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
-    from coopbandits.core.aggregate.aggregation import ContextMachine
+    from coopbandits.core.aggregate.aggregation import ContextMachine, Moving
     from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
     from coopbandits.core.policy import Parts
@@ -172,6 +172,10 @@ class CooperativeAgent(ContextAgent):
         """Return how much sites differ, where the agent knows others one by one."""
         return self.machine.scatter(bounded)
 
+    def moving(self) -> Moving | None:
+        """Return where pulls are, where agents hand them on."""
+        return self.machine.moving()
+
     def share(self) -> Share:
         """Return this agent's share of all rewards and pulls."""
         return self.machine.share()
@@ -193,6 +197,10 @@ class CooperativeAgent(ContextAgent):
     def pass_time(self, tick: int) -> None:
         """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
+
+    def reopened(self, word: int) -> None:
+        """Tell the aggregation that its state was read from a disk."""
+        self.machine.reopened(word)
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""
@@ -233,6 +241,27 @@ class CooperativeAgent(ContextAgent):
         own, others = sorted(self.view.neighbor_weights), sorted(neighbors)
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
+
+    def widened(self, state: State, narrow: CooperativeAgent) -> State:
+        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+        added = self.view.num_arms - narrow.view.num_arms
+        registers = narrow.machine.registers
+        found = state | {
+            "num_arms": self.view.num_arms,
+            "open_pulls": [*state["open_pulls"], *[0] * added],
+            "aggregation": self.machine.widened(state["aggregation"], registers),
+        }
+        if self.scene is not None:
+            opened, places = np.array(state["open_features"]), range(registers.num_arms)
+            moved = self.machine.registers.moved(opened, registers, places)
+            found["open_features"] = moved.tolist()
+        return found
+
+    def translated(
+        self, message: Vector, theirs: CooperativeAgent, places: Sequence[int]
+    ) -> Vector:
+        """Return a message of an agent with other arms: its arm k is `places[k]` here."""
+        return self.machine.translated(message, theirs.machine.registers, places)
 
     def _identity(self) -> State:
         return identity(self.policy, self.view)

@@ -20,11 +20,13 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coopbandits.core.checks import require_count
+from coopbandits.core.errors import unknown_name
 from coopbandits.experiments.scores import Score, Standing, score, standings
 from coopbandits.experiments.suite import ALONE, FLOODED, INFORMED, YARDSTICK, Plan, Scenario
 from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
@@ -38,6 +40,7 @@ from coopbandits.results.storage import (
     environment,
 )
 from coopbandits.sim import Sweep, sweep
+from coopbandits.sim.engine import AUTO, NAMES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,6 +68,7 @@ def play(
     executor: Executor | None = None,
     *,
     workers: int | None = None,
+    engine: str = AUTO,
     retry: bool = False,
 ) -> Sweep:
     """Play what the folder does not hold yet; other arguments as for `sweep`.
@@ -74,7 +78,9 @@ def play(
     if workers is not None:
         require_count("workers", workers)
     check_folder(folder, plan.settings)
-    cells = list(plan.cells().values())
+    if engine not in NAMES:
+        raise unknown_name("engine", engine, NAMES)
+    cells = [replace(cell, engine=engine) for cell in plan.cells().values()]
     write_text(folder / META_FILE, json.dumps(meta(plan), indent=2) + "\n")
     return sweep(cells, folder, executor, workers=workers, retry=retry)
 

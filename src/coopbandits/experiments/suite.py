@@ -21,7 +21,7 @@ from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, make_problem
 from coopbandits.problems.spelled import CHANGES
 from coopbandits.sim import Cell
-from coopbandits.sim.engine import ENGINES, REFERENCE
+from coopbandits.sim.engine import ENGINES, GPU, REFERENCE
 from coopbandits.sim.record import Task
 
 
@@ -106,6 +106,10 @@ SCENARIOS: tuple[Scenario, ...] = (
              "Rates near one half, where a variance of 1/4 is right."),
 )  # fmt: skip
 
+_DEATHS = ",".join(f"crash=0.1@{start}" for start in range(200, 1001, 200))
+_RESTARTS = ",".join(f"crash=0.1@{start}..{start + 40}" for start in range(200, 1101, 100))
+_FORGETFUL = ",".join(f"crash=0.1@{start}..{start + 40}:lost" for start in range(200, 1101, 100))
+
 SCENARIOS += tuple(
     Scenario(name, graph, PAPER, horizon, probes, faults)
     for name, graph, horizon, faults, probes in (
@@ -123,6 +127,22 @@ SCENARIOS += tuple(
          "Every 50 rounds it is drawn anew which fifth of the links is there."),
         ("unequal-speeds", "grid:10x10", 2500, "speeds=10",
          "Some agents act in every round, some in one of ten."),
+        ("partition", "grid:10x10", 2500, "partition=0.5@200..500",
+         "Half of the network is cut off from the other half for 300 rounds."),
+        ("deaths", "grid:10x10", 2500, _DEATHS,
+         "Five times, 200 rounds apart, a tenth of the agents dies, and now and then a root."),
+        ("restarts-kept", "grid:10x10", 2500, _RESTARTS,
+         "Ten times a tenth of the agents is away for 40 rounds."),
+        ("restarts-lost", "grid:10x10", 2500, _FORGETFUL,
+         "The same, but they return without memory."),
+        ("one-way", "erdos-renyi:100,0.08,seed=1", 2500, "one-way=0.3",
+         "Three links in ten work in one direction only."),
+        ("loss-and-churn", "grid:10x10", 2500, "loss=0.3,churn=200..100",
+         "Messages get lost over links that go down for long."),
+        ("late-joiners", "grid:10x10", 2500, "join=0.5@500",
+         "Half of the agents join after 500 rounds."),
+        ("regular-400", "regular:4,400,seed=1", 800, "loss=0.1",
+         "Four hundred agents for a short time, and one message in ten is lost."),
     )
 )  # fmt: skip
 """The paper's arms on imperfect networks."""
@@ -231,9 +251,9 @@ class Plan:
 
 
 def plays_fast(cell: Cell) -> bool:
-    """Return whether an engine other than the reference plays a cell."""
+    """Return whether an engine other than the reference plays a cell on any machine."""
     task = Task(cell.setup, cell.policy)
-    modules = [module for name, module in ENGINES if name != REFERENCE]
+    modules = [module for name, module in ENGINES if name not in (GPU, REFERENCE)]
     return any(import_module(module).ENGINE.obstacle(task) is None for module in modules)
 
 

@@ -38,11 +38,15 @@ Cells = dict[str, dict[str, dict[str, Any]]]
 
 
 class Scene(NamedTuple):
-    """What the present is about; another one replaces everything."""
+    """What the present is about; another one replaces everything.
+
+    Of several bandits the one that is shown comes first.
+    """
 
     arms: tuple[str, ...]
     agents: tuple[tuple[str, str], ...]
     links: tuple[tuple[int, int], ...]
+    bandits: tuple[str, ...] = ("",)
 
 
 class Feed:
@@ -70,6 +74,7 @@ class Feed:
         self._changes, self._counted = float(CHANGES), now
         self._told = False
         self._arms: list[str] = []
+        self._bandits = [""]
         self._history = History(0)
         self._encoded: dict[tuple[int, int], bytes] = {}
 
@@ -84,13 +89,15 @@ class Feed:
             It belongs to another cluster, so nothing was taken.
         """
         arms = [arm.arm for arm in state.arms]
-        if self._arms and (arms, state.cluster) != (self._arms, self.title):
+        alone = self.source == "agent" and state.cluster == self.title  # whose arms may change
+        if self._arms and not alone and (arms, state.cluster) != (self._arms, self.title):
             raise InputError(
                 f"{state.id} is of cluster {state.cluster!r} and has {len(arms)} options, but "
                 f"the others are of {self.title!r} and have {len(self._arms)}; watch them apart"
             )
-        if not self._arms:
+        if self._arms != arms:
             self.title, self._arms, self._history = state.cluster, arms, History(len(arms))
+        self._bandits = state.bandits
         seen = self.agents.setdefault(state.id, Seen(state.id))
         is_new = seen.state is None
         if is_new and now - self.began > SETTLING:
@@ -152,7 +159,8 @@ class Feed:
             if ends[0] != ends[1]
         }
         agents = tuple((name, policies.get(name, "")[:LONGEST_TEXT]) for name in names)
-        scene = Scene(tuple(self._arms), agents, tuple(sorted(pairs)))
+        bandits = tuple(self._bandits) if self.source == "agent" else ("",)
+        scene = Scene(tuple(self._arms), agents, tuple(sorted(pairs)), bandits)
         if scene == self.scene:
             return
         self._told = not self._may_change(now)  # if it has to wait, the next step looks again
@@ -213,7 +221,7 @@ class Feed:
             "version": 1,
             "source": self.source,
             "title": self.title,
-            "bandits": [""],
+            "bandits": scene.bandits,
             "arms": scene.arms,
             "agents": [{"name": name, "policy": policy} for name, policy in scene.agents],
             "links": scene.links,

@@ -102,7 +102,7 @@ class AgentState:
     events : list of Note
         What happened lately, the newest last.
     bandits : list of str
-        Names of its bandits; so far there is one, without a name.
+        Names of its bandits, that of the one shown first; of one alone it is empty.
     """
 
     id: str

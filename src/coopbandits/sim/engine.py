@@ -12,18 +12,22 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.sim import cost
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.setup import PRECISIONS
 
 AUTO = "auto"
+GPU = "gpu"
 REFERENCE = "reference"
 
 ENGINES = (
+    (GPU, "coopbandits.sim.gpu"),
     ("cpu", "coopbandits.sim.cpu"),
     ("array", "coopbandits.sim.array"),
     (REFERENCE, "coopbandits.sim.asynchronous"),
     (REFERENCE, "coopbandits.sim.reference"),
 )
 """Name and module of every engine, fastest first. A module is imported when it may be needed and
-holds its engine as `ENGINE`. Of engines with the same name, the first that can plays a task."""
+holds its engine as `ENGINE`. Of engines with the same name, the first that can plays a task. The
+GPU engine must be asked for: it needs what most machines do not have."""
 
 WORTH_TELLING = 60.0
 """Seconds from which the note on the reference engine says how long it takes."""
@@ -59,23 +63,36 @@ class Engine(Protocol):
 def choose(wanted: str, task: Task) -> Engine:
     """Return the wanted engine, or the fastest for "auto"; the reference engine if none can.
 
-    A note on standard error says so if the reference engine steps in unasked. It does not where
-    that would take days, or more memory than there is.
+    For the GPU engine the next fastest steps in. A note on standard error says so if an engine
+    steps in unasked. The reference engine does not where that would take days, or more memory than
+    there is.
     """
     if wanted not in NAMES:
         raise unknown_name("engine", str(wanted), NAMES)
+    if task.precision != PRECISIONS[0] and wanted != GPU:
+        raise InputError(
+            f'precision is {task.precision!r}, which engine="gpu" alone has, and engine is '
+            f'{wanted!r}; give engine="gpu", or leave precision out'
+        )
     obstacles: list[str] = []
     for name, module in ENGINES:
-        if wanted not in (AUTO, name) and name != REFERENCE:
+        if not _may_play(wanted, name):
             continue
         engine = _load(module)
         obstacle = engine.obstacle(task)
         if obstacle is None:
             if name == REFERENCE != wanted:
                 _step_in(f"{task.policy.spelling} {obstacles[0]}", task)
+            elif name != GPU == wanted:
+                how = "" if task.precision == PRECISIONS[0] else f", in {PRECISIONS[0]}"
+                note(f"{task.policy.spelling} {obstacles[0]}, so the {name} engine plays it{how}")
             return engine
         obstacles.append(obstacle)
     raise InputError(f"no engine plays {task.policy.spelling}: it {obstacles[0]}")
+
+
+def _may_play(wanted: str, name: str) -> bool:
+    return wanted in (name, GPU) or name == REFERENCE or (wanted == AUTO and name != GPU)
 
 
 def _load(module: str) -> Engine:

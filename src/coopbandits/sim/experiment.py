@@ -12,6 +12,8 @@
     faults = ["none", "loss=0.3"]
     clocks = "none"
     stop = "none"
+    engine = "auto"
+    precision = "float64"
 
     [problems.paper]
     kind = "gaussian"
@@ -37,7 +39,9 @@ from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network, parse_faults
 from coopbandits.problems import make_problem
 from coopbandits.sim.clocks import parse_clocks
+from coopbandits.sim.engine import AUTO, NAMES
 from coopbandits.sim.ledger import Cell
+from coopbandits.sim.setup import PRECISIONS
 from coopbandits.sim.stop import read_stop
 
 DEFAULTS: dict[str, Any] = {
@@ -51,6 +55,8 @@ DEFAULTS: dict[str, Any] = {
     "faults": ["none"],
     "clocks": "none",
     "stop": "none",
+    "engine": AUTO,
+    "precision": PRECISIONS[0],
     "problems": {"paper": {"kind": "gaussian", "means": "1,0.8x16", "sigma": 1.0}},
 }
 """Every key with its default; None marks those that must be given."""
@@ -122,12 +128,29 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
     require_flag("shuffle_arms", shuffle_arms)
     clocks = parse_clocks(_text(settings, "clocks"))
     stop = read_stop(settings["stop"])
+    engine, precision = (
+        _one_of(settings, "engine", NAMES),
+        _one_of(settings, "precision", PRECISIONS),
+    )
     given = settings["faults"]
     listed = [given] if isinstance(given, str) else _texts(settings, "faults")
     conditions = [parse_faults(text) for text in listed]
     _refuse_twins("faults", [faults.spelling for faults in conditions])
     return [
-        Cell(problem, network, policy, horizon, runs, seed, shuffle_arms, faults, clocks, stop)
+        Cell(
+            problem,
+            network,
+            policy,
+            horizon,
+            runs,
+            seed,
+            shuffle_arms,
+            faults,
+            clocks,
+            stop,
+            engine,
+            precision,
+        )
         for problem, network, seed, faults, policy in product(
             problems, networks, seeds, conditions, policies
         )
@@ -152,6 +175,12 @@ def _text(settings: Mapping[str, Any], key: str) -> str:
     value = settings[key]
     if not isinstance(value, str):
         raise InputError(f"{key} is {value!r}; give a text in quotes")
+    return value
+
+
+def _one_of(settings: Mapping[str, Any], key: str, known: Sequence[str]) -> str:
+    if (value := _text(settings, key)) not in known:
+        raise unknown_name(key, value, known)
     return value
 
 

@@ -16,7 +16,7 @@ from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.record import Record, Task, join
-from coopbandits.sim.setup import Setup
+from coopbandits.sim.setup import PRECISIONS, Setup
 from coopbandits.sim.watch import COMPRESSED, frame_rounds, surroundings
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
         **({"faults": setup.faults.spelling} if setup.faults else {}),
         **({"clocks": setup.clocks.spelling} if setup.clocks else {}),
         **({"stop": setup.stop.spelling} if setup.stop else {}),
+        **({"precision": setup.precision} if setup.precision != PRECISIONS[0] else {}),
     }
 
 

@@ -26,8 +26,9 @@ from coopbandits.plots.writing import write_text
 from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
+from coopbandits.sim.engine import AUTO
 from coopbandits.sim.labels import arm_labels, shared_settings
-from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
 from coopbandits.sim.simulate import play
 from coopbandits.sim.stop import Stop
 
@@ -37,6 +38,7 @@ class Cell:
     """One policy on one problem and network with one seed: the unit of a sweep.
 
     Settings are checked when the cell is played, so that a bad one does not fail the whole sweep.
+    Engines play the same, so that its engine is no part of what identifies a cell.
     """
 
     problem: Problem
@@ -49,6 +51,8 @@ class Cell:
     faults: Faults = PERFECT
     clocks: Clocks | None = None
     stop: Stop | None = None
+    engine: str = AUTO
+    precision: str = PRECISIONS[0]
 
     @property
     def setup(self) -> Setup:
@@ -56,7 +60,7 @@ class Cell:
         return Setup(
             self.problem, self.network, self.horizon, recorded_rounds(self.horizon), self.runs,
             self.seed, "", self.shuffle_arms, *read_conditions(self.faults, self.clocks),
-            self.stop,
+            self.stop, self.precision,
         )  # fmt: skip
 
     @property
@@ -79,7 +83,7 @@ class Cell:
 
 def run_cell(cell: Cell) -> Result:
     """Play one cell in one thread; what a worker process does."""
-    return play(cell.setup, cell.policy, threads=1, progress=False)
+    return play(cell.setup, cell.policy, cell.engine, threads=1, progress=False)
 
 
 class Ledger:

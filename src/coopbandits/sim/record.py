@@ -45,7 +45,7 @@ class Task:
         self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms
         self.keep = "arms" if setup.keep in ("curves", "watch") else setup.keep  # made of arms
         self.faults, self.clocks = setup.faults, setup.clocks
-        self.stop = setup.stop
+        self.stop, self.precision = setup.stop, setup.precision
         self.tables, self.sigma = setup.tables, setup.tables.sigma
         self.num_features = setup.problem.num_features if policy.takes_context else 0
 

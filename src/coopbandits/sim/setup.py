@@ -24,6 +24,9 @@ CURVE_POINTS = 200
 MOST_ROUNDS = 10**15
 """More than anybody can wait for, and far from where 64-bit numbers end."""
 
+PRECISIONS = ("float64", "float32")
+"""What agents compute with; single precision is the GPU engine's alone."""
+
 KEPT = ("agents", "curves", "arms", "watch")
 KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms", "watch": "frames"}
 
@@ -53,6 +56,8 @@ class Setup:
         When agents pull and gossip; None for common rounds.
     stop : Stop or None
         Whether to record when agents could have stopped, and what they would recommend.
+    precision : {"float64", "float32"}
+        What agents compute with.
     """
 
     problem: Problem
@@ -66,6 +71,7 @@ class Setup:
     faults: Faults = PERFECT
     clocks: Clocks | None = None
     stop: Stop | None = None
+    precision: str = PRECISIONS[0]
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type or out of range."""
@@ -82,6 +88,8 @@ class Setup:
         if self.keep not in ("", *KEPT):
             raise unknown_name("value of keep", str(self.keep), KEPT)
         require_flag("shuffle_arms", self.shuffle_arms)
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", str(self.precision), PRECISIONS)
         if not np.array_equal(self.rounds, recorded_rounds(self.horizon, self.rounds)):
             raise InputError(
                 f"rounds must ascend and end with the horizon {self.horizon}; got {self.rounds}"

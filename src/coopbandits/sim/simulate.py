@@ -27,7 +27,7 @@ from coopbandits.sim.record import (
     add_scatter,
     restore_order,
 )
-from coopbandits.sim.setup import Setup, read_conditions, recorded_rounds
+from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
 from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | Sequence[AnyPolicy]
@@ -37,8 +37,9 @@ BATCH_BYTES = 500_000_000
 """Most work and memory of a batch of runs; Ctrl-C loses at most the current batch."""
 BATCH_SECONDS = 2.0
 """What a batch of all policies should take, unless it has only one run per thread."""
-FIRST_PULLS = 10_000_000
-"""Pulls in the first batch, which nobody has timed: about a second. Each batch costs some ms."""
+FIRST_SHARE = 20
+"""The first batch, which nobody has timed, has this part of the most pulls: about a second. Each
+batch costs some ms."""
 GROWTH = 8
 """How many times as many runs the next batch may have: the first one is slow, where it compiles."""
 
@@ -74,6 +75,7 @@ def simulate(
     faults: Faults | str | None = None,
     clocks: Clocks | str | None = None,
     stop: Stop | float | str | None = None,
+    precision: str = PRECISIONS[0],
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -91,7 +93,8 @@ def simulate(
         Independent repetitions, and the seed they all follow from.
     engine : str
         "auto" for the fastest that can play the policy, or the name of one; the result is the
-        same. What the named engine cannot play falls back to "reference", with a note.
+        same. What the named engine cannot play falls back to "reference", with a note; what "gpu"
+        cannot, to the fastest other one.
     rounds : int, sequence of int or None
         The rounds after which to record, or how many log-spaced ones (200 by default). The last
         round is always recorded.
@@ -111,6 +114,9 @@ def simulate(
         Record when every agent could have stopped, since with this confidence it knew the best arm,
         and what it would have recommended; agents play on, so that regret stays comparable. 0.95,
         or ``cb.Stop(0.95, within=0.1)`` for an arm that is at most so much worse.
+    precision : {"float64", "float32"}
+        What agents compute with. Single precision, for ``engine="gpu"`` alone, is faster and plays
+        other arms where two are close.
     threads : int or None
         How many threads an engine may use; None for all. The result is the same.
     progress : bool or None
@@ -128,7 +134,7 @@ def simulate(
     """
     setup = Setup(
         problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
-        shuffle_arms, *read_conditions(faults, clocks), read_stop(stop),
+        shuffle_arms, *read_conditions(faults, clocks), read_stop(stop), precision,
     )  # fmt: skip
     return play(setup, policies, engine, threads=threads, progress=progress)
 
@@ -212,7 +218,7 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
     least = min(most, threads or os.cpu_count() or 1)
     setup = tasks[0].setup
     pulls = len(tasks) * setup.network.num_agents * setup.horizon
-    start, size = 0, min(most, max(least, FIRST_PULLS // pulls))
+    start, size = 0, min(most, max(least, _most_pulls(engines) // (FIRST_SHARE * pulls)))
     while start < tasks[0].num_runs:
         began = time.perf_counter()
         yield range(start, min(start + size, tasks[0].num_runs))
@@ -221,9 +227,13 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
         size = max(least, int(min(most, fitting, GROWTH * size)))
 
 
+def _most_pulls(engines: list[Engine]) -> int:
+    return min(getattr(engine, "batch_pulls", BATCH_PULLS) for engine in engines)
+
+
 def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
     setup = tasks[0].setup
-    size = BATCH_PULLS // (setup.network.num_agents * setup.horizon)
+    size = _most_pulls(engines) // (setup.network.num_agents * setup.horizon)
     for engine, task in zip(engines, tasks, strict=True):
         needed = engine.run_bytes(task)
         size = 1 if needed is None else min(size, BATCH_BYTES // needed)

@@ -31,6 +31,7 @@ from coopbandits.plots.writing import write_text
 from coopbandits.results import Result
 from coopbandits.results.statistics import plural
 from coopbandits.sim.cell_frames import cells_frame, summary_frame
+from coopbandits.sim.engine import GPU
 from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note
 
@@ -102,7 +103,7 @@ def sweep(
     executor : concurrent.futures.Executor, optional
         Where to play; by default a local pool of processes. It is not shut down.
     workers : int, optional
-        Processes of the local pool; by default one per core.
+        Processes of the local pool; by default one per core, and one where cells ask for the GPU.
     retry : bool
         Retry cells that were set aside earlier.
     progress : bool or None
@@ -174,7 +175,9 @@ def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> 
                 "cells are kept, so start a new executor and run it again"
             ) from broken.error
         return
-    size = max(1, min(workers or os.cpu_count() or 1, len(cells)))
+    # Processes that share a device would only wait for each other.
+    usual = 1 if any(cell.engine == GPU for cell in cells) else os.cpu_count() or 1
+    size = max(1, min(workers or usual, len(cells)))
     while waiting:
         try:
             with _pool(size) as pool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, normals, stream_key, uniforms, words, words_of
+from coopbandits.core.streams import stream_keys
 
 REWARDS = 0
 DECISIONS = 1
@@ -26,6 +27,12 @@ CONTEXTS = 7
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
     """Return the key of every agent's tape in one run."""
     return words(stream_key(seed, stream, run), np.arange(num_agents, dtype=np.uint64))
+
+
+def keys_of_runs(seed: int, stream: int, runs: range, num_agents: int) -> Words:
+    """Return the same for some runs, one row each: a microsecond per run."""
+    keys = stream_keys(seed, stream, runs)
+    return words_of(keys[:, None], np.arange(num_agents, dtype=np.uint64)[None, :])
 
 
 def arm_order(seed: int, run: int, num_arms: int) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from coopbandits.core import (
     Estimate,
     FloodedTotals,
     InputError,
+    LedgerSums,
     LocalSums,
     LocalView,
     Machine,
@@ -42,12 +43,13 @@ from coopbandits.core.statistic import VersionedRegisters
 from coopbandits.testing import check_policy
 
 from ..fleet import GRAPHS, one_view, through_json
+from ..ledgers import in_a_hurry
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
 GAMMA = 0.9
 ROUNDS = 30
 CARRIERS: tuple[Aggregation, ...] = (
-    LocalSums(), TreeSums(), FloodedTotals(), RunningConsensus(), PullMixing(),
+    LocalSums(), TreeSums(), FloodedTotals(), LedgerSums(), RunningConsensus(), PullMixing(),
     StagedMixing(mixing_rounds=4),
 )  # fmt: skip
 ROLL = 400
@@ -156,14 +158,15 @@ class Twins:
 @pytest.mark.plays
 @given(graph=graphs(largest=8), schedule=schedules, gamma=st.sampled_from([0.5, 0.9, 0.99]))
 @settings(max_examples=25, deadline=None)
-@pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals()], ids=ids)
+@pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals(), LedgerSums()], ids=ids)
 def test_what_is_read_is_the_discounted_sum_of_what_is_known(
     spec: Aggregation, graph: Any, schedule: Schedule, gamma: float
 ) -> None:
     """Random graphs, 0 to 90 % loss, sleeps, delays: every pull ages from when it was made."""
     twins = Twins(spec, graph, gamma)
-    for _ in range(ROUNDS):
-        twins.step(schedule)
+    with in_a_hurry():
+        for _ in range(ROUNDS):
+            twins.step(schedule)
     twins.check()
 
 
@@ -179,9 +182,10 @@ def test_everything_that_travels_ages_under_loss_and_delay(spec: Aggregation, la
     """
     twins = Twins(spec, GRAPHS["grid-2x4"])
     schedule = CALM if isinstance(spec, StagedMixing) else replace(LOSSY, late=late)
-    for _ in range(ROUNDS):
-        twins.step(schedule)
-        twins.check()
+    with in_a_hurry():
+        for _ in range(ROUNDS):
+            twins.step(schedule)
+            twins.check()
 
 
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
-from coopbandits.core.aggregate.tree_sums import FAR, NOBODY, TreeSumsMachine, tag_of
+from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY, tag_of
+from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.statistic import ArmSums
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -47,15 +48,15 @@ def test_rounds_by_hand() -> None:
     to_child, to_parent = mine.outgoing(1), mine.outgoing(2)
     assert to_child is not None
     assert to_parent is not None
-    assert to_child[:8].tolist() == [17.0, 4.0, 3.0, 5.0, mine.tag / 2, 9.0, 5.0, 1.0]
-    assert to_parent[:8].tolist() == [15.0, 3.0, 2.0, 4.0, mine.tag / 2, 9.0, 5.0, 2.0]
+    assert to_child[:8].tolist() == [17.0, 4.0, 3.0, 4.0, mine.tag / 2, 9.0, 5.0, 1.0]
+    assert to_parent[:8].tolist() == [15.0, 3.0, 2.0, 3.0, mine.tag / 2, 9.0, 5.0, 2.0]
     assert to_child[8:].tolist() == mine.minima.tolist()
     estimate = mine.estimate()
     assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([22.0], [6.0])
     assert (estimate.time, estimate.squares) == (6.0, 0.0)
     num_agents = max(4.0, count_agents(mine.minima))
     assert estimate.num_agents == num_agents
-    assert estimate.anticipation == max(1.0, num_agents * 1 / 7)
+    assert estimate.anticipation == max(1.0, num_agents * 1 / 6)
 
 
 def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
@@ -162,10 +163,10 @@ def test_a_nearer_neighbour_with_a_newer_beat_becomes_parent() -> None:
 
 
 def test_a_lost_root_is_replaced() -> None:
-    """After 40 + 8 rounds without a new beat, by the own tag, one below the lost root's."""
+    """After 40 + 8 + 56/8 rounds without a new beat, by the own tag, one below the lost root's."""
     mine = a_tree()
     still = message([0.0] * 4, mine.root, 9, 4, 1)
-    for _ in range(48):
+    for _ in range(55):
         mine.receive({2: still})
     assert mine.parent == 2
     mine.receive({2: still})
@@ -174,6 +175,58 @@ def test_a_lost_root_is_replaced() -> None:
     assert mine.root < still[4]
     mine.receive({1: message([0.0] * 4, mine.root - 3.0, 5, 0, 1)})
     assert (mine.parent, mine.beat) == (1, 5.0)
+
+
+def test_a_lost_root_is_waited_for_longer_the_more_is_known() -> None:
+    mine = a_tree()
+    mine.rounds = 10_000
+    for _ in range(40 + 8 + 800):
+        mine.receive({2: message([0.0] * 4, mine.root, 9, 4, 1)})
+    assert mine.parent == 2
+    mine.receive({2: message([0.0] * 4, mine.root, 9, 4, 1)})
+    assert mine.parent == NOBODY
+
+
+def test_who_hears_nobody_does_not_take_over() -> None:
+    mine = a_tree()
+    for _ in range(300):
+        mine.receive({})
+    assert (mine.root, mine.dist) == (mine.tag / 2, FAR)
+    mine.receive({1: message([0.0] * 4, 0.9, 9, 4, 0)})
+    assert (mine.root, mine.dist) == (mine.tag - 1.0, 0.0)
+
+
+def test_a_root_of_long_standing_lowers_its_value() -> None:
+    """After 256, 512 and 1024 rounds; those before it has pulled or heard do not count."""
+    mine = machine(TreeSums(), one_view(num_arms=1))
+    for _ in range(300):
+        mine.receive({})
+    assert (mine.root, mine.reign) == (mine.tag, 0)
+    mine.observe(0, 1.0)
+    lowered: list[tuple[int, float]] = []
+    for now in range(1, 1100):
+        mine.receive({})
+        if not lowered or mine.root < lowered[-1][1]:
+            lowered.append((now, mine.root))
+    tag = mine.tag
+    assert lowered == [(1, tag), (256, tag - 1.0), (512, tag - 2.0), (1024, tag - 3.0)]
+    mine.receive({1: message([0.0] * 4, tag - 9.0, 5, 0, 1)})
+    assert (mine.parent, mine.reign) == (1, 0)
+
+
+def test_rounds_behind_totals_count_from_the_first_pull() -> None:
+    mine = machine(TreeSums(), one_view(num_arms=1))
+    for pulls, behind in ((0, 0.0), (1, 1.0), (1, 2.0), (0, 2.0), (2, 4.0)):
+        for _ in range(5 if mine.rounds == 0 else 1):
+            mine.receive({})
+        for _ in range(pulls):
+            mine.observe(0, 1.0)
+        assert mine.own[-1] == behind
+    older = mine.export_state()
+    del older["first"], older["reign"]
+    mine.restore_state(older)
+    mine.observe(0, 1.0)
+    assert mine.own[-1] == mine.rounds + 1
 
 
 def test_means_of_gaps_make_patient() -> None:
@@ -256,11 +309,11 @@ def test_trees_fall_apart_and_heal(graph: str) -> None:
     drops = roots = 0
     for key in range(2):
         world = Rough(partial(machine, TreeSums()), GRAPHS[graph])
-        schedule = Schedule(key, loss=0.2, late=0, sleep=0.1, spell=60, both_ways=key > 0)
-        for now in range(420):
+        schedule = Schedule(key, loss=0.2, late=0, sleep=0.1, spell=100, both_ways=key > 0)
+        for now in range(520):
             parents = [agent.parent for agent in world.agents]
             world.pull()
-            world.step(schedule if now < 200 else CALM)
+            world.step(schedule if now < 300 else CALM)
             assert not parents_have_a_loop(world)
             pairs = list(zip(parents, world.agents, strict=True))
             drops += sum(old != NOBODY and agent.dist == FAR for old, agent in pairs)

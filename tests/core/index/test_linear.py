@@ -197,8 +197,8 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
     taken = {spec.name for spec in (*(kind() for kind in AGGREGATIONS), CentralTotals())
              if spec.takes_context}  # fmt: skip
     assert taken == {
-        "local-sums", "tree-sums", "flooded-totals", "running-consensus", "staged-mixing",
-        "central-totals",
+        "local-sums", "tree-sums", "ledger-sums", "flooded-totals", "running-consensus",
+        "staged-mixing", "central-totals",
     }  # fmt: skip
     for text in ("pull-mixing", "flooded-pulls", "staged-mixing:neighbor_pulls=true"):
         with pytest.raises(InputError, match=f"looks at features, which {text} does not add up"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from coopbandits.core import (
     Index,
     InflatedUCB,
     InputError,
+    LedgerTS,
+    LedgerUCB,
     LocalView,
     Machine,
     NormalDraw,
@@ -32,6 +35,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate import (
     FloodedTotals,
+    LedgerSums,
     PullMixing,
     RunningConsensus,
     RunningSums,
@@ -53,7 +57,8 @@ from ..fleet import (
 )
 from ..rough import CALM, Rough, Schedule
 
-SAMPLERS: tuple[Any, ...] = (GossipTS, TreeTS, FloodTS)
+SAMPLERS: tuple[Any, ...] = (GossipTS, TreeTS, FloodTS, LedgerTS)
+NAME = attrgetter("name")
 TROUBLE = Schedule(key=6, loss=0.3, late=2, sleep=0.2, spell=9, both_ways=False)
 
 AGGREGATIONS: dict[str, Aggregation] = {
@@ -62,6 +67,7 @@ AGGREGATIONS: dict[str, Aggregation] = {
     "running sums": RunningSums(),
     "tree sums": TreeSums(),
     "flooded totals": FloodedTotals(),
+    "ledger sums": LedgerSums(),
 }
 INDICES: dict[str, Index] = {
     "ucb": UCB(2.0),
@@ -113,14 +119,14 @@ def test_settings(kind: Any) -> None:
         kind(sigma="estimated")
 
 
-@pytest.mark.parametrize("kind", [TreeUCB, FloodUCB])
+@pytest.mark.parametrize("kind", [TreeUCB, FloodUCB, LedgerUCB])
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])
 def test_a_bonus_that_is_no_bonus(kind: Any, constant: float) -> None:
     with pytest.raises(InputError, match=r"constant is .*; it must be a positive finite number"):
         kind(constant)
 
 
-@pytest.mark.parametrize("policy", [GossipTS(), TreeTS(), TreeUCB()], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [GossipTS(), TreeTS(), TreeUCB(), LedgerUCB()], ids=NAME)
 def test_a_random_word_must_be_told(policy: Policy) -> None:
     assert policy.needs == {"random_word"}
     with pytest.raises(InputError, match="random_word of agent 0 is 0; this policy needs 64"):
@@ -141,6 +147,8 @@ SENT: dict[Policy, int] = {
     TreeTS(): 2 * 3 + 6,
     TreeTS(sigma="estimate"): 2 * 3 + 7,
     TreeUCB(): 2 * 3 + 6,
+    LedgerTS(): 6 * 3 + 13,
+    LedgerTS(sigma="estimate"): 6 * 3 + 16,
 }
 
 
@@ -202,7 +210,7 @@ def test_two_agents_on_a_tree_know_everything_in_the_end() -> None:
         assert estimate.counts.sum() == 120.0
 
 
-@pytest.mark.parametrize("policy", [TreeUCB(), FloodUCB()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [TreeUCB(), FloodUCB(), LedgerUCB()], ids=NAME)
 def test_time_is_the_pulls_known_of(policy: Policy) -> None:
     agents = make_agents(policy, gossip_matrix(GRAPHS["complete-6"]), 3)
     drive(agents, rewards_tape(6, 40, 3), 0, 40)

@@ -17,10 +17,12 @@ from coopbandits.core import (
     Aggregation,
     CentralTotals,
     CooperativeAgent,
+    Estimate,
     FloodedPulls,
     FloodedTotals,
     Index,
     InputError,
+    LedgerSums,
     LocalSums,
     NeighborhoodSums,
     Policy,
@@ -35,6 +37,7 @@ from coopbandits.core import (
     combine,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
 from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
@@ -45,6 +48,7 @@ from ..fleet import (
     GRAPHS,
     decision_words,
     drive,
+    exchange,
     gossip_matrix,
     make_agent,
     rewards_tape,
@@ -151,14 +155,32 @@ def known_to(me: int, spec: Aggregation, played: Played) -> list[Pull]:
 def registers_read(played: Played, me: int) -> Any:
     """What an agent's estimate tells, in the order of `naive`."""
     agent = played.agents[me]
-    estimate = agent.estimate()
-    if isinstance(agent.index, SkewUCB):
+    return in_order(agent.index, agent.estimate())
+
+
+def in_order(index: Index, estimate: Estimate) -> list[float]:
+    if isinstance(index, SkewUCB):
         return [*estimate.counts, *estimate.sums, *estimate.extra]
     return [*estimate.sums, *estimate.counts]
 
 
 def test_every_aggregation_is_here() -> None:
-    assert {type(spec) for spec in (*EXACT, *MIXING)} == set(CARRYING)
+    assert {type(spec) for spec in (*EXACT, *MIXING, LedgerSums())} == set(CARRYING)
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_a_ledger_enters_everything(name: str) -> None:
+    """All registers of all pulls, as old as they are, once nobody pulls any more."""
+    played = play(LedgerSums(), INDICES[name], "grid-2x4", rounds=70)
+    for _ in range(20):
+        exchange(played.agents)
+    expected = naive(INDICES[name], played.pulls, rounds=90)
+    for agent in played.agents:
+        assert isinstance(agent.machine, LedgerSumsMachine)
+        entered = agent.machine.ledger[:-2]
+        read = agent.machine.registers.read(entered, time=2.0, num_agents=1.0)
+        found = in_order(INDICES[name], read)
+        np.testing.assert_allclose(found, expected[-len(found) :], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", INDICES)

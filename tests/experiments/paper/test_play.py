@@ -33,7 +33,7 @@ def test_who_sends_nothing_is_played_once_per_number_of_agents(tmp_path: Path) -
     lines = [BY_KEY[key] for key in ("dducb", "central", "independent")]
     figures = [FIGURES[name] for name in ("cycle-100", "grid-100")]
     parts = [make_part(figure, line, *SCALE) for figure in figures for line in lines]
-    played = gather(parts, play(parts, tmp_path, 1, False))
+    played = gather(parts, play(parts, tmp_path, "auto", 1, False))
     assert len(list((tmp_path / "cells").iterdir())) == 4
     for one, figure in zip(played, figures, strict=True):
         policies = [line.policy(figure.network) for line in lines]

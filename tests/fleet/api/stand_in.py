@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.document.content import Document, read_document
+from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.service import (
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     ExpiredTicketError,
@@ -18,6 +21,7 @@ from coopbandits.fleet.service import (
     Recommendation,
     Stored,
     TooManyTicketsError,
+    UnknownBanditError,
     UnknownTicketError,
     require_allowed,
 )
@@ -45,6 +49,7 @@ class StandIn:
         self.unready: str | None = None
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
+        self.document: Document | None = None
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
@@ -98,6 +103,22 @@ class StandIn:
         pulls = sum(arm.pulls for arm in known)
         return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
 
+    @property
+    def token(self) -> str | None:
+        return None
+
+    def bandit(self, name: str) -> StandIn:
+        if name != "default":
+            raise UnknownBanditError(f"unknown bandit {name!r}; known are default")
+        return self
+
+    def bandits(self) -> list[BanditState]:
+        done, waiting = len(self.settled), len(self.open)
+        return [BanditState("default", 0, "best", self.names, None, [], False, 0, done, waiting)]
+
+    def export(self) -> dict[str, Any]:
+        return {"arms": self.rewards}
+
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}
 
@@ -114,6 +135,13 @@ class StandIn:
 
     def ready(self) -> str | None:
         return self.unready
+
+    def ruling(self) -> dict[str, Any]:
+        return {"id": "stand-in", "version": self.document.version if self.document else 0}
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        self.document = read_document(from_json(signed).content)
+        return self.ruling()
 
     def metrics(self) -> list[Metric]:
         return [

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Choice, UnavailableError
 
@@ -89,14 +90,32 @@ def test_ready_says_why_not() -> None:
     assert answer.json() == {"error": agent.unready}
 
 
+def test_a_drain_is_asked_for_with_a_number_of_seconds_or_without() -> None:
+    asked: list[float | None] = []
+    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
+    with running(StandIn(), token=KEY, drain=asked.append) as server:
+        for body in (b"", b'{"seconds": 1.5}', b'{"seconds": null}'):
+            answer = ask(server, "POST", "/drain", body, headers=headers)
+            assert answer.json() == {"draining": True}
+        for body in (b'{"seconds": -1}', b'{"seconds": "soon"}', b'{"second": 1}', b"[]"):
+            assert ask(server, "POST", "/drain", body, headers=headers).status == 422
+        assert ask(server, "POST", "/drain").status == 401
+    assert asked == [None, 1.5, None]
+
+
 def test_index_lists_every_path(server: ApiServer) -> None:
     answer = ask(server, "GET", "/")
     assert answer.headers["content-type"].startswith("text/plain")
-    assert len(answer.body.decode().splitlines()) == len(server.api.endpoints)
-    for line in answer.body.decode().splitlines():
-        method, path = line.split()
+    lines = answer.body.decode().splitlines()
+    assert isinstance(server.api, Api)
+    assert len(lines) == len(server.api.endpoints) + len(server.api.of_bandit)
+    for line in lines:
+        method, path = line.replace("NAME", "default").split()
         method = "HEAD" if path == "/ui/events" else method  # which never ends
-        assert ask(server, method, path).status in {200, 400}
+        # Without a token nobody may stop an agent.
+        assert ask(server, method, path).status in {200, 400} | (
+            {403} if path == "/drain" else set()
+        )
 
 
 def test_head_is_get_without_its_body(server: ApiServer) -> None:

@@ -15,7 +15,9 @@ def test_every_endpoint_is_described() -> None:
         path: [method.upper() for method in methods]
         for path, methods in describe(["blue"])["paths"].items()
     }
-    endpoints = Api(StandIn()).endpoints
+    api = Api(StandIn())
+    below = {f"/bandits/{{bandit}}/{call}": each for call, each in api.of_bandit.items()}
+    endpoints = api.endpoints | below
     assert described == {path: [endpoint.method] for path, endpoint in endpoints.items()}
 
 
@@ -42,6 +44,7 @@ def test_a_token_is_described_where_it_is_needed() -> None:
         (messages.ChoiceAnswer, service.Choice),
         (messages.ReceiptAnswer, service.Receipt),
         (messages.ArmAnswer, service.ArmEstimate),
+        (messages.BanditAnswer, service.BanditState),
         (messages.RecommendationAnswer, service.Recommendation),
     ],
 )

@@ -134,6 +134,13 @@ def test_an_api_for_others() -> None:
         made(("node.api", private))
 
 
+def test_a_document_that_nobody_could_have_signed() -> None:
+    (found,) = problems(("document", {"file": "cluster.toml"}))
+    assert "[document] has a file, but no operators" in found
+    key = f"ed25519:{'0' * 64}"
+    assert made(("document", {"file": "cluster.toml", "operators": [key]})).document.operators
+
+
 def test_the_path_of_a_socket_is_short() -> None:
     made(("node.api", "unix:/run/" + "x" * 98))
     (found,) = problems(("node.api", "unix:/run/" + "x" * 99))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.config import NodeConfig, parse_config
+from coopbandits.fleet.config import DocumentConfig, NodeConfig, parse_config
 from coopbandits.fleet.config.explain import explain, find_warnings
 from coopbandits.fleet.identity.certs import init_authority, issue
 
@@ -100,3 +100,12 @@ def test_explain_forgetting(config: NodeConfig) -> None:
     short = replace(config, cluster=replace(config.cluster, half_life=1800.0))
     (found,) = find_warnings(short, START)
     assert found.startswith("rewards may come 1 h after their choice and count as new then, where")
+
+
+def test_whose_documents_are_taken_is_told(config: NodeConfig, tmp_path: Path) -> None:
+    assert "operators" not in rows(config)
+    known = replace(config, document=DocumentConfig((bytes(32),)))
+    assert rows(known)["operators"] == "1, whose documents are taken"
+    file = tmp_path / "cluster.toml"
+    watched = replace(config, document=DocumentConfig((bytes(32), bytes(32)), file))
+    assert rows(watched)["operators"] == f"2, whose documents are taken, also from {file}"

@@ -10,20 +10,30 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.config import ApiLimits, ClusterConfig, NodeConfig, read
+from coopbandits.fleet.config import (
+    ApiLimits,
+    ClusterConfig,
+    DocumentConfig,
+    NodeConfig,
+    bandits,
+    read,
+)
 from coopbandits.fleet.process.assemble import LEARNING
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
     field.name: field.default
-    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
 }
+DEFAULTS |= {"number": None, "pinned": None, "minimum_share": 0.0}
 SECTIONS = {
     "[cluster]": read.CLUSTER,
+    "[bandits.NAME]": bandits.BANDIT,
     "[node]": read.NODE,
     "[api_limits]": read.API_LIMITS,
     "[tls] and [api_tls]": read.TLS,
+    "[document]": read.DOCUMENT,
     "[[neighbors]]": read.NEIGHBOR,
 }
 
@@ -67,7 +77,7 @@ def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
     first, second = (
         re.findall(r"`(\w+)`", line.split("|")[1])
         for line in section("Changing settings").splitlines()
-        if line.startswith("| `") and "neighbors" not in line
+        if line.startswith("| `") and "[" not in line.split("|")[1]
     )
     assert sorted(first) == sorted({"name", "id", *LEARNING})
     assert sorted(first + second) == sorted({"id", *read.CLUSTER})

@@ -102,6 +102,34 @@ def test_what_is_left_out_has_a_default() -> None:
     assert made(("cluster.sigma", 0.1)).cluster.policy == "flood-ts"
 
 
+def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None:
+    few, many = ("cluster.max_agents", 200), ("cluster.max_agents", 201)
+    assert made(few).cluster.policy == "flood-ts:family=bernoulli"
+    assert made(many).cluster.policy == "ledger-ts:family=bernoulli"
+    assert made(many, ("cluster.sigma", 0.1)).cluster.policy == "ledger-ts"
+    assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
+    forgets = made(many, ("cluster.half_life", "2h")).cluster  # a ledger cannot, by the clock
+    assert forgets.policy == "flood-ts:family=bernoulli"
+
+
+def test_so_does_that_of_bandits_in_sections() -> None:
+    plain = {"arms": ["red", "green"], "sigma": 1.0}
+    sections = {
+        "plain": plain,
+        "rates": {"arms": ["red", "green"], "reward_range": [0.0, 1.0]},
+        "forgets": plain | {"half_life": "2h"},
+        "named": plain | {"policy": "tree-ts"},
+    }
+    moved = [("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED)]
+
+    def policies(max_agents: int) -> list[str]:
+        found = made(*moved, ("cluster.max_agents", max_agents), ("bandits", sections)).declared
+        return [bandit.settings.policy for bandit in found.values()]
+
+    assert policies(200) == ["flood-ts", "flood-ts:family=bernoulli", "flood-ts", "tree-ts"]
+    assert policies(201) == ["ledger-ts", "ledger-ts:family=bernoulli", "flood-ts", "tree-ts"]
+
+
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
@@ -167,7 +195,7 @@ def test_what_is_left_out_has_a_default() -> None:
         ("tls.key", REMOVED, "[tls] has no key; give it"),
         ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
         ("neighbours", [], "unknown table 'neighbours'; known are api_limits, api_tls, "
-         "cluster, neighbors"),
+         "bandits, cluster, document"),
         ("neighbors", {}, "neighbors is no list; write [[neighbors]] above each of them"),
         ("neighbors.0.address", "10.0.0.2:0", "address is '10.0.0.2:0'; it must name the port"),
         ("neighbors.0.adress", "10.0.0.2:1", "unknown key of [[neighbors]] 'adress'"),

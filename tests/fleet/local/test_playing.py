@@ -111,7 +111,7 @@ def test_kills_lose_nothing(tmp_path: Path, policy: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["flood-ts", "tree-ucb", "flood-ucb", "gossip-ts"])
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ucb", "flood-ucb", "ledger-ts", "gossip-ts"])
 def test_kills_of_eight_lose_nothing(tmp_path: Path, policy: str) -> None:
     settings = make_settings("grid:2x4", "0.6,0.5x3", policy=policy, seconds=240.0)
     require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
@@ -137,6 +137,34 @@ def test_pauses_and_partitions_lose_nothing(tmp_path: Path, policy: str) -> None
     assert sum(agent["pauses"] for agent in found["agents"].values()) >= 2
     assert sum(agent["kills"] for agent in found["agents"].values()) >= 2
     assert found["acknowledged"] == pytest.approx(logged(tmp_path / "fleet", 2).tolist())
+
+
+@pytest.mark.slow
+def test_twelve_agents_with_a_ledger_count_every_reward_once(tmp_path: Path) -> None:
+    """Through kills, pauses and partitions; everybody also tells where pulls are."""
+    settings = make_settings(
+        "regular:3,12,seed=1", "0.6,0.5", policy="ledger-ts", seconds=45.0, pulls_per_second=5.0,
+        pause=4.0, partition=8.0, kill_every=5.0,
+    )  # fmt: skip
+    moving: list[dict[str, float]] = []
+
+    @asynccontextmanager
+    async def beside(addresses: list[str]) -> AsyncIterator[None]:
+        yield
+        for address in addresses:
+            async with AsyncClient(address) as client:
+                moving.append((await client.health())["moving"])
+
+    outcome = play(settings, tmp_path / "fleet", beside=beside)
+    assert outcome.holds, outcome.text
+    found = json.loads((tmp_path / "fleet" / "summary.json").read_text())
+    expected = logged(tmp_path / "fleet", 2)
+    assert found["acknowledged"] == pytest.approx(expected.tolist())
+    assert found["partitions"] >= 2
+    assert sum(agent["pauses"] for agent in found["agents"].values()) >= 2
+    assert sum(agent["kills"] for agent in found["agents"].values()) >= 3
+    assert len(moving) == 12
+    assert all(0 < each["collected"] <= expected[2:].sum() for each in moving)
 
 
 # The command

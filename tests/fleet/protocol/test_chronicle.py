@@ -78,7 +78,7 @@ def test_revocations_are_noted(tmp_path: pytest.TempPathFactory) -> None:
     made = world()
     node = made.node(0)
     node.settings.revoked.names = frozenset({"n1"})
-    node._revoke()
+    node.revoke()
     assert texts(node, "revoked") == ["no longer believed: n1"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +27,10 @@ class Cost(NamedTuple):
     microseconds: float
 
 
-def measure(agents: int, certificates: Path | None) -> Cost:
-    world = World(CLUSTER, nx.cycle_graph(agents), certificates=certificates)
-    for _ in range(agents + 10):
+def measure(agents: int, certificates: Path | None, policy: str = "flood-ts") -> Cost:
+    cluster = replace(CLUSTER, policy=policy)
+    world = World(cluster, nx.cycle_graph(agents), certificates=certificates)
+    for _ in range(agents + 40):  # a tree is steady after 20 rounds, and then counts nobody
         world.step()
     sent, post = 0, world.post
 
@@ -53,13 +55,16 @@ def test_the_cost_of_signatures(tmp_path: Path) -> None:
     init_authority(tmp_path)
     issue(tmp_path, [f"n{agent}" for agent in range(100)])
     print(f"\n20 rounds a second, {ARMS} arms, a ring; per agent and round, to both neighbours")
-    print("| agents | bytes | bytes, signed | µs | µs, signed |\n|---:|---:|---:|---:|---:|")
+    print("| agents | bytes | bytes, signed | bytes, ledger | µs | µs, signed | µs, ledger |")
+    print("|---:|---:|---:|---:|---:|---:|---:|")
     for agents in (8, 40, 100):
         plain, signed = measure(agents, None), measure(agents, tmp_path)
+        ledger = measure(agents, None, "ledger-ts")
         print(
-            f"| {agents} | {plain.sent:.0f} | {signed.sent:.0f} | {plain.microseconds:.0f} | "
-            f"{signed.microseconds:.0f} |"
+            f"| {agents} | {plain.sent:.0f} | {signed.sent:.0f} | {ledger.sent:.0f} | "
+            f"{plain.microseconds:.0f} | {signed.microseconds:.0f} | {ledger.microseconds:.0f} |"
         )
         # Everybody checks at most 4 versions of everybody else in a second, at about 0.2 ms each.
         assert signed.microseconds < plain.microseconds + 1000.0 * agents * 4 / 20
         assert signed.sent < plain.sent + 40.0 * agents
+        assert ledger.sent < 2 * (8 * (6 * ARMS + 46) + 100)  # however many agents there are

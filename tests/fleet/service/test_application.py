@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import recommend
+from coopbandits.core.aggregate.ledger_sums import YOUNG
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
@@ -25,7 +26,8 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.application import ApplicationService, residual
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.testing.torture.world import PERIOD, World
@@ -231,6 +233,17 @@ def test_health_is_plain_data() -> None:
     assert sum(health["shares"]["5"][3:]) == 1.0
 
 
+def test_health_tells_where_pulls_are_that_agents_hand_on() -> None:
+    assert service_in(path_world()).health()["moving"] is None
+    world = path_world(replace(CLUSTER, policy="ledger-ts:family=bernoulli"))
+    service = service_in(world, 1)
+    service.observe(service.choose().ticket, 0.0)
+    assert service.health()["moving"] == {"held": 1.0, "underway": 0.0, "collected": 0.0}
+    for _ in range(YOUNG + 10):
+        world.step()
+    assert service.health()["moving"] == {"held": 0.0, "underway": 0.0, "collected": 1.0}
+
+
 def test_metrics_are_those_of_the_catalogue() -> None:
     world = path_world()
     service = service_in(world, 1)
@@ -298,17 +311,26 @@ def test_where_policies_spread_rewards_nothing_is_to_add_up(cluster: ClusterConf
 
 KEY = "secret"
 
-# A reward may fit the schema, be a number, and still lie outside of the agent's range.
+# A reward may fit the schema, be a number, and still lie outside of the agent's range; and no
+# document that is made up is signed by an operator.
 SETTINGS = """
 [[operations]]
 include-path = "/observe"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/bandits/{bandit}/observe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
+
+[[operations]]
+include-path = "/cluster/document"
+checks.positive_data_acceptance.expected-statuses = [422]
 """
 
 
 def test_schemathesis_finds_nothing_in_the_api_of_a_real_agent(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(SETTINGS)
-    with running(service_in(path_world()), token=KEY) as server:
+    with running(service_in(path_world()), token=KEY, drain=lambda _: None) as server:
         done = subprocess.run(
             [str(Path(sys.executable).parent / "st"), "--config-file", "settings.toml", "run",
              f"http://{server.address}/openapi.json", "--header", f"Authorization: Bearer {KEY}",

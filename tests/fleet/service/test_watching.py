@@ -85,7 +85,7 @@ def test_a_snapshot_without_choices_is_read() -> None:
     pulled(service, "red", 1.0)
     service.choose(["green"])
     replica = world.node(0).replica
-    exported = replica._export()
+    exported = replica.export()
     del exported["own_choices"]
     replica._restore(exported)
     assert replica.own_choices.tolist() == [1, 1, 0]

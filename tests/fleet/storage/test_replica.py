@@ -31,7 +31,7 @@ def replica_of(made: World, agent: int = 0) -> Replica:
 
 
 def remembered(replica: Replica) -> dict[str, Any]:
-    state = replica._export()
+    state = replica.export()
     return state | {"incarnation": 0, "tickets": state["tickets"] | {"starts": []}}
 
 
@@ -64,6 +64,24 @@ def test_a_restart_changes_nothing_but_the_incarnation(policy: str) -> None:
     made.restart(0)
     assert remembered(replica_of(made)) == before
     assert replica_of(made).incarnation > first
+
+
+def test_an_agent_that_starts_asks_its_neighbours_first() -> None:
+    """Its journal may be older than what it has told; here it is not, and nothing is dropped."""
+    made = world("ledger-ts")
+    for step in range(20):
+        made.pull(step % 3, step, 0.5)
+        made.step()
+    marks = replica_of(made).agent.export_state()["aggregation"]["marks"]
+    assert all(marks)
+    made.crash(0)
+    made.restart(0)
+    state = replica_of(made).agent.export_state()["aggregation"]
+    assert (state["opened"], state["marks"]) == (replica_of(made).rounds, marks)
+    for _ in range(20):
+        made.step()
+    state = replica_of(made).agent.export_state()["aggregation"]
+    assert (state["opened"], state["marks"]) == (-1, marks)
 
 
 def test_rewards_reach_the_agent_on_its_own_scale() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from coopbandits.sim.cpu.leaves import inner
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.parallel import in_threads
 
 

@@ -17,7 +17,7 @@ from coopbandits.testing.torture.words import words_of
 
 pytestmark = pytest.mark.plays
 
-POLICIES = ("flood-ts", "tree-ts", "gossip-ts", "dec-ts")
+POLICIES = ("flood-ts", "tree-ts", "ledger-ts", "gossip-ts", "dec-ts")
 SEEDS_EACH = 50
 BATCH = 10
 

@@ -7,6 +7,7 @@ from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
+from coopbandits.core.aggregate.ledger_sums import LedgerSums
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
@@ -20,7 +21,7 @@ from coopbandits.core.aggregate.trimmed_means import TrimmedMeans
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls, TrackedMeans, TrimmedMeans,
+    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans, TrimmedMeans,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -37,6 +38,7 @@ __all__ = [
     "Controller",
     "FloodedPulls",
     "FloodedTotals",
+    "LedgerSums",
     "LocalSums",
     "Machine",
     "MessageSize",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from coopbandits.core.aggregate.arms import widened_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
@@ -39,6 +41,24 @@ class MessageSize(NamedTuple):
     when: str = "always"
 
 
+class Moving(NamedTuple):
+    """Where the pulls are that agents hand on.
+
+    Attributes
+    ----------
+    held : float
+        Pulls that this agent has and will hand on.
+    underway : float
+        Pulls on their way to neighbours, which have not confirmed them.
+    collected : float
+        Pulls in what everybody is told, as this agent knows it.
+    """
+
+    held: float
+    underway: float
+    collected: float
+
+
 class Aggregation(Named, ABC):
     """How statistics travel between agents, as a value; fields of the dataclass are its settings.
 
@@ -56,6 +76,8 @@ class Aggregation(Named, ABC):
         Whether its machines refuse what cannot have happened. A fleet takes no other.
     grows : bool
         Whether messages grow with the number of agents.
+    outlives : bool
+        Whether pulls stay counted although the agent that made them has lost its memory of them.
     overtakes : bool
         Whether a message makes all earlier ones over its link worthless, so that drivers drop an
         earlier one that comes later.
@@ -70,6 +92,7 @@ class Aggregation(Named, ABC):
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False
+    outlives: ClassVar[bool] = False
     overtakes: ClassVar[bool] = False
     takes_time: ClassVar[bool] = False
 
@@ -145,9 +168,16 @@ class Machine(Stateful, ABC):
     ----------
     registers : Registers
         What is added up.
+    registered : mapping of str to (int, int)
+        Fields that hold registers in their rows, with so many other values before and behind them;
+        with none, an agent keeps the arms that it began with.
+    counted : mapping of str to int
+        Those that hold pulls by arm, with so many other values behind them.
     """
 
     registers: Registers
+    registered: Mapping[str, tuple[int, int]] = MappingProxyType({})
+    counted: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def estimate(self) -> Estimate:
@@ -170,6 +200,13 @@ class Machine(Stateful, ABC):
         del tick
         raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
+    def reopened(self, word: int) -> None:
+        """Take note that the state was read from a disk, and may be older than what was sent.
+
+        `word` is random, and another one every time. Nothing of before arrives from now on.
+        """
+        del word  # most tell totals, which are the newer the larger they are
+
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
 
@@ -184,6 +221,10 @@ class Machine(Stateful, ABC):
         `bounded` tells that every reward lies in 0 to 1.
         """
         del bounded
+        return None
+
+    def moving(self) -> Moving | None:
+        """Return where pulls are that agents hand on; None where they hand on none."""
         return None
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
@@ -215,6 +256,20 @@ class Machine(Stateful, ABC):
             for name in self.links
         }
         return state | rows
+
+    def widened(self, state: State, narrow: Registers) -> State:
+        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+        if not self.registered:
+            raise InputError(
+                f"{type(self).__name__} cannot go on with more arms; give the bandit a policy on "
+                "flooded-totals, tree-sums or ledger-sums"
+            )
+        return widened_fields(state, self.registers, narrow, self.registered, self.counted)
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these: arm k there is `places[k]`."""
+        del message, theirs, places
+        raise InputError(f"{type(self).__name__} cannot read of other arms than its own")
 
 
 class ContextMachine(Machine):

@@ -29,6 +29,7 @@ entry brings more than w rounds at once, as after a partition: what is old would
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from coopbandits.core.aggregate.aggregation import (
     ContextMachine,
     MessageSize,
 )
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import (
     HEADER,
@@ -76,12 +78,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
+
+FEW = 4
+"""So many entries are taken one by one."""
 
 PER_ENTRY = ("entries", "changed", "sources", "delays")
 """What there is one row of per entry; delays only where time is told."""
@@ -122,6 +127,7 @@ class FloodedTotals(Aggregation):
     checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    outlives: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse what does not forget in one way, no such share, and no spread."""
@@ -175,6 +181,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
     fields: tuple[str, ...] = ("rounds", *PER_ENTRY[:3], "arrived", "heard", "number", "former")
     tables: tuple[str, ...] = PER_ENTRY[:3]
     links: tuple[str, ...] = ("arrived", "heard")
+    registered = MappingProxyType({"entries": (HEADER, 0), "past": (HEADER, 0), "former": (0, 0)})
+    counted = MappingProxyType({"told": 0})
 
     def __init__(
         self,
@@ -373,7 +381,31 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.sources = np.insert(self.sources, at, -1.0)
         self.delays = np.insert(self.delays, at, 0.0)
 
+    def _take_known(self, told: Mapping[int, Vector]) -> bool:
+        """Do what `_merge` does, in less time, for few entries of known numbers; or nothing."""
+        width = self.entries.shape[1]
+        found: list[tuple[int, int, Vector]] = []
+        for j, values in told.items():
+            if len(found) * width + values.size > FEW * width:
+                return False
+            for row in values.reshape(-1, width):
+                at = self._place(row[0])
+                if at == len(self.entries) or self.entries[at, 0] != row[0]:
+                    return False
+                found.append((at, j, row))
+        version = self.registers.version
+        taken: set[int] = set()
+        for at, j, row in found:
+            news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
+            if news > known or (news == known and at in taken):  # of equals told, the last one
+                self.entries[at], self.changed[at] = row, self.rounds + 1.0
+                self.sources[at], self.delays[at] = j, 0.0
+                taken.add(at)
+        return True
+
     def _merge(self, told: Mapping[int, Vector]) -> None:
+        if self.window is None and self._take_known(told):
+            return
         width = self.entries.shape[1]
         # Of equals the last one stays, so the own entries come last.
         entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
@@ -432,6 +464,14 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         """Return the entries in a message, or refuse one of another form."""
         self._check_form(message, "a message")
         return message[HEADER:].reshape(-1, self.entries.shape[1])
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        width = HEADER + theirs.size
+        if message.size < HEADER or (message.size - HEADER) % width:
+            return message  # of no such form, which is told when it is read
+        rows = message[HEADER:].reshape(-1, width)
+        return with_rows(message, moved_rows(rows, self.registers, theirs, places, (HEADER, 0)))
 
     def versions(self, rows: Rows) -> list[float]:
         """Return how many pulls are in each entry."""

@@ -9,31 +9,13 @@ from j. All of it is cumulative, hence idempotent: a lost or a late message is o
 tree that stands, V is exact, every agent's share delayed by its distance, and a(V) = N; while the
 tree changes, it may count too much or too little.
 
-**Tree.** The agent with the smallest random tag is the root. A message ends in the control values
-(root, beat, dist, bond), the bond being 2 if the receiver is the sender's parent, else 1 if the
-sender hears the receiver, else 0; the root's beat is its round. In every round, after listening:
+**Tree.** The agents grow it by themselves (`spanning_tree`), by four control values in a message. A
+child that fell silent leaves V.
 
-1. Follow the parent: take its root and beat where they are better, dist = dist_p + 1. A parent that
-   is dead or deaf, or whose root has grown, is dropped: dist = ∞, while root and beat stay.
-2. If root and beat stood still for more than 40 + 8·(mean gap between beats) rounds, the root is
-   lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
-3. Adopt as parent a neighbour that is alive, not deaf, no child, and not at ∞, if its root is
-   smaller (the least root, then the least dist), or the same, dist_j + 1 < dist and beat_j > beat.
-
-A neighbour is dead when silent for more than 8·(mean gap between its messages) + 10 rounds; a dead
-child leaves V. Means of gaps move by 0.2 of the difference with every message, up to 100 rounds: so
-nobody, by speaking more and more rarely, can make others wait for long. A neighbour is deaf
-if it says that it does not hear, as on a link that works one way; where all are, none counts as
-deaf, since to listen is better than nothing.
-
-**Loop-free**, whatever is lost, late, or out of order. Order the pairs (root, −beat), smaller being
-better. An agent's pair never gets worse: it keeps it when it drops a parent, and shifts its tag
-below a lost root's. It takes over what its parent told, so a parent's present pair is never worse
-than its child's, and pairs never improve going down the tree. A switch to j needs a strictly better
-pair of j's, so j cannot be below the one that switches. (Only an agent that forgets its pair, by a
-crash that loses its memory, can break this, and no longer than a beat may stand still: beats in a
-loop do.) A root's tag is compared with nothing but roots, so a lost root never comes back: whoever
-missed it has moved below it.
+**Rounds behind totals.** B counts from the round of an agent's first pull to that of its last. An
+agent that lost its memory begins anew, so B tells that the pulls of before are not in its totals.
+Anticipated is what is missing of the rounds since the own first pull: after all have lost their
+memory nothing is on its way.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
 extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
@@ -52,20 +34,14 @@ is sent, as long as it has not grown enough (`core.aggregate.lazy`), the number 
 side is the same, and no 32 rounds have passed: so what was lost, or told to an agent that forgot
 it, is told again.
 
-**Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
-beat stands still, and everybody gives that root up after at most 40 + 8·100 rounds; new roots are
-below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not have
-been undercut more often than is possible (`check_claims`).
-
-*Differs from the paper*: none has it. Spanning trees that stabilise themselves are well known
-(Dolev, Israeli, Moran 1993); the model of Martínez-Rubio, Kanade and Rebeschini (2019) forbids
-global structures that are given, while this one is made by the agents.
+*Differs from the paper*: none has it. The model of Martínez-Rubio, Kanade and Rebeschini (2019)
+forbids global structures that are given, while this one is made by the agents.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -77,13 +53,9 @@ from coopbandits.core.aggregate.aggregation import (
     ContextMachine,
     MessageSize,
 )
+from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
-from coopbandits.core.aggregate.extrema import (
-    EXPONENTIALS,
-    CountingMachine,
-    check_minima,
-    require_word,
-)
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
 from coopbandits.core.aggregate.forgetting import (
     age_rows,
     check_forgetting,
@@ -94,11 +66,10 @@ from coopbandits.core.aggregate.forgetting import (
 )
 from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
 from coopbandits.core.aggregate.pooling import Spread, carried, pooled, require_spread
+from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, NOBODY, SpanningTree
 from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
-from coopbandits.core.draws import words
-from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,35 +77,17 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
 
-FAR = 2.0**31
-"""dist of an agent that is cut off from its root: infinite."""
-
-NOBODY = -1
-"""The parent of an agent that has none."""
-
 STEADY = 20
 """Rounds for which a(V) must be the same."""
+
+FEWEST = 0.45
+"""A count of agents that is a smaller share of what minima say is not believed, however steady."""
 
 SPREAD = 100
 """Rounds for which the minima of a new generation travel although a(V) is steady."""
 
-UNDERCUT = 40
-"""Fewest rounds for which a beat stands still before its root is given up."""
-
-PATIENCE = 100.0
-"""The largest mean gap that is gone by: no silence is borne for longer than 8 times as much."""
-
 REFRESH = 32
 """Rounds after which a lazy agent tells its totals in any case."""
-
-CONTROL = 4
-"""Control values of a message; without totals and minima, a lazy agent sends no others."""
-
-BOND = 3
-"""Place of the bond among the control values."""
-
-DEAF, HEARS, CHILD = 0.0, 1.0, 2.0
-"""Bonds: the sender does not hear the receiver; it does; and the receiver is its parent."""
 
 
 @dataclass(frozen=True)
@@ -214,14 +167,16 @@ class TreeSums(Aggregation):
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
 
-class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
+class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
-        "rounds", "own", "payloads", "controls", "ages", "gaps", "agents_seen", "steady", "tag",
-        "parent", "root", "beat", "dist", "still", "beat_gap", *CountingMachine.counting,
+        "rounds", "own", "payloads", "agents_seen", "steady", "first", *SpanningTree.placing,
+        *SpanningTree.counting,
     )  # fmt: skip
-    links: tuple[str, ...] = ("payloads", "controls", "ages", "gaps")
+    links: tuple[str, ...] = ("payloads", *SpanningTree.placing_links)
+    registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
+    counted = MappingProxyType({"told": 1})
 
     def __init__(
         self,
@@ -231,22 +186,16 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         lazy: float = 0.0,
         spread: Spread = None,
     ) -> None:
-        word = require_word(view)
         self.registers, self.common_round, self.window = registers, view.common_round, window
         self.spread, self.sigma = spread, view.sigma
         self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
-        self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
+        self._start_tree(view)
         self.rounds = 0
         self.own = np.append(registers.zeros(), [1.0, 0.0])  # O, ending in a and B
         self.payloads = np.zeros((len(self.places), self.own.size))  # R_j
-        self.controls = np.tile([1.0, 0.0, FAR, DEAF], (len(self.places), 1))  # above all tags
-        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
-        self.gaps = np.ones(len(self.places))  # mean rounds between its messages
         self._start_counting(view)
         self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
-        self.tag = tag_of(word)
-        self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
-        self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
+        self.first = 0  # rounds before the first own pull
         self._start_clock(view, decays=bool(self.stamps))
         if window is not None:
             self.past = self.own[None].copy()  # V of the last rounds, oldest first
@@ -264,10 +213,8 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         """Return V, with as many pulls anticipated as are on their way."""
         totals = self._totals()
         num_agents = self._num_agents(float(totals[-2]))
-        rounds: float = self.rounds
-        if self.stamps:
-            rounds = self.registers.decay * decayed_rounds(self.registers.decay, self.clock)
-        elif self.window is not None:
+        rounds = self._rounds_since_first()
+        if self.window is not None:
             totals, rounds = totals - self.past[0], len(self.past) - 1
         ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0
         time = max(2.0, float(self.registers.version(totals[:-2])))
@@ -278,18 +225,24 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
             return found
         return pooled(found, self.share(), self.spread, self.sigma)
 
+    def _rounds_since_first(self) -> float:
+        """Return the rounds since the own first pull, as they count."""
+        if not self.stamps:
+            return self.rounds - self.first
+        decay = self.registers.decay
+        return float(decay * decayed_rounds(decay, self.clock - self.first))
+
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Add one own pull; its round ends those behind the own totals."""
+        """Add one own pull; the rounds behind the own totals are those from the first to it."""
         self.registers.record(self.own[:-2], arm, reward, context)
         ended = self.clock if self.stamps else self.rounds
-        self.own[-1] = decayed_rounds(self.registers.decay, ended + 1)
+        if self.own[-1] == 0.0:
+            self.first = ended
+        self.own[-1] = decayed_rounds(self.registers.decay, ended + 1 - self.first)
 
-    def outgoing(self, neighbor: int) -> Vector | None:
+    def outgoing(self, neighbor: int) -> Vector:
         """Return [payload | root, beat, dist, bond | stamp where pulls decay | m]."""
-        beat = self.rounds + 1.0 if self.dist == 0 else self.beat
-        bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
-        control = [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
-        control += [float(self.clock)] * self.stamps
+        control = self._place(neighbor) + [float(self.clock)] * self.stamps
         payload = self._totals(besides=neighbor)
         if self.lazy and not self._tells(self.places[neighbor], payload):
             return np.array(control)
@@ -328,14 +281,7 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         if self.stamps:
             self._grow_older([float(message[size - 1]) for message in messages.values()])
         self._listen(messages)
-        self.still += 1
-        if self.dist == 0:
-            self._improve(self.root, float(self.rounds))
-        if self.parent != NOBODY:
-            self._follow()
-        if self.still > UNDERCUT + 8 * self.beat_gap:
-            self._become_root()
-        self._adopt()
+        self._tend(pulled=self.own[-1] > 0.0)
         totals = self._totals()
         agents = float(totals[-2])
         if self.window is not None:
@@ -355,36 +301,19 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         self.clock = now
 
     def _listen(self, messages: Mapping[int, Vector]) -> None:
-        self.ages = self.ages + 1.0
+        controls = {}
         for j, message in messages.items():
             at = self.places[j]
             size = 0 if message.size == CONTROL else self.own.size
             if size:
                 self.payloads[at] = message[:size]
-            self.controls[at] = message[size : size + 4]
+            controls[j] = message[size : size + CONTROL]
             if self.stamps:
                 age_rows(
                     self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4]))
                 )
             self._hear_minima(message[size + 4 + self.stamps :])
-            self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
-            self.ages[at] = 0.0
-
-    # Neighbours are few: lists of Python's own numbers are cheaper than arrays.
-
-    def _alive(self) -> list[bool]:
-        ages, gaps = self.ages.tolist(), self.gaps.tolist()
-        return [age <= 8.0 * gap + 10.0 for age, gap in zip(ages, gaps, strict=True)]
-
-    def _bonds(self) -> list[float]:
-        bonds: list[float] = self.controls[:, BOND].tolist()
-        return bonds
-
-    def _partners(self) -> list[bool]:
-        """Return who is alive and not deaf; all who are alive where everybody is deaf."""
-        alive = self._alive()
-        mutual = [ok and bond != DEAF for ok, bond in zip(alive, self._bonds(), strict=True)]
-        return mutual if any(mutual) else alive
+        self._hear_places(controls)
 
     def _totals(self, besides: int = NOBODY) -> Vector:
         """Return V, or what is on this side of the link to one neighbour."""
@@ -396,43 +325,9 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
 
     def _num_agents(self, agents: float) -> float:
         estimated = self._counted()
-        if self.steady >= STEADY and agents >= 0.45 * estimated:
+        if self.steady >= STEADY and agents >= FEWEST * estimated:
             return agents
         return max(agents, estimated)
-
-    def _improve(self, root: float, beat: float) -> None:
-        """Take over a root and a beat where they are better."""
-        if root < self.root:
-            self.root, self.beat, self.still = root, beat, 0
-        elif root == self.root and beat > self.beat:
-            self.beat_gap = mean_gap(self.beat_gap, self.still)
-            self.beat, self.still = beat, 0
-
-    def _follow(self) -> None:
-        at = self.places[self.parent]
-        root, beat, dist, _ = self.controls[at].tolist()
-        if root > self.root or not self._partners()[at]:
-            self.parent, self.dist = NOBODY, FAR
-            return
-        self._improve(root, beat)
-        self.dist = min(FAR, dist + 1.0)
-
-    def _become_root(self) -> None:
-        self.root = self.tag + math.floor(self.root) - 1.0  # below the lost one, others told apart
-        self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
-
-    def _adopt(self) -> None:
-        better = []
-        controls: list[list[float]] = self.controls.tolist()
-        for j, partner, control in zip(self.places, self._partners(), controls, strict=True):
-            root, beat, dist, bond = control
-            nearer = root == self.root and dist + 1.0 < self.dist and beat > self.beat
-            if partner and bond != CHILD and dist < FAR and (root < self.root or nearer):
-                better.append((root, dist, j, beat))
-        if better:
-            root, dist, self.parent, beat = min(better)
-            self._improve(root, beat)
-            self.dist = dist + 1.0
 
     def share(self) -> Share:
         """Return the own totals."""
@@ -442,51 +337,34 @@ class TreeSumsMachine(CountingMachine, ClockedMachine, ContextMachine):
         """Refuse totals beyond what so many agents can have pulled, and a tree that cannot be."""
         size, most = self.registers.size, claims.most_rounds(now)
         if self.lazy and message.size == CONTROL:
-            root, beat, dist, bond = message.tolist()
+            place = message
         elif message.size < self.own.size + CONTROL:
             return
         else:
-            agents, behind, root, beat, dist, bond = message[size : size + 6].tolist()
+            agents, behind = message[size : size + 2].tolist()
+            place = message[size + 2 : size + 6]
             claims.check_num_agents(agents)
             claims.check_totals(self.registers, message[:size], agents, now)
             claims.check_within("rounds behind totals", behind, 0.0, agents * most)
-        claims.check_within("a root", root, -most / UNDERCUT, 1.0)
-        claims.check_within("a beat", beat, 0.0, most)
-        if not (0.0 <= dist <= FAR and dist.is_integer()) or bond not in (DEAF, HEARS, CHILD):
-            raise InputError(
-                f"a claim of distance {dist:g} and bond {bond:g}; distances are whole numbers from "
-                "0 on, and bonds 0, 1 or 2"
-            )
+        self._check_place(place, claims, now)
         if self.stamps and message.size > size + 6:
             claims.check_clock(float(message[size + 6]), now)
         self._check_count(message[size + 6 + self.stamps :], claims, now)
 
-    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
-        """Drop a parent that is no longer a neighbour; root and beat stay."""
-        moved = super().relinked(state, neighbors, own)
-        if state["parent"] in (NOBODY, *own):
-            return moved
-        return moved | {"parent": NOBODY, "dist": FAR}
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        if message.size < theirs.size + CONTROL:
+            return message  # a lazy one without totals
+        behind = message.size - theirs.size
+        return moved_rows(message, self.registers, theirs, places, (0, behind))
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, also of a version that did not count from the first."""
+        super().restore_state({"first": 0, "reign": 0} | state)
 
     def check_state(self, values: State) -> None:
-        """Refuse a parent that is no neighbour, and counts below 0."""
+        """Refuse a past that no window keeps, and counts below 0."""
         super().check_state(values)
-        if values["parent"] not in (NOBODY, *self.places):
-            raise InputError(
-                f"state field parent is {values['parent']}; it must be a neighbour, one of "
-                f"{list(self.places)}, or {NOBODY} for nobody"
-            )
         check_past(values, self.window)
-        for name in ("rounds", "steady", "still"):
+        for name in ("steady", "first"):
             require_count(f"state field {name}", values[name], least=0)
-
-
-def mean_gap(mean: float, gap: float) -> float:
-    """Return the mean of gaps after one more."""
-    return min(PATIENCE, mean + 0.2 * (gap - mean))
-
-
-def tag_of(word: int) -> float:
-    """Return a number between 0 and 1 of 40 random bits: whole numbers may be added exactly."""
-    bits = int(words(word, np.zeros(1, dtype=np.uint64))[0]) >> 24
-    return (bits + 0.5) * 2.0**-40

@@ -16,6 +16,7 @@ from coopbandits.core.policies.exp3_coop import Exp3Coop
 from coopbandits.core.policies.gosine import GosInE
 from coopbandits.core.policies.gossip_ucb import FedUCB, GossipUCB
 from coopbandits.core.policies.gse import GSE
+from coopbandits.core.policies.ledger import LedgerTS, LedgerUCB
 from coopbandits.core.policies.resilient import Liar, ResilientUCB
 from coopbandits.core.policies.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
 from coopbandits.core.policies.shared_pulls import MPUCB, UCBNetwork
@@ -24,8 +25,8 @@ from coopbandits.core.policies.thompson import DecBayesUCB, DecTS, IndependentTS
 NAMED = (
     DDUCB, CoopUCB, CoopUCB2, CoopUCL, DecTS, DecBayesUCB, UCBNetwork, MPUCB, DPE2, GosInE,
     DecUCB, DecKLUCB, CoopSE, Exp3Coop, ResilientUCB, Liar, GossipUCB, FedUCB, GSE, GossipTS,
-    TreeTS, FloodTS, TreeUCB, FloodUCB, IndependentUCB, IndependentTS, CentralUCB,
-    CentralBatchedUCB, DelayedCentralUCB, CentralTS,
+    TreeTS, FloodTS, TreeUCB, FloodUCB, LedgerTS, LedgerUCB, IndependentUCB, IndependentTS,
+    CentralUCB, CentralBatchedUCB, DelayedCentralUCB, CentralTS,
 )  # fmt: skip
 """Every policy that ships under a name of its own."""
 
@@ -56,6 +57,8 @@ __all__ = [
     "GossipUCB",
     "IndependentTS",
     "IndependentUCB",
+    "LedgerTS",
+    "LedgerUCB",
     "Liar",
     "ResilientUCB",
     "TreeTS",

@@ -6,6 +6,7 @@ The registers are [K reward sums | K pull counts | squares].
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import le
@@ -103,6 +104,18 @@ class ArmRegisters(Registers):
         """Return sums and counts as two rows."""
         pairs = values[..., : 2 * self.num_arms]
         return pairs.reshape(*values.shape[:-1], 2, self.num_arms)
+
+    def moved(
+        self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Return registers of other arms as these; squares belong to no arm."""
+        found = super().moved(values, source, places)
+        found[..., 2 * self.num_arms :] = values[..., 2 * source.num_arms :]
+        return found
+
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return the squares."""
+        return values[2 * self.num_arms :]
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Counts are never negative; rewards in 0 to 1 add up to at most their number."""

@@ -8,6 +8,7 @@ each keeps its own totals in one place, and over nothing else: floods, trees and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
@@ -72,6 +73,21 @@ class SiteRegisters(ArmRegisters):
     def nonnegative(self) -> NDArray[np.bool_]:
         """All but the reward sums."""
         return np.arange(self.size) >= self.num_arms
+
+    def moved(
+        self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Return registers of other arms as these: squared counts go with their arms."""
+        there, here = source.num_arms, self.num_arms
+        found = np.zeros((*values.shape[:-1], self.size))
+        self.by_arm(found)[..., list(places)] = source.by_arm(values)
+        found[..., [2 * here + place for place in places]] = values[..., 2 * there : 3 * there]
+        found[..., 3 * here :] = values[..., 3 * there :]
+        return found
+
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return the last three; squared counts follow from counts."""
+        return values[3 * self.num_arms :]
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """As for plain sums; whoever lies about the rest only makes others go by themselves."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -167,6 +168,18 @@ class Registers(ABC):
     @abstractmethod
     def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a view (…, registers per arm, K) of what belongs to single arms."""
+
+    def moved(
+        self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Return registers (…, size) of other arms as these: arm k of `source` is `places[k]`."""
+        found = np.zeros((*values.shape[:-1], self.size))
+        self.by_arm(found)[..., list(places)] = source.by_arm(values)
+        return found
+
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return what belongs to no single arm, and does not follow from what does."""
+        return values[:0]
 
     @abstractmethod
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:

@@ -6,6 +6,7 @@ one register more holds the number of pulls, and it does not decay.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,18 @@ class VersionedRegisters(Registers):
     def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what belongs to single arms."""
         return self.inner.by_arm(values[..., :-1])
+
+    def moved(
+        self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Return registers of other arms as these, with as many pulls ever made."""
+        assert isinstance(source, VersionedRegisters)  # noqa: S101  of the same policy
+        inner = self.inner.moved(values[..., :-1], source.inner, places)
+        return np.concatenate([inner, values[..., -1:]], axis=-1)
+
+    def of_no_arm(self, values: Vector) -> Vector:
+        """Return that of the statistic, and the pulls ever made."""
+        return np.append(self.inner.of_no_arm(values[:-1]), values[-1])
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Refuse what the statistic refuses, and more pulls than were ever made."""

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from coopbandits.core.statistic import ArmSums
 from coopbandits.experiments.fleet_bench import fleets
+from coopbandits.experiments.fleet_bench.bandits import Shape, time_bandits
 from coopbandits.experiments.fleet_bench.load import NO_WRK
 from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
 from coopbandits.experiments.fleet_bench.processes import Window, require_proc
@@ -75,6 +76,8 @@ class Plan:
         Without uvloop, and with it.
     serving : Serving
         Load over HTTP.
+    shape : Shape
+        Several bandits in one agent.
     beside : Path or None
         A source tree or a Python with another version, which is put under the same load in turn.
     """
@@ -94,12 +97,13 @@ class Plan:
     )
     loops: tuple[bool, ...] = (False, True)
     serving: Serving = field(default_factory=Serving)
+    shape: Shape = field(default_factory=Shape)
     beside: Path | None = None
 
     @property
     def parts(self) -> int:
         """How many parts `run_bench` yields."""
-        return (2 + len(self.cases)) * len(self.loops) + 1 + self.serving.parts
+        return (2 + len(self.cases)) * len(self.loops) + 2 + self.serving.parts
 
     def settings(self, case: Case, *, uvloop: bool) -> Settings:
         """Return the fleet of a case."""
@@ -134,6 +138,7 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
         for uvloop in plan.loops:
             yield asyncio.run(time_rounds(plan, case, uvloop=uvloop, bare=bare[uvloop].cost))
     yield asyncio.run(time_service(plan))
+    yield time_bandits(plan.shape)
     yield from time_load(plan.serving, plan.beside)
 
 

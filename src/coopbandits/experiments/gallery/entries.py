@@ -59,6 +59,8 @@ GAP_AGENTS = (48, 64, 96, 128, 192)
 BUDGETS = (1, 2, 4, 8, 17, 34)
 MIXING_ROUNDS = (5, 10, 20, 41, 82, 164, 328)
 ETAS = (1.1, 1.5, 2, 3, 4, 6, 8)
+SIDES = (10, 32, 100, 316, 1000)
+"""Of square grids; the other graphs of an experiment with many agents have as many."""
 
 
 def _agents(series: str, graph: str, policy: str) -> tuple[Point, ...]:
@@ -89,6 +91,13 @@ def _rounds(series: str, more: str) -> tuple[Point, ...]:
 def _eta(graph: str) -> tuple[Point, ...]:
     # One ε, small enough for the smallest η, so that all stages are equally long.
     return tuple(Point(graph, eta, graph, f"dducb:eta={eta},epsilon=0.005") for eta in ETAS)
+
+
+def _scale(series: str, graph: str, more: str = "") -> tuple[Point, ...]:
+    return tuple(
+        Point(series, side**2, graph.format(agents=side**2, side=side), f"dducb{more}")
+        for side in SIDES
+    )
 
 
 ENTRIES = {
@@ -131,6 +140,19 @@ ENTRIES = {
         "How much does exploration cost?",
         "η, at a bonus of 2η",
         (*_eta("cycle:100"), *_eta("grid:10x10")),
+    ),
+    "scale": Entry(
+        "What does acceleration buy from a hundred agents to a million?",
+        "number of agents N",
+        (
+            *_scale("accelerated, expanders", "regular:8,{agents}"),
+            *_scale("plain, expanders", "regular:8,{agents}", ":accelerated=false"),
+            *_scale("accelerated, small worlds", "small-world:{agents},8,0.1"),
+            *_scale("plain, small worlds", "small-world:{agents},8,0.1", ":accelerated=false"),
+            *_scale("accelerated, grids", "grid:{side}x{side}"),
+            *_scale("plain, grids", "grid:{side}x{side}", ":accelerated=false"),
+        ),
+        PER_AGENT,
     ),
     "cycle-bounds": Entry(
         "How do the bounds of DDUCB and coop-UCB compare on cycles?",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from coopbandits.plots import figure_bytes
 from coopbandits.plots.writing import write_files
 from coopbandits.problems import GaussianBandit, parse_means
 from coopbandits.sim import Cell, Sweep, sweep
+from coopbandits.sim.engine import AUTO, NAMES
 
 
 def run_gallery(
@@ -30,6 +32,7 @@ def run_gallery(
     executor: Executor | None = None,
     *,
     workers: int | None = None,
+    engine: str = AUTO,
     retry: bool = False,
     progress: bool | None = None,
 ) -> Outcome:
@@ -45,6 +48,8 @@ def run_gallery(
         Folder of the ledger, as in `sweep`, and of NAME.csv, NAME.svg and NAME.png.
     executor, workers, retry, progress
         As in `sweep`.
+    engine : str
+        As in `simulate`.
     """
     if name not in ENTRIES:
         raise unknown_name("experiment of the gallery", name, ENTRIES)
@@ -52,7 +57,9 @@ def run_gallery(
     require_count("seed", seed, least=0)
     entry = ENTRIES[name]
     if entry.points:
-        cells = [cell_of(point, runs, seed) for point in entry.points]
+        if engine not in NAMES:
+            raise unknown_name("engine", engine, NAMES)
+        cells = [replace(cell_of(point, runs, seed), engine=engine) for point in entry.points]
         done = sweep(cells, out, executor, workers=workers, retry=retry, progress=progress)
         outcome = _collect(name, entry, cells, done)
     else:

@@ -102,7 +102,11 @@ def _on(figure: PaperFigure, result: Result) -> Result:
 
 
 def play(
-    parts: Sequence[Part], folder: Path, threads: int | None, progress: bool | None
+    parts: Sequence[Part],
+    folder: Path,
+    engine: str,
+    threads: int | None,
+    progress: bool | None,
 ) -> dict[str, Result]:
     """Play what the folder does not hold yet; return the result of every cell by its id."""
     ledger = Ledger(folder)
@@ -113,7 +117,7 @@ def play(
         bar.advance(sum(costs[key] for key in results))
         for key in [key for key in cells if key not in results]:
             try:
-                results[key] = _play_cell(cells[key], ledger, threads)
+                results[key] = _play_cell(cells[key], ledger, engine, threads)
             except KeyboardInterrupt:
                 raise SweepInterrupted(
                     f"interrupted: {len(results)} of {len(cells)} cells are in {folder}; "
@@ -123,10 +127,10 @@ def play(
     return results
 
 
-def _play_cell(cell: Cell, ledger: Ledger, threads: int | None) -> Result:
+def _play_cell(cell: Cell, ledger: Ledger, engine: str, threads: int | None) -> Result:
     result = simulate(
         cell.problem, cell.network, cell.policy, cell.horizon, cell.runs, cell.seed,
-        threads=threads, progress=False,
+        engine, threads=threads, progress=False,
     )  # fmt: skip
     ledger.store(cell, result)
     return result

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.checks import require_count
+from coopbandits.core.errors import unknown_name
 from coopbandits.experiments.paper.claims import judge
 from coopbandits.experiments.paper.oracles import (
     ORACLE,
@@ -22,6 +23,7 @@ from coopbandits.experiments.paper.settings import HORIZON, LINES, PROBLEM, choo
 from coopbandits.plots.writing import write_text
 from coopbandits.results.storage import FORMAT, META_FILE, check_folder
 from coopbandits.sim import cpu
+from coopbandits.sim.engine import AUTO, NAMES
 
 if TYPE_CHECKING:
     from coopbandits.experiments.audit import Finding
@@ -35,6 +37,7 @@ def reproduce(
     *,
     check: bool = False,
     audit: bool = False,
+    engine: str = AUTO,
     threads: int | None = None,
     horizon: int = HORIZON,
     oracle: Oracle = ORACLE,
@@ -54,7 +57,7 @@ def reproduce(
         Play everything that the oracle covers, and compare.
     audit : bool
         Also measure where paper, pseudocode and published code disagree.
-    threads, progress
+    engine, threads, progress
         As in `simulate`.
     oracle : mapping
         Figure → line → mean and standard error.
@@ -69,6 +72,8 @@ def reproduce(
         require_count(name, value, least=least)
     if check:
         require_oracle([figure.name for figure in chosen], runs, oracle)
+    if engine not in NAMES:
+        raise unknown_name("engine", engine, NAMES)
     with cpu.threads(threads):
         pass  # refuses a bad number of threads before anything is written
     settings = _open_folder(Path(out), horizon, runs, seed)
@@ -79,7 +84,7 @@ def reproduce(
         for figure in chosen if check
         for line in oracle_lines(figure.name, oracle)
     ]  # fmt: skip
-    results = play([*parts, *checked], Path(out), threads, progress)
+    results = play([*parts, *checked], Path(out), engine, threads, progress)
     played = gather(parts, results)
     return Reproduction(
         settings={**settings, "figures": [figure.name for figure in chosen]},

@@ -17,6 +17,7 @@ from coopbandits.fleet.service import (
     OtherRewardError,
     TooManyTicketsError,
     UnavailableError,
+    UnknownBanditError,
     UnknownTicketError,
 )
 
@@ -27,6 +28,7 @@ STATUS_LINES = {
 }
 
 STATUS: dict[type[InputError], int] = {
+    UnknownBanditError: 404,
     UnknownTicketError: 404,
     OtherRewardError: 409,
     ExpiredTicketError: 410,

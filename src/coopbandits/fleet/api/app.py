@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from urllib.parse import parse_qs
 
 import msgspec
@@ -18,8 +18,12 @@ from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmAnswer,
     ArmsAnswer,
+    BanditAnswer,
+    BanditsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
@@ -31,18 +35,35 @@ from coopbandits.fleet.api.openapi import LARGEST, describe
 from coopbandits.fleet.api.pages import FRESH, PageSite
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import CONFIDENCE, Context, Service, Stored, require_context
+from coopbandits.fleet.service import (
+    CONFIDENCE,
+    BanditService,
+    Context,
+    Service,
+    Stored,
+    UnknownBanditError,
+    require_context,
+)
 from coopbandits.page.feed import Feed
 
 log = logging.getLogger(__name__)
 
+Drain = Callable[[float | None], None]
+
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
+
+LONGEST_DOCUMENT = 1 << 19
+"""Bytes of the longest document with its signatures, as JSON."""
 
 LOOK_SECONDS, SAMPLE_SECONDS = 0.19, 0.9
 """Between two looks at the agent while a page is open, and while none is."""
 
+BANDITS = "/bandits/"
+"""Where the paths of single bandits begin."""
+
 _read_choose, _read_observe = reader(ChooseRequest), reader(ObserveRequest)
+_read_drain = reader(DrainRequest)
 
 
 class Api(PageSite):
@@ -60,6 +81,9 @@ class Api(PageSite):
         Who is answered; without it, who calls this machine by its own names.
     limits : ApiLimits
         The size of bodies.
+    drain : callable, optional
+        Stops the agent in order, within some seconds or those of its configuration; without it,
+        nobody may ask for that here.
     """
 
     def __init__(
@@ -70,17 +94,23 @@ class Api(PageSite):
         *,
         callers: Callers | None = None,
         limits: ApiLimits | None = None,
+        drain: Drain | None = None,
     ) -> None:
         super().__init__(token, callers=callers, limits=limits)
-        self.service = service
+        self.service, self._drain = service, drain
         self.endpoints |= {
             path: Endpoint(method, call, path in public)
             for method, path, call in (
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
+                ("POST", "/drain", self.drain),
                 ("GET", "/arms", self.arms),
                 ("GET", "/recommendation", self.recommendation),
+                ("GET", "/bandits", self.bandits),
+                ("GET", "/export", self.export),
                 ("GET", "/health", self.health),
+                ("GET", "/cluster", self.cluster),
+                ("POST", "/cluster/document", self.adopt),
                 ("GET", "/ready", self.ready),
                 ("GET", "/alive", self.alive),
                 ("GET", "/metrics", self.metrics),
@@ -90,36 +120,105 @@ class Api(PageSite):
                 ("GET", "/", self.index),
             )
         }
-        self._feed = Feed("agent", time.time())
-        self._asked, self._failed = -math.inf, False
+        self.of_bandit = {
+            "choose": Endpoint("POST", self.choose),
+            "observe": Endpoint("POST", self.observe),
+            "arms": Endpoint("GET", self.arms),
+            "recommendation": Endpoint("GET", self.recommendation),
+            "export": Endpoint("GET", self.export),
+        }
+        self._feeds: dict[str | None, _Watched] = {None: _Watched()}
+        self._failed = False
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
         self.service.stored(then)
 
+    def find(self, path: str) -> Endpoint | None:
+        """Return what serves a path, one below a bandit too."""
+        return super().find(path) or self.of_bandit.get(_below_bandit(path)[1])
+
+    def label(self, path: str) -> str:
+        """Return the path under which an answer is counted, the same for all bandits."""
+        call = _below_bandit(path)[1]
+        return f"{BANDITS}NAME/{call}" if call in self.of_bandit else super().label(path)
+
+    def timed(self, path: str) -> str:
+        """Return the path under which an answer is timed."""
+        return f"/{_below_bandit(path)[1]}" if path.startswith(BANDITS) else path
+
+    def token_for(self, path: str) -> bytes | None:
+        """Return the token of the bandit that is asked, if it has one of its own."""
+        name, call = _below_bandit(path)
+        if call not in self.of_bandit:
+            return None
+        try:
+            token = self.service.bandit(name).token
+        except UnknownBanditError:  # which is told to whoever has the agent's token
+            return None
+        return token.encode() if token else None
+
+    def _bandit(self, request: Request) -> Service | BanditService:
+        """Return the bandit that is asked, or all where none is named."""
+        name, call = _below_bandit(request.path)
+        return self.service.bandit(name) if call else self.service
+
     def choose(self, request: Request) -> Answer:
         """Choose an option."""
         sent = _read_choose(request.body) if request.body else ChooseRequest()
-        return accepted(ChoiceAnswer(*self.service.choose(sent.allowed, sent.context)))
+        return accepted(ChoiceAnswer(*self._bandit(request).choose(sent.allowed, sent.context)))
 
     def observe(self, request: Request) -> Answer:
         """Count a reward."""
         sent = _read_observe(request.body)
-        return accepted(ReceiptAnswer(*self.service.observe(sent.ticket, sent.reward)))
+        return accepted(ReceiptAnswer(*self._bandit(request).observe(sent.ticket, sent.reward)))
+
+    def drain(self, request: Request) -> Answer:
+        """Stop in order."""
+        sent = _read_drain(request.body) if request.body else DrainRequest()
+        if self._drain is None:
+            return refused(
+                403,
+                "anybody on this machine could stop this agent, so nobody may here; give it a "
+                "token_file, [api_tls] or a Unix socket, or send its process SIGTERM",
+            )
+        self._drain(sent.seconds)
+        return accepted(DrainAnswer(True))
 
     def arms(self, request: Request) -> Answer:
         """Return an estimate of every option, for requests like this where a context is given."""
-        found = self.service.arms(_context(request.query))
+        found = self._bandit(request).arms(_context(request.query))
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in found]))
 
     def recommendation(self, request: Request) -> Answer:
         """Return which option won so far, and how sure that is."""
-        found = self.service.recommendation(_confidence(request.query))
+        found = self._bandit(request).recommendation(_confidence(request.query))
         return accepted(RecommendationAnswer(*found))
+
+    def bandits(self, _: Request) -> Answer:
+        """Return all bandits."""
+        return accepted(BanditsAnswer([BanditAnswer(*each) for each in self.service.bandits()]))
+
+    def export(self, request: Request) -> Answer:
+        """Return everything learned."""
+        return accepted(self._bandit(request).export())
 
     def health(self, _: Request) -> Answer:
         """Return the agent's state."""
         return accepted(self.service.health())
+
+    def cluster(self, _: Request) -> Answer:
+        """Return the cluster's document, and who has which version of it."""
+        return accepted(self.service.ruling())
+
+    def adopt(self, request: Request) -> Answer:
+        """Take a new document of the cluster."""
+        return accepted(self.service.adopt(request.body))
+
+    def max_body(self, path: str) -> int:
+        """Return how long a body at a path may be: a document is longer than a reward."""
+        most = super().max_body(path)
+        return max(most, LONGEST_DOCUMENT) if path == "/cluster/document" else most
 
     def ready(self, _: Request) -> Answer:
         """Return whether the agent can serve."""
@@ -140,19 +239,26 @@ class Api(PageSite):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        return accepted(self.service.state(_since(request.query)))._replace(headers=(FRESH,))
+        state = self._shown(_bandit(request.query)).state(_since(request.query))
+        return accepted(state)._replace(headers=(FRESH,))
 
-    def events(self, _: Request) -> Answer:
-        """Tell a page of everything that changes."""
-        return self.page_stream(self._feed, self._look)
+    def events(self, request: Request) -> Answer:
+        """Tell a page of everything that changes about a bandit, or the first."""
+        name = _bandit(request.query)
+        self._shown(name)  # refuses one that there is not
+        watched = self._feeds.setdefault(name, _Watched())
+        return self.page_stream(watched.feed, partial(self._look, name))
 
-    def _look(self, apart: float = LOOK_SECONDS) -> None:
-        """Bring the feed up to date, unless that was done just before."""
-        now = time.monotonic()
-        if now - self._asked >= apart:
-            self._asked = now
-            self._feed.tell(self.service.state(), time.time())
-            self._feed.step(time.time())
+    def _shown(self, name: str | None) -> Service | BanditService:
+        return self.service if name is None else self.service.bandit(name)
+
+    def _look(self, name: str | None = None, apart: float = LOOK_SECONDS) -> None:
+        """Bring a feed up to date, unless that was done just before."""
+        watched, now = self._feeds[name], time.monotonic()
+        if now - watched.asked >= apart:
+            watched.asked = now
+            watched.feed.tell(self._shown(name).state(), time.time())
+            watched.feed.step(time.time())
 
     def beat(self) -> None:
         """Remember the present even if nobody watches, so that a page can show the past."""
@@ -165,15 +271,38 @@ class Api(PageSite):
 
     def index(self, _: Request) -> Answer:
         """List the paths."""
-        lines = [f"{endpoint.method} {path}\n" for path, endpoint in self.endpoints.items()]
+        paths = self.endpoints | {f"{BANDITS}NAME/{k}": v for k, v in self.of_bandit.items()}
+        lines = [f"{endpoint.method} {path}\n" for path, endpoint in paths.items()]
         return Answer(200, "".join(lines).encode(), b"text/plain; charset=utf-8")
 
     @cached_property
     def _description(self) -> bytes:
-        arms = [estimate.arm for estimate in self.service.arms()]
+        told = [state.arms for state in self.service.bandits() if not state.retired]
+        arms = told[0] if len(told) == 1 else []
         public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
         context = self.service.context_schema()
-        return msgspec.json.encode(describe(arms, self.token is not None, public, context))
+        return msgspec.json.encode(describe(arms or None, self.token is not None, public, context))
+
+
+class _Watched:
+    """What pages are told of one bandit, and when it was last looked at."""
+
+    def __init__(self) -> None:
+        self.feed, self.asked = Feed("agent", time.time()), -math.inf
+
+
+def _bandit(query: str) -> str | None:
+    """Return the bandit that a page asks for; None for the first."""
+    found = _fields(query).get("bandit")
+    return None if found is None else found[-1][:63]
+
+
+def _below_bandit(path: str) -> tuple[str, str]:
+    """Return the bandit in a path, and what is asked of it; nothing where there is none."""
+    if not path.startswith(BANDITS):
+        return "", ""
+    name, _, call = path.removeprefix(BANDITS).partition("/")
+    return name, call
 
 
 def _asked(query: str, name: str, default: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.config.fields import not_negative
 from coopbandits.fleet.service import (
     require_allowed,
     require_context,
@@ -77,6 +79,27 @@ class ArmsAnswer(msgspec.Struct):
     arms: list[ArmAnswer]
 
 
+class BanditAnswer(msgspec.Struct):
+    """What there is to say of one bandit in a line."""
+
+    name: str
+    number: int
+    policy: str
+    arms: list[Arm]
+    pinned: Arm | None
+    frozen: list[Arm]
+    retired: bool
+    round: int
+    rewards: int
+    open_tickets: int
+
+
+class BanditsAnswer(msgspec.Struct):
+    """All bandits of an agent."""
+
+    bandits: list[BanditAnswer]
+
+
 class RecommendationAnswer(msgspec.Struct):
     """Which option won so far: `lead` is a lower bound on its lead, with `confidence`."""
 
@@ -100,13 +123,25 @@ class AliveAnswer(msgspec.Struct):
     alive: bool
 
 
+class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """How long open tickets are waited for; without it, or with null, as configured."""
+
+    seconds: Annotated[float, Meta(ge=0.0, examples=[30.0])] | None = None
+
+
+class DrainAnswer(msgspec.Struct):
+    """The agent makes no more choices, and stops once it is done."""
+
+    draining: bool
+
+
 class ErrorAnswer(msgspec.Struct):
     """What was wrong and what to do, in one sentence; nothing was changed."""
 
     error: str
 
 
-Body = TypeVar("Body", ChooseRequest, ObserveRequest)
+Body = TypeVar("Body", ChooseRequest, ObserveRequest, DrainRequest)
 
 
 def reader(kind: type[Body]) -> Callable[[bytes | bytearray], Body]:
@@ -125,12 +160,14 @@ def reader(kind: type[Body]) -> Callable[[bytes | bytearray], Body]:
 _EXAMPLES = {
     ChooseRequest: '{"allowed": ["blue", "green"]}, or no body',
     ObserveRequest: '{"ticket": "0b7c5f3a90c2e845-17", "reward": 1.0}',
+    DrainRequest: '{"seconds": 30.0}, or no body',
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "allowed": require_allowed,
     "context": require_context,
     "ticket": require_ticket,
     "reward": require_reward,
+    "seconds": partial(not_negative, "seconds"),
 }
 
 

@@ -11,14 +11,18 @@ import msgspec
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
     ArmsAnswer,
+    BanditsAnswer,
     ChoiceAnswer,
     ChooseRequest,
+    DrainAnswer,
+    DrainRequest,
     ErrorAnswer,
     ObserveRequest,
     ReadyAnswer,
     ReceiptAnswer,
     RecommendationAnswer,
 )
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.page.state import AgentState
 from coopbandits.version import __version__
 
@@ -76,6 +80,24 @@ SINCE = {
     "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST},
 }
 
+OF_BANDIT = ("/choose", "/observe", "/arms", "/recommendation", "/export")
+"""What can be asked of single bandits."""
+
+NAMED_BANDIT = {
+    "name": "bandit",
+    "in": "path",
+    "required": True,
+    "description": "The name of a bandit.",
+    "schema": {"type": "string"},
+}
+
+SHOWN_BANDIT = {
+    "name": "bandit",
+    "in": "query",
+    "description": "Which bandit is told of; the first one unless given.",
+    "schema": {"type": "string"},
+}
+
 ASKED_CONFIDENCE = {
     "name": "confidence",
     "in": "query",
@@ -115,6 +137,14 @@ OPERATIONS = (
         ObserveRequest,
     ),
     Operation(
+        "post",
+        "/drain",
+        "Stop the agent in order: no more choices, then the rewards of open tickets",
+        DrainAnswer,
+        {**BODY_ERRORS, **UNAVAILABLE, 403: "This agent is stopped by a signal only."},
+        DrainRequest,
+    ),
+    Operation(
         "get",
         "/arms",
         "What the agent knows of every option",
@@ -130,7 +160,18 @@ OPERATIONS = (
         {422: "This is no probability."},
         parameters=[ASKED_CONFIDENCE],
     ),
+    Operation("get", "/bandits", "All bandits of the agent", BanditsAnswer),
+    Operation("get", "/export", "Everything learned", PLAIN_OBJECT),
     Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
+    Operation("get", "/cluster", "The cluster's document, and who has which version", PLAIN_OBJECT),
+    Operation(
+        "post",
+        "/cluster/document",
+        "Hand over a new, signed document of the cluster",
+        PLAIN_OBJECT,
+        {**BODY_ERRORS, **UNAVAILABLE},
+        Signed,
+    ),
     Operation(
         "get",
         "/ready",
@@ -147,16 +188,23 @@ OPERATIONS = (
         "/ui/state",
         "What the page shows",
         AgentState,
-        {422: "This is no number of an event."},
-        parameters=[SINCE],
+        {404: "There is no such bandit.", 422: "This is no number of an event."},
+        parameters=[SINCE, SHOWN_BANDIT],
     ),
-    Operation("get", "/ui/events", "What changes, as server-sent events", EVENTS, UNAVAILABLE),
+    Operation(
+        "get",
+        "/ui/events",
+        "What changes, as server-sent events",
+        EVENTS,
+        {**UNAVAILABLE, 404: "There is no such bandit."},
+        parameters=[SHOWN_BANDIT],
+    ),
     Operation("get", "/", "A list of the paths", TEXT),
 )
 
 
 def describe(
-    arms: Sequence[str],
+    arms: Sequence[str] | None,
     protected: bool = False,
     public: Collection[str] = (),
     context: Mapping[str, Any] | None = None,
@@ -165,8 +213,8 @@ def describe(
 
     Parameters
     ----------
-    arms : sequence of str
-        The options' names.
+    arms : sequence of str, or None
+        The options' names, where the agent has one bandit only.
     protected : bool
         Whether a token is needed.
     public : collection of str
@@ -175,9 +223,10 @@ def describe(
         The schema of contexts, where the agent takes any.
     """
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        secret = protected and operation.path not in public
-        paths[operation.path] = {operation.method: _operation(operation, secret, context)}
+    for operation in (*OPERATIONS, *map(_of_bandit, OPERATIONS)):
+        if operation is not None:
+            secret = protected and operation.path not in public
+            paths[operation.path] = {operation.method: _operation(operation, secret, context)}
     components: dict[str, Any] = {"schemas": _schemas(arms, context)}
     if protected:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -189,9 +238,20 @@ def describe(
     }
 
 
+def _of_bandit(operation: Operation) -> Operation | None:
+    """Return what is asked of one bandit as it is of the only one; None for the rest."""
+    if operation.path not in OF_BANDIT:
+        return None
+    return operation._replace(
+        path=f"/bandits/{{bandit}}{operation.path}",
+        errors={404: "There is no such bandit."} | dict(operation.errors),
+        parameters=[NAMED_BANDIT, *operation.parameters],
+    )
+
+
 def _operation(operation: Operation, secret: bool, context: Any) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "operationId": operation.path.strip("/").partition(".")[0].replace("/", "_") or "index",
+        "operationId": _name(operation.path),
         "summary": operation.summary,
         "responses": _answers(operation, secret),
     }
@@ -203,6 +263,11 @@ def _operation(operation: Operation, secret: bool, context: Any) -> dict[str, An
     if secret:
         described["security"] = [{"token": []}]
     return described
+
+
+def _name(path: str) -> str:
+    plain = path.replace("{bandit}", "one").strip("/")
+    return plain.partition(".")[0].replace("/", "_") or "index"
 
 
 def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
@@ -227,7 +292,7 @@ def _content(kind: Any) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
 
 
-def _schemas(arms: Sequence[str], context: Any) -> dict[str, Any]:
+def _schemas(arms: Sequence[str] | None, context: Any) -> dict[str, Any]:
     """Return the schemas of all messages, with this agent's options and features in them."""
     messages: list[Any] = [ErrorAnswer]
     for operation in OPERATIONS:
@@ -236,7 +301,8 @@ def _schemas(arms: Sequence[str], context: Any) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(messages, ref_template=REFERENCE)
     several = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]
     (listed,) = (schema for schema in several if schema.get("type") == "array")
-    listed["items"]["enum"] = list(arms)
+    if arms is not None:
+        listed["items"]["enum"] = list(arms)
     if context is None:
         del schemas["ChooseRequest"]["properties"]["context"]
         return schemas

@@ -245,7 +245,7 @@ class Connection(asyncio.Protocol):
         if request is None or request.answer is not None:
             return
         request.add(body)
-        if len(request.body) > self.owner.limits.max_body_bytes:
+        if len(request.body) > self.api.max_body(request.path):
             request.answer = self.api.refuse_body(request)
             self._enqueue(request)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coopbandits.fleet.address import Address, show_place
-from coopbandits.fleet.api.app import PUBLIC, Api
+from coopbandits.fleet.api.app import PUBLIC, Api, Drain
 from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.connections import Connections
 from coopbandits.fleet.api.site import Site
@@ -72,8 +72,8 @@ class Server:
         InputError
             The address cannot be used, or would be open to everybody.
         """
-        certain = self.tls is not None and self.tls.verify_mode == ssl.CERT_REQUIRED
-        made = await listen(self._wanted, protected=self.api.token is not None or certain)
+        protected = self.api.token is not None or _is_certain(self.tls)
+        made = await listen(self._wanted, protected=protected)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
         self._connections = Connections(self.api, self.limits, self.tls)
@@ -87,6 +87,11 @@ class Server:
             self.api.beat()
             await asyncio.sleep(SWEEP_SECONDS)
 
+    def renew(self, token: str | None, tls: ssl.SSLContext | None) -> None:
+        """Require another token from now on, and show another certificate to new connections."""
+        self.api.token = token.encode() if token else None
+        self.tls = self._connections.tls = tls
+
     async def stop(self) -> None:
         """Finish open requests and close, within a few seconds."""
         if self._listener is None:
@@ -97,6 +102,11 @@ class Server:
         self.background.cancel()
         await asyncio.wait([self.background])
         await self._connections.close(GRACE)
+
+
+def _is_certain(tls: ssl.SSLContext | None) -> bool:
+    """Return whether all clients have shown a certificate."""
+    return tls is not None and tls.verify_mode == ssl.CERT_REQUIRED
 
 
 class ApiServer(Server):
@@ -116,6 +126,8 @@ class ApiServer(Server):
         Paths that need no token.
     limits : ApiLimits, optional
         What is taken of clients.
+    drain : callable, optional
+        Stops the agent in order; only those may ask for it who have proved something.
     """
 
     def __init__(
@@ -127,7 +139,11 @@ class ApiServer(Server):
         tls: ssl.SSLContext | None = None,
         public: Collection[str] = PUBLIC,
         limits: ApiLimits | None = None,
+        drain: Drain | None = None,
     ) -> None:
+        proven = token is not None or _is_certain(tls) or isinstance(place, Path)
         callers = Callers(place, limits, any_host=tls is not None)
-        api = Api(service, token, public, callers=callers, limits=limits)
+        api = Api(
+            service, token, public, callers=callers, limits=limits, drain=drain if proven else None
+        )
         super().__init__(api, place, tls=tls, limits=limits)

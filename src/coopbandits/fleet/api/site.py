@@ -115,7 +115,7 @@ class Site:
         limits: ApiLimits | None = None,
     ) -> None:
         limits = limits or ApiLimits()
-        self.callers, self.max_body = callers or Callers(), limits.max_body_bytes
+        self.callers, self._max_body = callers or Callers(), limits.max_body_bytes
         self.token = token.encode() if token else None
         self.meter = Meter()
         self.streams, self.max_streams = 0, limits.max_streams
@@ -138,8 +138,14 @@ class Site:
 
     def refuse_body(self, request: Request) -> Answer:
         """Return the answer to a body that is too large."""
-        sentence = f"the body is too large; up to {self.max_body} bytes are taken"
+        most = self.max_body(request.path)
+        sentence = f"the body is too large; up to {most} bytes are taken"
         return self._finished(request, refused(413, sentence))
+
+    def max_body(self, path: str) -> int:
+        """Return how many bytes a body at a path may have."""
+        del path
+        return self._max_body
 
     def serve(self, request: Request, reply: Reply) -> None:
         """Answer a request that was not refused, once what it changes is on disk."""
@@ -187,12 +193,12 @@ class Site:
         answer: Answer,
         error: UnavailableError | None = None,
     ) -> None:
-        self.meter.time(request.path, perf_counter() - started)
+        self.meter.time(self.timed(request.path), perf_counter() - started)
         reply(self._finished(request, failed(error) if error else answer))
 
     def _finished(self, request: Request, answer: Answer) -> Answer:
         """Count an answer; return it as this client may see it."""
-        if answer.status >= 500 and not self._is_proven(request.fields):
+        if answer.status >= 500 and not self._is_proven(request):
             answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
         self._count(request, answer)
         grants = self.callers.grants(request.headers)
@@ -208,6 +214,15 @@ class Site:
     def _count(self, request: Request, answer: Answer) -> None:
         self.meter.count(self.label(request.path), answer.status)
 
+    def timed(self, path: str) -> str:
+        """Return the path under which an answer is timed."""
+        return path
+
+    def token_for(self, path: str) -> bytes | None:
+        """Return a token that opens this path, besides the one that opens all; here none."""
+        del path
+        return None
+
     def label(self, path: str) -> str:
         """Return the path under which an answer is counted, one of a few."""
         return path if path in self.endpoints else "other"
@@ -218,7 +233,7 @@ class Site:
         if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
             return Answer(204, b"", headers=PREFLIGHT)
         endpoint = self.find(path)
-        if not (endpoint and endpoint.public) and not self._is_proven(request.fields):
+        if not (endpoint and endpoint.public) and not self._is_proven(request):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             return refused(401, sentence, (b"www-authenticate", b"Bearer"))
         if endpoint is None:
@@ -231,11 +246,15 @@ class Site:
         sentence = f"{path} does not take {method}; use {endpoint.method}"
         return refused(405, sentence, (b"allow", accepts.encode()))
 
-    def _is_proven(self, fields: dict[bytes, bytes]) -> bool:
-        if self.token is None:
+    def _is_proven(self, request: Request) -> bool:
+        tokens = [each for each in (self.token, self.token_for(request.path)) if each is not None]
+        if not tokens:
             return True
-        scheme, _, token = fields.get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self.token)
+        scheme, _, token = request.fields.get(b"authorization", b"").partition(b" ")
+        given = token.strip()
+        return scheme.lower() == b"bearer" and any(
+            hmac.compare_digest(given, each) for each in tokens
+        )
 
 
 def _refuse_kind(fields: dict[bytes, bytes]) -> Answer | None:

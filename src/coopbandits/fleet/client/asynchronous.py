@@ -12,13 +12,19 @@ from coopbandits.fleet.client.breaker import GLANCE
 from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
+    BANDITS,
+    CLUSTER,
     HEALTH,
     READY,
     Content,
+    adopt_request,
     arms_in,
     arms_request,
+    bandits_in,
     choice_in,
     content_in,
+    drain_request,
+    export_request,
     receipt_in,
     recommendation_in,
     recommendation_request,
@@ -31,6 +37,7 @@ from coopbandits.fleet.client.wire import BROKEN, Reply, Request
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     Receipt,
@@ -76,11 +83,20 @@ class AsyncClient(Caller):
 
     async def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every option, for requests like this where a context is given."""
-        return await self._ask(arms_request(context), arms_in)
+        return await self._ask(arms_request(context, self._prefix), arms_in)
 
     async def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
-        return await self._ask(recommendation_request(confidence), recommendation_in)
+        request = recommendation_request(confidence, self._prefix)
+        return await self._ask(request, recommendation_in)
+
+    async def bandits(self) -> list[BanditState]:
+        """Return the agent's bandits."""
+        return await self._ask(BANDITS, bandits_in)
+
+    async def export(self) -> dict[str, Any]:
+        """Return everything that the agent has learned, of one bandit or of all."""
+        return await self._ask(export_request(self._prefix), content_in)
 
     async def health(self) -> dict[str, Any]:
         """Return the agent's state."""
@@ -90,6 +106,14 @@ class AsyncClient(Caller):
         """Return what a page shows of the agent, with what happened after an event."""
         return await self._ask(state_request(since), content_in)
 
+    async def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return await self._ask(CLUSTER, content_in)
+
+    async def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Hand over a signed document of the cluster, as JSON; return what `cluster` does."""
+        return await self._ask(adopt_request(signed), content_in)
+
     async def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""
         try:
@@ -97,6 +121,10 @@ class AsyncClient(Caller):
         except AWAY as error:
             return str(error)
         return None
+
+    async def drain(self, seconds: float | None = None) -> None:
+        """Stop the agent in order, waiting so long for open tickets, or as it is configured."""
+        await self._ask(drain_request(seconds), content_in)
 
     async def close(self) -> None:
         """Close the connections; the next call opens a new one."""

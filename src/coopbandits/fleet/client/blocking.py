@@ -12,13 +12,19 @@ from coopbandits.fleet.client.breaker import GLANCE
 from coopbandits.fleet.client.caller import AWAY, Call, Caller
 from coopbandits.fleet.client.exchange import (
     ALIVE,
+    BANDITS,
+    CLUSTER,
     HEALTH,
     READY,
     Content,
+    adopt_request,
     arms_in,
     arms_request,
+    bandits_in,
     choice_in,
     content_in,
+    drain_request,
+    export_request,
     receipt_in,
     recommendation_in,
     recommendation_request,
@@ -32,6 +38,7 @@ from coopbandits.fleet.client.wire import BROKEN, Reply, Request
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     Receipt,
@@ -69,6 +76,8 @@ class Client(Caller):
         The option that `choose` returns when the agent is away or cannot serve; the first of
         `allowed` if it is not among them. `is_default` of such a choice is true. Its reward may be
         handed in like any, and is counted nowhere.
+    bandit : str, optional
+        Which of the agent's bandits is asked; none where it has one only.
 
     Raises
     ------
@@ -104,11 +113,20 @@ class Client(Caller):
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every option, for requests like this where a context is given."""
-        return self._ask(arms_request(context), arms_in)
+        return self._ask(arms_request(context, self._prefix), arms_in)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
-        return self._ask(recommendation_request(confidence), recommendation_in)
+        request = recommendation_request(confidence, self._prefix)
+        return self._ask(request, recommendation_in)
+
+    def bandits(self) -> list[BanditState]:
+        """Return the agent's bandits."""
+        return self._ask(BANDITS, bandits_in)
+
+    def export(self) -> dict[str, Any]:
+        """Return everything that the agent has learned, of one bandit or of all."""
+        return self._ask(export_request(self._prefix), content_in)
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state."""
@@ -118,6 +136,14 @@ class Client(Caller):
         """Return what a page shows of the agent, with what happened after an event."""
         return self._ask(state_request(since), content_in)
 
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return self._ask(CLUSTER, content_in)
+
+    def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Hand over a signed document of the cluster, as JSON; return what `cluster` does."""
+        return self._ask(adopt_request(signed), content_in)
+
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason."""
         try:
@@ -125,6 +151,10 @@ class Client(Caller):
         except AWAY as error:
             return str(error)
         return None
+
+    def drain(self, seconds: float | None = None) -> None:
+        """Stop the agent in order, waiting so long for open tickets, or as it is configured."""
+        self._ask(drain_request(seconds), content_in)
 
     def close(self) -> None:
         """Close the connections; the next call opens a new one."""

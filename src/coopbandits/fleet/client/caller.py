@@ -7,12 +7,18 @@ import os
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import parse_place, show_place
 from coopbandits.fleet.client.breaker import Breaker
-from coopbandits.fleet.client.exchange import UnreachableError, choose_request, observe_request
+from coopbandits.fleet.client.exchange import (
+    UnreachableError,
+    choose_request,
+    observe_request,
+    prefix_of,
+)
 from coopbandits.fleet.client.wire import Request, encode, head_of
 from coopbandits.fleet.service import (
     DEFAULT,
@@ -50,13 +56,22 @@ class Caller:
         *,
         connections: int = CONNECTIONS,
         default: str | None = None,
+        bandit: str | None = None,
     ) -> None:
         self.place = parse_place(address)
         self.token, self.timeout, self.tls = token, _seconds(timeout), tls
         self.connections, self.default = _count(connections), _name(default)
+        self._prefix = prefix_of(bandit)
         self._head = head_of(self.place, token)
         self._begin()
         _callers.add(self)
+
+    def bandit(self, name: str, *, default: str | None = None) -> Self:
+        """Return a client for one bandit of the agent, which shares the connections of this one."""
+        made = copy(self)
+        made._prefix, made.default = prefix_of(name), _name(default)
+        _callers.add(made)
+        return made
 
     def _begin(self) -> None:
         """Begin without connections."""
@@ -72,7 +87,7 @@ class Caller:
         """Return the request for an option, and which are allowed."""
         names = None if allowed is None else require_allowed(allowed)
         told = None if context is None else require_context(context)
-        return choose_request(names, told), names
+        return choose_request(names, told, self._prefix), names
 
     def _stand_in(self, allowed: list[str] | None, error: Exception) -> Choice:
         """Return the default, or the first option that is allowed; without one, raise the error."""
@@ -86,7 +101,7 @@ class Caller:
         ticket, value = require_ticket(ticket), require_reward(reward)
         if ticket.startswith(DEFAULT):
             return Receipt(ticket, ticket.removeprefix(DEFAULT), value, duplicate=False)
-        return observe_request(ticket, value)
+        return observe_request(ticket, value, self._prefix)
 
     def _is_hopeless(self, request: Request) -> bool:
         """Whether to fail at once. Questions about the agent itself are always asked."""

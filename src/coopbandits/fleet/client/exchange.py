@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.client.wire import Reply, Request
 from coopbandits.fleet.service import (
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     ExpiredTicketError,
@@ -21,11 +22,13 @@ from coopbandits.fleet.service import (
     Recommendation,
     TooManyTicketsError,
     UnavailableError,
+    UnknownBanditError,
     UnknownTicketError,
     require_context,
 )
 
-ARMS, HEALTH = Request("GET", "/arms"), Request("GET", "/health")
+HEALTH, BANDITS = Request("GET", "/health"), Request("GET", "/bandits")
+CLUSTER = Request("GET", "/cluster")
 READY, ALIVE = Request("GET", "/ready"), Request("GET", "/alive")
 
 ERRORS: dict[int, type[InputError]] = {
@@ -42,24 +45,39 @@ class UnreachableError(ConnectionError):
     """No agent answered in time."""
 
 
-def choose_request(allowed: list[str] | None, context: Context | None) -> Request:
+def prefix_of(bandit: str | None) -> str:
+    """Return where the paths of a bandit begin; "" for the only one of an agent."""
+    if bandit is None:
+        return ""
+    if not isinstance(bandit, str) or not bandit:
+        raise InputError(f"bandit is {bandit!r}; name one of the agent's, or leave it out")
+    return f"/bandits/{quote(bandit, safe='')}"
+
+
+def choose_request(allowed: list[str] | None, context: Context | None, prefix: str = "") -> Request:
     """Return the request for an option."""
     told = {"allowed": allowed, "context": context}
     body = {name: value for name, value in told.items() if value is not None}
-    return Request("POST", "/choose", _json(body) if body else b"")
+    return Request("POST", f"{prefix}/choose", _json(body) if body else b"")
 
 
-def arms_request(context: Context | None) -> Request:
+def arms_request(context: Context | None, prefix: str = "") -> Request:
     """Return the request for estimates, for requests of an application like this if told."""
     if context is None:
-        return ARMS
+        return Request("GET", f"{prefix}/arms")
     told = json.dumps(require_context(context))
-    return Request("GET", f"/arms?{urlencode({'context': told})}")
+    return Request("GET", f"{prefix}/arms?{urlencode({'context': told})}")
 
 
-def observe_request(ticket: str, reward: float) -> Request:
+def observe_request(ticket: str, reward: float, prefix: str = "") -> Request:
     """Return the request that hands in a reward."""
-    return Request("POST", "/observe", _json({"ticket": ticket, "reward": reward}))
+    body = _json({"ticket": ticket, "reward": reward})
+    return Request("POST", f"{prefix}/observe", body)
+
+
+def drain_request(seconds: float | None) -> Request:
+    """Return the request that stops an agent in order."""
+    return Request("POST", "/drain", b"" if seconds is None else _json({"seconds": seconds}))
 
 
 def state_request(since: int) -> Request:
@@ -67,9 +85,19 @@ def state_request(since: int) -> Request:
     return Request("GET", f"/ui/state?since={int(since)}")
 
 
-def recommendation_request(confidence: float) -> Request:
+def recommendation_request(confidence: float, prefix: str = "") -> Request:
     """Return the request for a recommendation."""
-    return Request("GET", f"/recommendation?{urlencode({'confidence': confidence})}")
+    return Request("GET", f"{prefix}/recommendation?{urlencode({'confidence': confidence})}")
+
+
+def export_request(prefix: str = "") -> Request:
+    """Return the request for everything learned."""
+    return Request("GET", f"{prefix}/export")
+
+
+def adopt_request(signed: bytes) -> Request:
+    """Return the request that hands over a document of the cluster, which is JSON already."""
+    return Request("POST", "/cluster/document", signed)
 
 
 def _json(body: Content) -> bytes:
@@ -96,6 +124,12 @@ def _estimate(arm: Content) -> ArmEstimate:
     interval = arm["confidence"]
     known = {name: arm[name] for name in ArmEstimate._fields}
     return ArmEstimate(**{**known, "confidence": interval and tuple(interval)})
+
+
+def bandits_in(content: Content) -> list[BanditState]:
+    """Return the bandits in an answer."""
+    known = BanditState._fields
+    return [BanditState(**{name: each[name] for name in known}) for each in content["bandits"]]
 
 
 def recommendation_in(content: Content) -> Recommendation:
@@ -126,6 +160,8 @@ def unpack(reply: Reply, place: Address | Path, read: Callable[[Content], T]) ->
         raise TooManyTicketsError(sentence, _seconds(reply.headers.get(b"retry-after", b"1")))
     if reply.status >= 500:
         raise UnavailableError(sentence)
+    if reply.status == 404 and read is not receipt_in:  # only rewards have tickets
+        raise UnknownBanditError(sentence)
     raise ERRORS.get(reply.status, InputError)(sentence)
 
 

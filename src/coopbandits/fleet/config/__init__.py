@@ -1,6 +1,12 @@
 """The configuration of one agent: a TOML file, checked before anything is done."""
 
-from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.model import (
+    ApiLimits,
+    ClusterConfig,
+    DocumentConfig,
+    NodeConfig,
+    TlsFiles,
+)
 from coopbandits.fleet.config.read import ConfigError, parse_config, read_config
 from coopbandits.fleet.config.rewards import RewardScale
 from coopbandits.fleet.config.write import write_config
@@ -9,6 +15,7 @@ __all__ = [
     "ApiLimits",
     "ClusterConfig",
     "ConfigError",
+    "DocumentConfig",
     "NodeConfig",
     "RewardScale",
     "TlsFiles",

@@ -50,6 +50,7 @@ def compare(nodes: Mapping[str, NodeConfig]) -> Iterator[str]:
     for path, node in nodes.items():
         first = next(iter(nodes))
         yield from _clusters(path, node.cluster, first, nodes[first].cluster)
+        yield from _bandits(path, node, first, nodes[first])
         other = owners.setdefault(node.id, path)
         if other != path:
             yield f"{path}: [node] id is {node.id}, as in {other}; give every node a name"
@@ -66,6 +67,20 @@ def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfi
                 f"{path}: [cluster] {key} is {_shown(key, mine)}, but {first} has "
                 f"{_shown(key, theirs)}; it must be the same on all nodes"
             )
+
+
+def _bandits(path: str, node: NodeConfig, first: str, other: NodeConfig) -> Iterator[str]:
+    """Yield what keeps two agents from talking about a bandit; arms may differ."""
+    for name in sorted(node.declared.keys() & other.declared.keys()):
+        mine, theirs = node.declared[name], other.declared[name]
+        if (mine.number, mine.shared) != (theirs.number, theirs.shared):
+            yield (
+                f"{path}: [bandits.{name}] is number {mine.number} with {mine.shared}, but {first} "
+                f"has number {theirs.number} with {theirs.shared}; they must be the same"
+            )
+    for name in sorted(node.declared.keys() ^ other.declared.keys()):
+        where = path if name in node.declared else first
+        yield f"{path}: bandit {name} is declared in {where} alone; declare it on all nodes"
 
 
 def _shown(key: str, value: Any) -> str:

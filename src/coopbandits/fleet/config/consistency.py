@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from coopbandits.core.aggregate import AGGREGATIONS
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, number_problems
 from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of
 from coopbandits.fleet.config.features import EXAMPLE
@@ -31,16 +32,39 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
         start = datetime.fromtimestamp(cluster.epoch, UTC).isoformat()
         present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
-    yield from _rewards(cluster)
-    yield from _features(cluster)
-    for key in ("num_agents", "lambda_bound"):
-        yield from _knowledge(cluster, key)
-    if cluster.half_life is not None:
-        yield from half_life_problems(cluster, cluster.half_life)
+    yield from declaration_problems(config.bandits)
     yield from _numbers_of_agents(config)
     yield from _names(config)
     yield from _links(config, insecure=insecure)
     yield from _api(config)
+    if config.document.file is not None and not config.document.operators:
+        yield (
+            "[document] has a file, but no operators, so that nothing in it would be believed; "
+            "list the keys that `coopbandits cluster keygen` prints"
+        )
+    if config.ready_neighbors > len(config.neighbors):
+        yield (
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {len(config.neighbors)} "
+            "neighbours are listed, so the agent would never be ready; lower it or list more"
+        )
+
+
+def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
+    """Yield a sentence for every contradiction in the declarations of bandits."""
+    for bandit in declared.values():
+        cluster = bandit.settings
+        found = [*_rewards(cluster), *_features(cluster)]
+        for key in ("num_agents", "lambda_bound"):
+            found += _knowledge(cluster, key)
+        if cluster.half_life is not None:
+            found += half_life_problems(cluster, cluster.half_life)
+        if bandit.is_plain:
+            yield from found
+        else:
+            where = f"[bandits.{bandit.name}]"
+            yield from (text.replace("[cluster]", where, 1) for text in found)
+            yield from bandit_problems(bandit)
+    yield from number_problems(declared)
 
 
 def _rewards(cluster: ClusterConfig) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Which policies can run in a fleet, and what a fleet asks them.
 
 A policy that is made of parts is asked through its aggregation. One that is not declares the same
-itself: its class has `mode` and `checks_claims`, and where they apply `shares`, `exact`, `grows`
-and a method ``message_size(num_arms, max_agents)``; its agents have the methods of `FleetAgent`.
+itself: its class has `mode` and `checks_claims`, and where they apply `shares`, `exact`, `grows`,
+`outlives` and a method ``message_size(num_arms, max_agents)``; its agents have the methods of
+`FleetAgent`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Traits(NamedTuple):
     grows: bool
     takes_time: bool
     forgets: bool
+    outlives: bool
 
 
 def traits_of(policy: Any) -> Traits:
@@ -56,6 +58,7 @@ def traits_of(policy: Any) -> Traits:
         getattr(who, "grows", False),
         policy.parts is not None and hasattr(who, "discount") and getattr(who, "takes_time", False),
         getattr(who, "forgets", False),
+        getattr(who, "outlives", False),
     )
 
 
@@ -87,6 +90,14 @@ def obstacle(policy: Any) -> str:
     if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
         return f"{who} declares checks_claims, but its machines have no check_claims"
     return ""
+
+
+def can_widen(policy: Any) -> bool:
+    """Return whether agents of a policy can go on with more arms."""
+    if policy.parts is None:
+        return False
+    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+    return bool(agent.machine.registered)
 
 
 def missing_methods(agent: object) -> list[str]:

@@ -9,7 +9,7 @@ from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.files import read_credentials
-from coopbandits.fleet.config.model import NodeConfig
+from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
 
 DAY = 86400.0
@@ -36,9 +36,36 @@ def explain(config: NodeConfig, now: float) -> str:
 def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     cluster = config.cluster
     yield "node", f"{config.id} of cluster {cluster.name}, configuration {cluster.hash[:12]}"
-    start = datetime.fromtimestamp(cluster.epoch, UTC)
-    yield "learning", f"since {start:%Y-%m-%d %H:%M:%S} UTC, {len(cluster.arms)} arms"
-    yield "rewards", _rewards(config)
+    start = f"since {datetime.fromtimestamp(cluster.epoch, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if config.declared:
+        yield "learning", f"{start}, {len(config.declared)} bandits"
+        for bandit in config.declared.values():
+            told = f"{len(bandit.arms)} arms, rewards {_rewards(bandit.settings)}"
+            yield f"  {bandit.name}", f"{told}, {bandit.settings.policy}, number {bandit.number}"
+    else:
+        yield "learning", f"{start}, {len(cluster.arms)} arms"
+        yield from _bandit_rows(cluster)
+    yield "pace", f"{cluster.rounds_per_second:g} rounds per second"
+    if not config.declared:
+        yield from _traffic(cluster)
+    yield "memory", f"about {memory_mb(config):.0f} MB"
+    yield "listens", f"{config.listen}, {'mutual TLS' if config.tls else 'without TLS'}"
+    listed = [f"{name} at {place}" for name, place in config.neighbors.items()]
+    yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
+    yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
+    yield "API", _api(config)
+    if config.document.operators:
+        count, file = len(config.document.operators), config.document.file
+        also = f", also from {file}" if file else ""
+        yield "operators", f"{count}, whose documents are taken{also}"
+    if config.tls:
+        end = read_credentials(config.id, config.tls).expires
+        day = datetime.fromtimestamp(end, UTC)
+        yield "certificate", f"valid until {day:%Y-%m-%d} ({(end - now) // DAY:.0f} days)"
+
+
+def _bandit_rows(cluster: ClusterConfig) -> Iterator[tuple[str, str]]:
+    yield "rewards", _rewards(cluster)
     if cluster.features:
         told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in cluster.features)
         yield "features", f"{told}: {cluster.encoder.width} columns with that of ones"
@@ -46,32 +73,20 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     if cluster.half_life is not None:
         skew = shown(SKEW * cluster.tick)
         yield "forgetting", f"half in {shown(cluster.half_life)}; clocks may differ by {skew}"
-    yield "pace", f"{cluster.rounds_per_second:g} rounds per second"
-    yield from _traffic(config)
-    yield "memory", f"about {memory_mb(config):.0f} MB"
-    yield "listens", f"{config.listen}, {'mutual TLS' if config.tls else 'without TLS'}"
-    listed = [f"{name} at {place}" for name, place in config.neighbors.items()]
-    yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
-    yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
-    yield "API", _api(config)
-    if config.tls:
-        end = read_credentials(config.id, config.tls).expires
-        day = datetime.fromtimestamp(end, UTC)
-        yield "certificate", f"valid until {day:%Y-%m-%d} ({(end - now) // DAY:.0f} days)"
 
 
-def _rewards(config: NodeConfig) -> str:
-    scale, sigma = config.cluster.scale, config.cluster.sigma
+def _rewards(cluster: ClusterConfig) -> str:
+    scale, sigma = cluster.scale, cluster.sigma
     spread = "" if sigma is None else f"sigma {sigma:g}"
     return ", ".join(filter(None, (f"{scale.low:g} to {scale.high:g}" * scale.bounded, spread)))
 
 
-def _traffic(config: NodeConfig) -> Iterator[tuple[str, str]]:
-    size = message_size(config.cluster)
+def _traffic(cluster: ClusterConfig) -> Iterator[tuple[str, str]]:
+    size = message_size(cluster)
     if size is None:
         yield "message", "of a size that the policy does not tell"
         return
-    usual, most = (_rate(bytes_per_second(config.cluster, values)) for values in size[:2])
+    usual, most = (_rate(bytes_per_second(cluster, values)) for values in size[:2])
     if size.usual == size.most:
         yield "message", f"{size.usual} values"
         yield "traffic", f"{usual} to each neighbour"
@@ -97,28 +112,34 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
     if not config.tls:
         yield "without TLS every process on this machine can take part; give [tls] in earnest"
-    if cluster.traits.grows and cluster.max_agents > 1000:
-        yield (
-            f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
-            "agents; a tree-… or gossip-ts policy has messages that do not grow"
-        )
+    for bandit in config.bandits.values():
+        yield from _bandit_warnings(config, bandit.settings)
     if cluster.rounds_per_second > 200:
         yield (
             f"{cluster.rounds_per_second:g} rounds per second leave each under 5 ms; slower links "
             "or busy machines will not keep up"
         )
-    if cluster.mode == "robust" and config.silence * cluster.rounds_per_second < 10:
+    robust = bool(config.declared) or cluster.mode == "robust"
+    if robust and config.silence * cluster.rounds_per_second < 10:
         yield (
             f"a neighbour counts as gone after {config.silence:g} s, which is "
             f"{config.silence * cluster.rounds_per_second:.1f} rounds; a busy one may be taken for "
             "gone"
+        )
+    if config.tls:
+        left = (read_credentials(config.id, config.tls).expires - now) // DAY
+        if left < 14:
+            yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"
+
+
+def _bandit_warnings(config: NodeConfig, cluster: ClusterConfig) -> Iterator[str]:
+    if cluster.traits.grows and cluster.max_agents > 1000:
+        yield (
+            f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
+            "agents; a ledger-…, tree-… or gossip-ts policy has messages that do not grow"
         )
     if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
         yield (
             f"rewards may come {shown(config.ticket_lifetime)} after their choice and count as new "
             f"then, where half is forgotten in {shown(cluster.half_life)}; shorten ticket_lifetime"
         )
-    if config.tls:
-        left = (read_credentials(config.id, config.tls).expires - now) // DAY
-        if left < 14:
-            yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"

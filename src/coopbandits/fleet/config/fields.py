@@ -18,6 +18,7 @@ from coopbandits.core.checks import (
     require_count,
     require_flag,
     require_lambda,
+    require_number,
     require_positive,
 )
 from coopbandits.core.errors import InputError, unknown_name
@@ -25,6 +26,7 @@ from coopbandits.core.registry import REGISTRY, parse_policy
 from coopbandits.fleet.address import UNIX, Address, parse_address
 from coopbandits.fleet.config.eligibility import eligible_names, require_eligible
 from coopbandits.fleet.identity.names import NODE_ID
+from coopbandits.fleet.identity.operators import parse_key
 
 Reader = Callable[[str, Any], Any]
 
@@ -32,7 +34,13 @@ HOST = re.compile(r"[A-Za-z0-9._-]+")
 
 ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s]+")
 
+MAX_OPERATORS = 8
+
 DURABILITIES = ("process", "power")
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+LOG_FORMATS = ("text", "json")
 
 
 def node_id(what: str, value: Any) -> str:
@@ -136,6 +144,16 @@ def _texts(what: str, value: Any, fits: Callable[[str], object], wanted: str) ->
     return tuple(text.lower() for text in value)
 
 
+def operators(what: str, value: Any) -> tuple[bytes, ...]:
+    """Read public keys of operators."""
+    if not isinstance(value, list) or len(value) > MAX_OPERATORS:
+        raise InputError(f"{what} is {value!r}; it must be a list of up to {MAX_OPERATORS} keys")
+    found = tuple(parse_key(f"{what}[{at}]", key) for at, key in enumerate(value))
+    if len(set(found)) < len(found):
+        raise InputError(f"{what} has a key twice; list each once")
+    return found
+
+
 def is_number(value: Any) -> bool:
     """Return whether a value is a number; true and false are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
@@ -145,6 +163,18 @@ def count(what: str, value: Any) -> int:
     """Read a whole number from 1."""
     require_count(what, value)
     return int(value)
+
+
+def count_from_zero(what: str, value: Any) -> int:
+    """Read a whole number from 0."""
+    require_count(what, value, 0)
+    return int(value)
+
+
+def not_negative(what: str, value: Any) -> float:
+    """Read a number from 0."""
+    require_number(what, value, "a finite number from 0", -math.ulp(0.0), math.inf)
+    return float(value)
 
 
 def num_agents(what: str, value: Any) -> int | str:
@@ -174,8 +204,22 @@ def flag(what: str, value: Any) -> bool:
 
 def durability(what: str, value: Any) -> str:
     """Read which failures rewards must survive."""
-    if value not in DURABILITIES:
-        raise unknown_name(what, str(value), DURABILITIES)
+    return _one_of(what, value, DURABILITIES)
+
+
+def log_level(what: str, value: Any) -> str:
+    """Read the least that is logged."""
+    return _one_of(what, value, LOG_LEVELS)
+
+
+def log_format(what: str, value: Any) -> str:
+    """Read what a line of the log looks like."""
+    return _one_of(what, value, LOG_FORMATS)
+
+
+def _one_of(what: str, value: Any, words: tuple[str, ...]) -> str:
+    if value not in words:
+        raise unknown_name(what, str(value), words)
     return str(value)
 
 

@@ -24,6 +24,9 @@ def find_bad_files(config: NodeConfig) -> Iterator[str]:
         yield "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
     if config.token_file is not None:
         yield from _problem(read_token, config.token_file)
+    for bandit in config.declared.values():
+        if bandit.token_file is not None:
+            yield from _problem(read_token, bandit.token_file)
     if config.revoked is not None:
         yield from _problem(read_ids, config.revoked)
     if config.tls is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.bandits import PLAIN, BanditConfig, plain_bandit
 from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
 from coopbandits.fleet.config.features import Encoder, Feature
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
@@ -73,7 +74,7 @@ class ClusterConfig:
     epoch : int
         Start of learning, in seconds since 1970; a new epoch starts from scratch.
     arms : tuple of str
-        The options to choose from.
+        The options to choose from; none where bandits have sections of their own.
     policy : str
         The spelling of a policy that can run in a fleet; see `eligibility`.
     reward_range : (float, float) or None
@@ -171,6 +172,22 @@ class ClusterConfig:
 
 
 @dataclass(frozen=True)
+class DocumentConfig:
+    """Whose documents an agent takes, besides those of operators whom such a document names.
+
+    Attributes
+    ----------
+    operators : tuple of bytes
+        Public keys of operators.
+    file : Path or None
+        A document that is read again when it changes; its signatures are in FILE.sig.
+    """
+
+    operators: tuple[bytes, ...] = ()
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """One agent's configuration.
 
@@ -204,10 +221,22 @@ class NodeConfig:
         For links between agents; None only on one machine with --insecure.
     revoked : Path or None
         File with the ids of agents that are no longer believed.
+    log_level : {"debug", "info", "warning", "error"}
+        The least that is logged.
+    log_format : {"text", "json"}
+        Whether a line of the log is a sentence or an object.
+    drain_seconds : float
+        How long open tickets are waited for when the agent is told to stop; 0 stops at once.
+    ready_neighbors : int
+        With fewer links than this the agent is not ready.
     api_tls : TlsFiles or None
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
         What the API takes.
+    declared : dict of str to BanditConfig
+        Bandits declared by sections of their own; none where [cluster] declares the only one.
+    document : DocumentConfig
+        Who may change the cluster while it runs.
     """
 
     cluster: ClusterConfig
@@ -223,6 +252,17 @@ class NodeConfig:
     silence: float = 5.0
     uvloop: bool = False
     revoked: Path | None = None
+    log_level: str = "info"
+    log_format: str = "text"
+    drain_seconds: float = 0.0
+    ready_neighbors: int = 0
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
+    document: DocumentConfig = DocumentConfig()
+    declared: Mapping[str, BanditConfig] = field(default_factory=dict)
+
+    @property
+    def bandits(self) -> Mapping[str, BanditConfig]:
+        """All bandits: those declared by sections, or the one that [cluster] declares."""
+        return self.declared or {PLAIN: plain_bandit(self.cluster)}

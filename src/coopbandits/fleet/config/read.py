@@ -22,25 +22,33 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig`, `NodeConfig` and `ApiLimits` list all keys. All problems are reported at once, a
-sentence each.
+`ClusterConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. Instead of arms and
+rewards in ``[cluster]`` there may be several bandits, in sections ``[bandits.NAME]`` (see
+`bandits`). All problems are reported at once, a sentence each.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.fleet.config import bandits
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
 from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
-from coopbandits.fleet.config.model import ApiLimits, ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.model import (
+    ApiLimits,
+    ClusterConfig,
+    DocumentConfig,
+    NodeConfig,
+    TlsFiles,
+)
 from coopbandits.fleet.config.sizes import find_oversize
 
 CLUSTER: dict[str, read.Reader] = {
@@ -73,6 +81,10 @@ NODE: dict[str, read.Reader] = {
     "silence": read.positive,
     "uvloop": read.flag,
     "revoked": read.path,
+    "log_level": read.log_level,
+    "log_format": read.log_format,
+    "drain_seconds": read.not_negative,
+    "ready_neighbors": read.count_from_zero,
 }
 
 API_LIMITS: dict[str, read.Reader] = {
@@ -91,14 +103,27 @@ TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
-TABLES = ("cluster", "node", "tls", "api_tls", "api_limits", "neighbors")
+MOST_FLOODED = 200
+"""Agents up to which a cluster floods, unless it names a policy."""
+
+DOCUMENT: dict[str, read.Reader] = {"operators": read.operators, "file": read.path}
+
+TABLES = (
+    "cluster", "bandits", "node", "tls", "api_tls", "api_limits", "document", "neighbors",
+)  # fmt: skip
+
+OF_BANDITS = (
+    "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life",
+    "features",
+)  # fmt: skip
+"""Keys of [cluster] that belong into sections of bandits where there are any."""
 
 OPTIONAL = {
     field.name
-    for kind in (ClusterConfig, NodeConfig, ApiLimits)
+    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
     if field.default is not MISSING
-}
+} | bandits.OPTIONAL
 
 
 class ConfigError(InputError):
@@ -160,25 +185,48 @@ def parse_config(
 ) -> NodeConfig:
     """Return the configuration in parsed TOML; relative paths start at the folder of `path`."""
     found = _Tables(data, Path(path).absolute().parent)
-    cluster, node = found.table("cluster", CLUSTER), found.table("node", NODE)
+    declared = found.bandits()
+    cluster = found.table("cluster", CLUSTER, needless=OF_BANDITS if declared else ())
+    node = found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
-    limits = found.table("api_limits", API_LIMITS)
+    limits, document = found.table("api_limits", API_LIMITS), found.table("document", DOCUMENT)
     if found.problems:
         raise ConfigError(str(path), found.problems)
-    if "features" in cluster:
-        cluster.setdefault("policy", "flooded-totals*lin-ts:disjoint=true")
-    if "reward_range" in cluster and not {"policy", "sigma"} & cluster.keys():
-        cluster["policy"] = "flood-ts:family=bernoulli"
-    made = ClusterConfig(**cluster)
-    taken = ApiLimits(**limits)
+    many = cluster.get("max_agents", 0) > MOST_FLOODED
+    default = bandits.default_policy(cluster, many=many)
+    made = ClusterConfig(**({"arms": ()} | cluster), **default)
     config = NodeConfig(
-        made, neighbors=neighbors, tls=tls, api_tls=api_tls, api_limits=taken, **node
+        made,
+        neighbors=neighbors,
+        tls=tls,
+        api_tls=api_tls,
+        api_limits=ApiLimits(**limits),
+        document=DocumentConfig(**document),
+        declared={name: bandits.make_bandit(name, made, told) for name, told in declared.items()},
+        **node,
     )
     problems = list(find_contradictions(config, now, insecure=insecure))
     problems = problems or list(find_oversize(made))
     if problems:
         raise ConfigError(str(path), problems)
     return config
+
+
+def parse_bandits(
+    given: Mapping[str, Any], cluster: ClusterConfig
+) -> dict[str, bandits.BanditConfig]:
+    """Return the bandits that tables declare, for agents of a cluster.
+
+    Raises
+    ------
+    InputError
+        A sentence for each problem, one per line.
+    """
+    found = _Tables({"bandits": given}, Path())
+    told = found.bandits()
+    if found.problems:
+        raise InputError("\n".join(found.problems))
+    return {name: bandits.make_bandit(name, cluster, values) for name, values in told.items()}
 
 
 class _Tables:
@@ -190,14 +238,41 @@ class _Tables:
             str(unknown_name("table", key, TABLES)) for key in data if key not in TABLES
         ]
 
-    def table(self, name: str, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
-        """Return the values given in one table, by key."""
-        return self._values(f"[{name}]", self.data.get(name, {}), readers)
+    def table(
+        self, name: str, readers: Mapping[str, read.Reader], needless: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the values given in one table, by key; some need not be there."""
+        return self._values(f"[{name}]", self.data.get(name, {}), readers, needless)
 
     def tls(self, name: str) -> TlsFiles | None:
         """Return the files that a table names; None if there is no such table."""
         values = self.table(name, TLS) if name in self.data else {}
         return TlsFiles(**values) if len(values) == len(TLS) else None
+
+    def bandits(self) -> dict[str, dict[str, Any]]:
+        """Return what the sections of bandits say, by name."""
+        given = self.data.get("bandits", {})
+        if not isinstance(given, dict):
+            self.problems.append("bandits is no table; write [bandits.NAME] above each of them")
+            return {}
+        for name in given:
+            try:
+                read.node_id("the name of a bandit", name)
+            except InputError as error:
+                self.problems.append(str(error).replace("'shop-1'", "'checkout-button'"))
+        if given and (misplaced := [key for key in OF_BANDITS if key in self._cluster()]):
+            self.problems.append(
+                f"[cluster] has {', '.join(misplaced)}, and there are sections of bandits; move "
+                "what is about one bandit into its section"
+            )
+        return {
+            name: self._values(f"[bandits.{name}]", values, bandits.BANDIT)
+            for name, values in given.items()
+        }
+
+    def _cluster(self) -> Mapping[str, Any]:
+        found = self.data.get("cluster")
+        return found if isinstance(found, dict) else {}
 
     def neighbors(self) -> dict[str, Any]:
         """Return the addresses of the neighbours by their ids."""
@@ -213,7 +288,13 @@ class _Tables:
                 found[values["id"]] = values["address"]
         return found
 
-    def _values(self, where: str, given: Any, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
+    def _values(
+        self,
+        where: str,
+        given: Any,
+        readers: Mapping[str, read.Reader],
+        needless: Collection[str] = (),
+    ) -> dict[str, Any]:
         if not isinstance(given, dict):
             self.problems.append(f"{where} is {given!r}; it must be a table")
             return {}
@@ -221,7 +302,7 @@ class _Tables:
             if key not in readers:
                 self.problems.append(str(unknown_name(f"key of {where}", key, readers)))
         for key in readers:
-            if key not in given and key not in OPTIONAL:
+            if key not in given and key not in OPTIONAL and key not in needless:
                 self.problems.append(f"{where} has no {key}; give it")
         found = {}
         for key, reader in readers.items():

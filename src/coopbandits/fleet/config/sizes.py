@@ -81,8 +81,10 @@ def bytes_per_second(cluster: ClusterConfig, values: int) -> float:
 
 def memory_mb(config: NodeConfig) -> float:
     """Return the approximate memory of the process, in megabytes."""
-    size = message_size(config.cluster)
-    largest = 8 * (size.most if size else most_values(config.cluster)) / 1e6
+    largest = 0.0
+    for bandit in config.bandits.values():
+        size = message_size(bandit.settings)
+        largest += 8 * (size.most if size else most_values(bandit.settings)) / 1e6
     # A message is held both as values and as bytes, when sent and when received.
     links = (LINK_MB + 4 * largest) * len(config.neighbors)
-    return PROCESS_MB + links + TICKET_MB * config.max_open_tickets
+    return PROCESS_MB + links + TICKET_MB * config.max_open_tickets * len(config.bandits)

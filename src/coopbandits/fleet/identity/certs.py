@@ -58,8 +58,8 @@ def init_authority(
     paths = [folder / "ca.pem", folder / "ca-key.pem"]
     _require_free(paths, force)
     authority = make_authority(name, now, until)
-    _write(paths[1], pem_key(authority.key), secret=True)
-    _write(paths[0], pem(authority.certificate))
+    write_file(paths[1], pem_key(authority.key), secret=True)
+    write_file(paths[0], pem(authority.certificate))
     return paths
 
 
@@ -106,9 +106,9 @@ def issue(
     written = _copy_authority(authority, out, force)
     for node in ids:
         key = make_key()
-        _write(out / f"{node}-key.pem", pem_key(key), secret=True)
+        write_file(out / f"{node}-key.pem", pem_key(key), secret=True)
         certificate = sign(authority, node, key.public_key(), now, span)
-        _write(out / f"{node}.pem", pem(certificate))
+        write_file(out / f"{node}.pem", pem(certificate))
         written += [out / f"{node}.pem", out / f"{node}-key.pem"]
     return written
 
@@ -157,7 +157,7 @@ def renew(
     due = [path for path, old in found.items() if everything or old.not_valid_after_utc <= soon]
     for path in due:
         public_key = cast("ec.EllipticCurvePublicKey", found[path].public_key())  # we made it
-        _write(path, pem(sign(authority, _name_of(found[path]), public_key, now, span)))
+        write_file(path, pem(sign(authority, _name_of(found[path]), public_key, now, span)))
     return due
 
 
@@ -241,11 +241,11 @@ def _copy_authority(authority: Authority, out: Path, force: bool) -> list[Path]:
     if path.exists() and path.read_bytes() == content:
         return []
     _require_free([path], force)
-    _write(path, content)
+    write_file(path, content)
     return [path]
 
 
-def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
+def write_file(path: Path, content: bytes, *, secret: bool = False) -> None:
     """Write a file all or nothing; a secret one is never readable by others, not even briefly."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

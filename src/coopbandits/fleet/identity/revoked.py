@@ -28,20 +28,30 @@ class Revoked:
 
     def __init__(self, path: Path | None) -> None:
         self.path, self.names = path, frozenset[str]()
+        self._seen: object = None
         if path is not None:
             self._seen = file_version(path)
             self.names = read_ids(path)
+
+    def follow(self, path: Path | None) -> None:
+        """Look at another file from the next `refresh` on; None for no file, and nobody revoked."""
+        if path != self.path:
+            self.path, self._seen = path, None
 
     def refresh(self) -> bool:
         """Read the file again if it has changed; return whether other ids are in it now.
 
         A file that cannot be used leaves the ids of before: nobody is believed again by accident.
         """
-        if self.path is None or file_version(self.path) == self._seen:
+        before = self.names
+        if self.path is None:
+            self.names = frozenset()
+            return self.names != before
+        if file_version(self.path) == self._seen:
             return False
         self._seen = file_version(self.path)
         try:
-            before, self.names = self.names, read_ids(self.path)
+            self.names = read_ids(self.path)
         except InputError as error:
             log.warning("going on with the revoked ids of before: %s", error)
             return False

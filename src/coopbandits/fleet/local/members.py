@@ -205,7 +205,7 @@ class Members:
         member.start(self._keeper.group)
         await member.wait_until_ready()
 
-    async def ask(self, question: Literal["arms", "health"]) -> dict[str, Any]:
+    async def ask(self, question: Literal["arms", "cluster", "health"]) -> dict[str, Any]:
         """Ask all agents at once; the answer is None for those that do not reply."""
         answers = await asyncio.gather(*(_ask(member, question) for member in self.all))
         return {m.place.id: answer for m, answer in zip(self.all, answers, strict=True)}

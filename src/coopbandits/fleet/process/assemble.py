@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,11 +16,14 @@ from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST, table_of
 from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
+from coopbandits.fleet.protocol.talks import Terms
 from coopbandits.fleet.storage.disk import Disk
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
@@ -44,6 +48,7 @@ def make_agent(
     origin: Mapping[str, int],
     neighbors: Sequence[int],
     degrees: Mapping[int, int],
+    num_arms: int,
 ) -> FleetAgent:
     """Return a fresh agent, with Metropolis weights where degrees are known.
 
@@ -59,7 +64,7 @@ def make_agent(
         agent_id=origin.get("number", origin["word"] >> 16),  # journals of 0.1 have no number
         own_weight=1.0 - total,
         neighbor_weights=weights,
-        num_arms=len(cluster.arms),
+        num_arms=num_arms,
         sigma=cluster.scale.sigma,
         num_agents=cluster.told_num_agents,
         lambda_bound=cluster.told_lambda_bound,
@@ -103,6 +108,7 @@ def open_replica(
         cluster.scale,
         now,
         nonce,
+        dict.fromkeys(range(len(cluster.arms)), ""),
     )
 
 
@@ -128,39 +134,74 @@ def make_node(
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
+    notary = make_notary(config) if signs(replica) else None
+    claims, signing = make_terms(config, cluster, notary, number)
+    keeper = make_keeper(config, replica.journal, transport)
+    settings = node_settings(config, replica.incarnation, claims, signing, number, keeper)
+    room = SPARE_BYTES + message_bytes(cluster)
+    return Node(replace(settings, max_message_bytes=room), replica, transport, clock)
+
+
+def signs(replica: Replica) -> bool:
+    """Return whether an agent's entries can be signed."""
     machine = getattr(replica.agent, "machine", None)
-    signs = isinstance(machine, Attributed) and machine.is_lasting
-    notary = make_notary(config) if signs else None
-    settings = NodeSettings(
+    return isinstance(machine, Attributed) and machine.is_lasting
+
+
+def make_terms(
+    config: NodeConfig,
+    cluster: ClusterConfig,
+    notary: Notary | None,
+    number: Callable[[str], int],
+) -> Terms:
+    """Return by what the messages of a bandit, with these settings, are checked and signed."""
+    claims = Claims(
+        cluster.scale.bounded,
+        cluster.max_pulls_per_second,
+        cluster.epoch,
+        cluster.max_agents,
+        cluster.rounds_per_second,
+        certified=notary is not None,
+        tick=cluster.tick,
+        largest_feature=LARGEST,
+    )
+    interval = 1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second)
+    return Terms(claims, Signing(number(config.id), number, notary, interval))
+
+
+def node_settings(
+    config: NodeConfig,
+    incarnation: int,
+    claims: Claims,
+    signing: Signing,
+    number: Callable[[str], int],
+    keeper: Keeper,
+) -> NodeSettings:
+    """Return the settings of an agent's protocol."""
+    cluster = config.cluster
+    return NodeSettings(
         node=config.id,
         cluster=cluster.name,
         configuration=cluster.hash,
         epoch=cluster.epoch,
-        incarnation=replica.incarnation,
+        incarnation=incarnation,
         neighbors={name: number(name) for name in config.neighbors},
         period=1.0 / cluster.rounds_per_second,
         silence=config.silence,
-        max_message_bytes=SPARE_BYTES + message_bytes(cluster),
-        robust=cluster.mode == ROBUST,
-        claims=Claims(
-            cluster.scale.bounded,
-            cluster.max_pulls_per_second,
-            cluster.epoch,
-            cluster.max_agents,
-            cluster.rounds_per_second,
-            certified=notary is not None,
-            tick=cluster.tick,
-            largest_feature=LARGEST,
-        ),
-        signing=Signing(
-            number(config.id),
-            number,
-            notary,
-            1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second),
-        ),
+        max_message_bytes=SPARE_BYTES,
+        robust=bool(config.declared) or cluster.mode == ROBUST,
+        claims=claims,
+        signing=signing,
         revoked=Revoked(config.revoked),
+        keeper=keeper,
     )
-    return Node(settings, replica, transport, clock)
+
+
+def make_keeper(config: NodeConfig, journal: Journal, transport: Transport) -> Keeper:
+    """Return what keeps the cluster's document."""
+    keeper = Keeper(config.cluster.name, config.document.operators, journal)
+    keeper.join("places", Places(config, transport))
+    return keeper
 
 
 def make_notary(config: NodeConfig) -> Notary | None:

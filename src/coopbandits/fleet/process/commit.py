@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.process.worker import Worker
 from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError
@@ -145,6 +146,10 @@ class Outbox(Transport):
             return
         self.forget(peer)
         self.transport.drop(peer, reason)
+
+    def move(self, peer: str, address: Address) -> None:
+        """Dial a neighbour at another address."""
+        self.transport.move(peer, address)
 
     def _may_send(self) -> bool:
         return self.committer is None or (self.committer.is_stored and not self._unsent)

@@ -12,11 +12,14 @@ from typing import Any, Self, TypeVar
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.declare import Declarations
 from coopbandits.fleet.process.main import make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditService,
+    BanditState,
     Choice,
     Context,
     Metric,
@@ -117,6 +120,22 @@ class LocalAgent:
         """Return which arm won so far, and how sure that is."""
         return self._ask(lambda: self._runtime.service.recommendation(confidence))
 
+    def bandit(self, name: str) -> LocalBandit:
+        """Return one bandit of the agent."""
+        return LocalBandit(self, name)
+
+    def bandits(self) -> list[BanditState]:
+        """Return all bandits."""
+        return self._ask(lambda: self._runtime.service.bandits())
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned."""
+        return self._ask(lambda: self._runtime.service.export())
+
+    def take(self, declared: Declarations) -> None:
+        """Go by other declarations of bandits from now on: all of them, or none."""
+        self._ask(lambda: self._runtime.take(declared), stored=True)
+
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
         return self._ask(lambda: self._runtime.service.health())
@@ -132,6 +151,14 @@ class LocalAgent:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return self._ask(lambda: self._runtime.service.metrics())
+
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, and who has which version of it."""
+        return self._ask(lambda: self._runtime.service.ruling())
+
+    def adopt(self, signed: bytes) -> dict[str, Any]:
+        """Take a signed document of the cluster, as JSON; return what `cluster` does."""
+        return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
 
     def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
         """Call in the agent's thread: its state is not safe to touch from another."""
@@ -160,3 +187,36 @@ class LocalAgent:
                 raise InputError(f"agent {self.config.id} is not running; start it first")
             self._loop.call_soon_threadsafe(work)
         return answer.result()
+
+
+class LocalBandit:
+    """One bandit of an agent inside your own program."""
+
+    def __init__(self, agent: LocalAgent, name: str) -> None:
+        self.agent, self.name = agent, name
+
+    def _ask(self, question: Callable[[BanditService], T], *, stored: bool = False) -> T:
+        agent = self.agent
+        return agent._ask(lambda: question(agent._runtime.service.bandit(self.name)), stored=stored)
+
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
+        return self._ask(lambda bandit: bandit.choose(allowed, context), stored=True)
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        return self._ask(lambda bandit: bandit.observe(ticket, reward), stored=True)
+
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm, for requests like this where a context is given."""
+        return self._ask(lambda bandit: bandit.arms(context))
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which arm won so far, and how sure that is."""
+        return self._ask(lambda bandit: bandit.recommendation(confidence))
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned of it."""
+        return self._ask(lambda bandit: bandit.export())

@@ -6,8 +6,8 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,10 @@ from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
 from coopbandits.fleet.process.descriptors import reserve_descriptors
+from coopbandits.fleet.process.draining import Drain
+from coopbandits.fleet.process.logs import set_up_log
+from coopbandits.fleet.process.notify import READY, STOPPING, ServiceManager
+from coopbandits.fleet.process.reload import Reload
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.protocol.frames import Door
 from coopbandits.fleet.storage.disk import FileDisk
@@ -40,7 +44,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
     return runtime
 
 
-def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
+def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -> ApiServer:
     """Return the HTTP server for the application."""
     return ApiServer(
         runtime.service,
@@ -48,6 +52,7 @@ def make_api(config: NodeConfig, runtime: Runtime) -> ApiServer:
         token=read_token(config.token_file) if config.token_file else None,
         tls=api_context(config.api_tls) if config.api_tls else None,
         limits=config.api_limits,
+        drain=drain.ask if drain else None,
     )
 
 
@@ -63,13 +68,14 @@ def doors(config: NodeConfig) -> dict[str, Door]:
     }
 
 
-def run_agent(config: NodeConfig) -> int:
-    """Run an agent until a signal stops it; return the exit status."""
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+def run_agent(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
+    """Run an agent until a signal stops it; return the exit status.
+
+    `reread` returns the configuration as it is in its file by then, for whoever sends SIGHUP.
+    """
+    set_up_log(config)
     with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
-        return runner.run(serve(config))
+        return runner.run(serve(config, reread))
 
 
 def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -81,30 +87,49 @@ def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] 
     return uvloop.new_event_loop
 
 
-async def serve(config: NodeConfig) -> int:
+async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
     """Gossip and serve the API until a signal comes or something fails; return the exit status."""
     reserve_descriptors(config)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    loop, manager = asyncio.get_running_loop(), ServiceManager()
+    early = asyncio.Event()
     for number in SIGNALS:
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, early.set)
     runtime = make_runtime(config)
-    api = make_api(config, runtime)
+    drain = Drain(runtime, config.drain_seconds, partial(manager.tell, STOPPING))
+    for number in SIGNALS:
+        loop.add_signal_handler(number, drain.begin)
+    api = make_api(config, runtime, drain)
     runtime.node.doors = doors(config)
+    watchdog = loop.create_task(manager.keep_telling())
     try:
         await runtime.start()
         await api.start()
+        reload = Reload(config, reread or (lambda: config), runtime, api, drain)
+        loop.add_signal_handler(signal.SIGHUP, told(manager, reload))
         gc.freeze()  # objects made so far live as long as the process: spare the collector them
         gc.set_threshold(700)  # little at a time, so that no request waits for it
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
-        await _first(stopping.wait(), runtime.failed.wait(), api.background)
+        manager.tell(READY, f"STATUS=serves at {api.address}")
+        await _first(early.wait(), drain.over.wait(), runtime.failed.wait(), api.background)
         if api.background.done():
             runtime.fail("the upkeep of its API", api.background.exception())
     finally:
+        await drain.stop()
         await api.stop()
         await runtime.stop()
+        watchdog.cancel()
     log.info("agent %s stopped after %d rounds", config.id, runtime.rounds)
     return int(runtime.failed.is_set())
+
+
+def told(manager: ServiceManager, reload: Callable[[], str]) -> Callable[[], None]:
+    """Return what reloads, and says so to the service manager before and after."""
+
+    def tell() -> None:
+        manager.tell_reloading()
+        manager.tell(READY, f"STATUS={reload()}")
+
+    return tell
 
 
 async def _first(*waits: Awaitable[Any]) -> None:

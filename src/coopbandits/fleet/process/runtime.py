@@ -11,14 +11,25 @@ from collections.abc import Callable
 from functools import partial
 from secrets import randbits
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.document.files import WatchedDocument
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.declare import (
+    Declarations,
+    all_bandits,
+    make_many_node,
+    open_bandits,
+    take,
+)
 from coopbandits.fleet.process.rewrite import BesideRewriter
+from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
-from coopbandits.fleet.protocol.node import BEAT_SECONDS
+from coopbandits.fleet.protocol.node import BEAT_SECONDS, Node
 from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.transport import Transport
@@ -88,12 +99,24 @@ class Runtime:
     ) -> None:
         self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
-        replica = open_replica(config, disk, self.clock(), words() | 1, words())
-        tell_opening(replica.journal)
         self.outbox = Outbox(transport)
         waits = disk.durability == "power"  # then events share a sync, and messages wait for it
-        self.node = make_node(config, replica, self.outbox if waits else transport, self.clock)
-        self.service = ApplicationService(config, self.node, words)
+        wire = self.outbox if waits else transport
+        self.node: Node
+        self.service: ApplicationService | ManyService
+        if config.declared:
+            bandits = open_bandits(config, disk, self.clock, words)
+            tell_opening(bandits.journal)
+            many = make_many_node(config, bandits, wire, self.clock)
+            self.node, self.service = many, ManyService(config, many, words)
+            self.service.take(all_bandits(config, bandits, config.declared))
+            many.settings.keeper.join("bandits", RuledBandits(self.service))
+        else:
+            replica = open_replica(config, disk, self.clock(), words() | 1, words())
+            tell_opening(replica.journal)
+            self.node = make_node(config, replica, wire, self.clock)
+            self.service = ApplicationService(config, self.node, words)
+        self._watched = WatchedDocument(config.document.file, self.node.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -107,6 +130,15 @@ class Runtime:
     def rounds(self) -> int:
         """Rounds completed."""
         return self.node.replica.rounds
+
+    def take(self, declared: Declarations) -> None:
+        """Go by other declarations of bandits from now on; see `declare.take`."""
+        if not isinstance(self.service, ManyService):
+            raise InputError(
+                "this agent has one bandit, which [cluster] declares, and that cannot change while "
+                "it runs; declare bandits in sections [bandits.NAME], in a new epoch"
+            )
+        take(self.service, declared)
 
     async def start(self) -> None:
         """Start the transport and the timers."""
@@ -128,6 +160,8 @@ class Runtime:
     async def stop(self) -> None:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
+        if self._ending is None:
+            self.node.leave()
         if self._writer:
             await self._writer.close()
         if self._thread:
@@ -231,8 +265,8 @@ class Runtime:
         self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
 
     def _on_beat(self) -> None:
-        beat = self.clock.follow_system_clock, self.node.beat, self._arm, self._arm_beat
-        self._vital("its upkeep", *beat)
+        beat = self.clock.follow_system_clock, self._watched.refresh, self.node.beat
+        self._vital("its upkeep", *beat, self._arm, self._arm_beat)
 
     def _arm_beat(self) -> None:
         self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)

@@ -9,10 +9,13 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.frames import (
+    ARM_BYTES,
+    BANDIT,
     BEAT,
     BYE,
     CUT_HEADER,
     DATA,
+    DOCUMENT,
     FIELDS,
     FIELDS_LENGTH,
     HEADER,
@@ -26,14 +29,17 @@ from coopbandits.fleet.protocol.frames import (
     SILENT,
     VALUE_BYTES,
     VERSION,
+    BanditFrame,
     BeatFrame,
     Bye,
     ByeFrame,
     DataFrame,
+    DocumentFrame,
     Fields,
     Form,
     Frame,
     FrameError,
+    Greeting,
     Hello,
     HelloFrame,
     Stamp,
@@ -44,7 +50,8 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
-KNOWN = (HELLO, DATA, BEAT, BYE)
+KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT)
+SKIPPABLE = (DOCUMENT, BANDIT)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -75,6 +82,11 @@ class Decoder:
         self._error: FrameError | None = None
         self._most = min(MAX_BODY, max_message_bytes)
         self._expected: Form | None = None
+
+    def allow(self, max_message_bytes: int) -> None:
+        """Accept vectors up to another length from now on."""
+        self.max_message_bytes = max_message_bytes
+        self._most = min(MAX_BODY, max_message_bytes)
 
     def expect(self, stamp: Stamp) -> None:
         """Let `read_plain` read vectors with this stamp, of whatever round."""
@@ -158,7 +170,7 @@ class Decoder:
                 raise FrameError(
                     "malformed", f"a frame of the unknown kind {kind} that may not be skipped"
                 )
-        elif flags or (kind == BEAT and length):
+        elif flags != OPTIONAL * (kind in SKIPPABLE) or (kind == BEAT and length):
             raise FrameError("malformed", f"flags {flags} and {length} bytes in kind {kind}")
         return length
 
@@ -189,12 +201,16 @@ class Decoder:
             return self._open_part(flags, stamp, bytes(buffer[body:stop]))
         if kind == BEAT:
             return BeatFrame(stamp)
+        if kind == DOCUMENT:
+            return DocumentFrame(stamp, bytes(buffer[body:stop]))
         if kind not in KNOWN:
             self.skipped += 1
             return None
         try:
             if kind == HELLO:
                 return HelloFrame(stamp, _read_hello(buffer[body:stop]))
+            if kind == BANDIT:
+                return _bandit_frame(stamp, _read_greeting(buffer[body:stop]))
             return ByeFrame(stamp, printable(_read_bye(buffer[body:stop]).reason))
         except UNREADABLE as error:
             raise FrameError("malformed", f"a body that cannot be read: {error}") from None
@@ -213,6 +229,13 @@ class Decoder:
         if len(rest) % VALUE_BYTES:
             raise FrameError("malformed", f"a vector of {len(rest)} bytes")
         return DataFrame(stamp, np.frombuffer(bytearray(rest), LITTLE), fields)
+
+
+def _bandit_frame(stamp: Stamp, greeting: Greeting) -> BanditFrame:
+    if len(greeting.arms) != ARM_BYTES * stamp.num_arms:
+        sentence = f"{len(greeting.arms)} bytes of ids for {stamp.num_arms} arms"
+        raise FrameError("malformed", sentence)
+    return BanditFrame(stamp, greeting)
 
 
 def _split(whole: bytes) -> tuple[Fields, bytes]:
@@ -244,5 +267,6 @@ def _stamp(header: tuple[int, ...]) -> Stamp:
 
 
 _read_hello = msgspec.msgpack.Decoder(Hello).decode
+_read_greeting = msgspec.msgpack.Decoder(Greeting).decode
 _read_bye = msgspec.msgpack.Decoder(Bye).decode
 _read_fields = msgspec.msgpack.Decoder(Fields).decode

@@ -41,8 +41,8 @@ from coopbandits.core.aggregate.entries import (
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.protocol.frames import Fields, Hello
-from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.frames import Fields
+from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven
 from coopbandits.fleet.storage.replica import Replica
 
@@ -162,7 +162,7 @@ class EntryExchange:
         """Return which message of a neighbour was heard last: its memory, start and number."""
         return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
 
-    def met(self, peer: Peer, hello: Hello, pending: Vector | None) -> Vector | None:
+    def met(self, peer: Peer, hello: Greeted, pending: Vector | None) -> Vector | None:
         """Compare what a neighbour says to have heard; return the message that takes effect.
 
         `pending` is what it said over an earlier link and has not taken effect yet.
@@ -369,6 +369,15 @@ class EntryExchange:
 
     # What is sent
 
+    @property
+    def has_told_all(self) -> bool:
+        """Whether nothing is held back that is to be told without another reward."""
+        if not self._is_sure or self.orders:
+            return False
+        if self.notary is None:
+            return self._told_of == self.replica.observed
+        return self.published is not None and self.published.entry == self._own().tobytes()
+
     def publish(self, now: float) -> None:
         """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
         may_tell = self._is_sure or self._may_tell(now)
@@ -388,6 +397,15 @@ class EntryExchange:
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
+
+    def is_told(self, since: int) -> bool:
+        """Return whether linked neighbours have acknowledged all own pulls up to a round."""
+        first = since + 2  # the first message after a round that ended later
+        if self.notary is not None:
+            if self.published is None or self.published.entry != self._own().tobytes():
+                return False
+            first = self.published_at
+        return all(peer.acked >= first for peer in self.peers.values() if peer.met)
 
     def _may_tell(self, now: float) -> bool:
         """Return whether to tell of pulls since the start.

@@ -56,9 +56,11 @@ class Kind(IntEnum):
     DATA = 2
     BEAT = 3
     BYE = 4
+    DOCUMENT = 5
+    BANDIT = 6
 
 
-HELLO, DATA, BEAT, BYE = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -89,7 +91,7 @@ class Stamp(msgspec.Struct, frozen=True):
     incarnation : int
         Which start of the sender's process this is.
     bandit : int
-        Which bandit it is about; so far every cluster has one, number 0.
+        Which bandit it is about; 0 where the cluster has one only, and in HELLO, BEAT and BYE.
     """
 
     num_arms: int
@@ -133,6 +135,9 @@ class Hello(msgspec.Struct, frozen=True):
         The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
         The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
+    document, document_digest : int or None, and bytes
+        The version of the cluster's document that it has, 0 for none, and the SHA-256 of it; None
+        if it takes no documents.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -145,6 +150,38 @@ class Hello(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
+    document: Count | None = None
+    document_digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+
+
+ARM_BYTES = 8
+"""Of the id of an arm in a greeting."""
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What the sender knows of one bandit; number, number of arms and round are in the stamp.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    digest : str
+        Of the settings without which agents cannot talk about it.
+    arms : bytes
+        The ids of its arms, one after the other, in the order of the sender's vectors.
+    memory, entry, heard : int, int and (int, int, int)
+        As in HELLO, of this bandit.
+    ask : bool
+        Whether the receiver is to say the same.
+    """
+
+    name: Annotated[str, msgspec.Meta(max_length=63)]
+    digest: Annotated[str, msgspec.Meta(max_length=64)]
+    arms: bytes
+    memory: Count = 0
+    entry: Count = 0
+    heard: tuple[Count, Count, Count] = (0, 0, 0)
+    ask: bool = False
 
 
 class Bye(msgspec.Struct, frozen=True):
@@ -199,7 +236,21 @@ class ByeFrame(msgspec.Struct, frozen=True):
     reason: str
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame
+class DocumentFrame(msgspec.Struct, frozen=True):
+    """News of the cluster's document: see `document.spread`."""
+
+    stamp: Stamp
+    body: bytes
+
+
+class BanditFrame(msgspec.Struct, frozen=True):
+    """A greeting about one bandit."""
+
+    stamp: Stamp
+    greeting: Greeting
+
+
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -212,9 +263,19 @@ def encode_bye(stamp: Stamp, reason: str) -> bytes:
     return _frame(BYE, 0, stamp, msgspec.msgpack.encode(Bye(printable(reason))))
 
 
+def encode_greeting(stamp: Stamp, greeting: Greeting) -> bytes:
+    """Return a greeting about one bandit, which is skipped by who knows no such thing."""
+    return _frame(BANDIT, OPTIONAL, stamp, msgspec.msgpack.encode(greeting))
+
+
 def encode_beat(stamp: Stamp) -> bytes:
     """Return a keepalive."""
     return _frame(BEAT, 0, stamp, b"")
+
+
+def encode_document(stamp: Stamp, body: bytes) -> bytes:
+    """Return news of the cluster's document, which who does not know of documents skips."""
+    return _frame(DOCUMENT, OPTIONAL, stamp, body)
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:

@@ -24,7 +24,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.entries import EntryExchange, Signing
 from coopbandits.fleet.protocol.frames import Fields, Hello
-from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
@@ -103,6 +103,15 @@ class Gossip(ABC):
     def tick(self, now: float) -> None:
         """Do what is due at `next_tick`."""
 
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
+        since = self.replica.rounds
+        return lambda: self.is_told(since)
+
+    def is_told(self, since: int) -> bool:
+        """Return whether linked neighbours were told all that was known after a round."""
+        return self.replica.rounds >= since + 2
+
     def _possible(self, peer: Peer, values: Vector, now: float) -> tuple[Vector | None, bool]:
         """Refuse a message, or a part of it, that tells of what cannot have happened.
 
@@ -150,7 +159,7 @@ class RobustGossip(Gossip):
         if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
             self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
 
-    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
+    def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
         """Expect messages of later rounds than this one."""
         del now
         peer.heard_round = rounds
@@ -225,16 +234,81 @@ class RobustGossip(Gossip):
             entries.publish(now)
         for j, peer in self.peers.items():
             if peer.met:
-                values, fields = replica.agent.outgoing(j), None
-                if entries is not None and values is not None:
-                    values, fields = entries.outgoing(peer, values)
-                peer.frames["sent"] += 1
-                self.say(peer, replica.rounds, values, fields, now)
+                self._tell(peer, *self._message(j, peer), now)
+
+    def _message(self, j: int, peer: Peer) -> tuple[Vector | None, Fields | None]:
+        values = self.replica.agent.outgoing(j)
+        if self.entries is None or values is None:
+            return values, None
+        return self.entries.outgoing(peer, values)
+
+    def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
+        peer.frames["sent"] += 1
+        self.say(peer, self.replica.rounds, values, fields, now)
+
+    def is_told(self, since: int) -> bool:
+        """Return the same; where messages have authors, neighbours acknowledge them."""
+        return super().is_told(since) if self.entries is None else self.entries.is_told(since)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
         if self.entries is not None:
             self.entries.revoke(authors, self.inbox)
+
+
+class QuietGossip(RobustGossip):
+    """Rounds by the clock that end only while there is news, or somebody to be told that it came.
+
+    Attributes
+    ----------
+    idle : bool
+        Whether nothing is left to do until something is heard, met or observed.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.idle = False
+        self._owed: set[int] = set()  # whom to answer
+        self._aged = self.claims.ticks(0.0)
+
+    def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
+        """Say something in any case: a neighbour waits for it before it tells of new pulls."""
+        super().met(peer, hello, rounds, now)
+        self._owed.add(peer.number)
+        self.idle = False
+
+    def heard(
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
+    ) -> None:
+        """Answer news, but no answer."""
+        super().heard(peer, round_, values, fields, now)
+        if values is not None and values.size > HEADER:
+            self._owed.add(peer.number)
+        self.idle = False
+
+    def revoke(self, authors: frozenset[int]) -> None:
+        """Believe nothing of some authors any more."""
+        super().revoke(authors)
+        self.idle = False
+
+    def has_aged(self, now: float) -> bool:
+        """Return whether time has passed since the last round by which pulls count less."""
+        return self.claims.ticks(now) > self._aged
+
+    def tick(self, now: float) -> None:
+        """End the round, send what is news, and see whether that is all."""
+        self._aged, self.idle = self.claims.ticks(now), self.entries is not None
+        super().tick(now)
+        if self.entries is not None and any(peer.met for peer in self.peers.values()):
+            self.idle = self.idle and self.entries.has_told_all
+
+    def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
+        is_news = self.entries is None or (values is not None and values.size > HEADER)
+        if is_news or peer.number in self._owed:
+            super()._tell(peer, values, fields, now)
+            self._owed.discard(peer.number)
+        if is_news:
+            self.idle = False  # until its arrival is known
 
 
 class SynchronousGossip(Gossip):

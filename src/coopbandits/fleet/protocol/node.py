@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
@@ -32,6 +36,7 @@ from coopbandits.fleet.protocol.frames import (
     BeatFrame,
     ByeFrame,
     DataFrame,
+    DocumentFrame,
     Door,
     Fields,
     Frame,
@@ -43,12 +48,14 @@ from coopbandits.fleet.protocol.frames import (
     encode_beat,
     encode_bye,
     encode_data,
+    encode_document,
     encode_hello,
     encode_plain,
     plain_form,
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
@@ -62,6 +69,9 @@ SOON = 0.1
 
 BANDIT = 0
 """The number of the one bandit that a cluster has so far."""
+
+LEAVING = "it is leaving"
+"""The reason in a BYE that refuses nobody: the agent stops in order."""
 
 QUIET_SECONDS = 60.0
 """Refusals of one kind are logged at most this often; all of them are counted."""
@@ -95,6 +105,8 @@ class NodeSettings:
         Who signs entries.
     revoked : Revoked
         Who is no longer believed.
+    keeper : Keeper
+        Has the cluster's document.
     """
 
     node: str
@@ -110,6 +122,7 @@ class NodeSettings:
     claims: Claims
     signing: Signing
     revoked: Revoked
+    keeper: Keeper
 
 
 class Node:
@@ -151,7 +164,7 @@ class Node:
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = replica.agent.view.num_arms
+        self.num_arms = len(replica.arms)
         self._form = plain_form(self._stamp(0))
         self.refusals: Counter[str] = Counter()
         self.strangers = 0
@@ -162,7 +175,10 @@ class Node:
         self.chronicle = Chronicle(clock, settings.incarnation)
         self.chronicle.note("started", f"started, after {replica.rounds} rounds")
         self.gossip = self._make_gossip()
-        self._revoke()
+        self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
+        self.ruled = Ruled(self)
+        self.revoke()
+        settings.keeper.join("links", self.ruled)
 
     def _make_gossip(self) -> Gossip:
         by_number = {peer.number: peer for peer in self.peers.values()}
@@ -175,6 +191,23 @@ class Node:
             self.settings.signing,
             Wire(self._say, self._refuse, self._greet_again),
         )
+
+    def replica_of(self, number: int) -> Replica:
+        """Return the state of a bandit; here there is one."""
+        del number
+        return self.replica
+
+    def wake(self, number: int) -> None:
+        """Tell of a bandit in the next round, which one that is alone does in any case."""
+
+    @property
+    def gossips(self) -> Iterable[Gossip]:
+        """What is said of every bandit; here there is one."""
+        return [self.gossip]
+
+    def set_period(self, seconds: float) -> None:
+        """End rounds at another pace from now on."""
+        self.gossip.period = seconds
 
     # Called by the clock
 
@@ -203,7 +236,7 @@ class Node:
         """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
         if self.settings.revoked.refresh():
-            self._revoke()
+            self.revoke()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
@@ -211,6 +244,7 @@ class Node:
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS:
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+        self._spread(partial(self.spread.beat, now))
         try:
             self.replica.maintain(now)
         except DiskError as error:
@@ -226,14 +260,31 @@ class Node:
         """Why the journal takes nothing; empty if it does."""
         return self.replica.journal.trouble
 
-    def _revoke(self) -> None:
-        names, number_of = self.settings.revoked.names, self.settings.signing.number_of
+    def revoke(self) -> None:
+        """Believe nothing any more of those who are revoked, by the file or the document."""
+        names, number_of = self.revoked, self.settings.signing.number_of
         self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
         if names:
             self.chronicle.note("revoked", f"no longer believed: {', '.join(sorted(names))}")
-        for name in names & self.peers.keys():
-            if self.peers[name].decoder is not None:
-                self._close(self.peers[name], f"{name} is revoked")
+        self.close_barred()
+
+    @property
+    def revoked(self) -> frozenset[str]:
+        """Who is no longer believed."""
+        return self.settings.revoked.names | self.ruled.revoked
+
+    def close_barred(self) -> None:
+        """Close the links of those who may have none."""
+        for peer in self.peers.values():
+            reason = self._bars(peer.name)
+            if reason and peer.decoder is not None:
+                self._close(peer, reason)
+
+    def _bars(self, name: str) -> str:
+        """Return why an agent may have no link; empty if it may."""
+        if name in self.revoked:
+            return f"{name} is revoked"
+        return self.ruled.bars(name)
 
     def _greet_again(self, reason: str) -> None:
         for peer in self.peers.values():
@@ -252,9 +303,10 @@ class Node:
         """Send HELLO."""
         here, now = self.peers[peer], self.clock()
         here.up(Decoder(self.settings.max_message_bytes), now)
-        if peer in self.settings.revoked.names:
-            self._refuse(here, "revoked", f"{peer} is revoked")
-            self._close(here, f"{peer} is revoked")
+        reason = self._bars(peer)
+        if reason:
+            self._refuse(here, "revoked", reason)
+            self._close(here, reason)
             return
         self._send(here, encode_hello(self._stamp(self.replica.rounds), self._hello(here)), now)
 
@@ -265,7 +317,7 @@ class Node:
         if entries is not None:
             more = {"memory": entries.memory, "entry": entries.machine.number}
             more |= {"heard": entries.heard(peer)}
-        more |= self.doors.get(peer.name, NO_DOOR)._asdict()
+        more |= self.doors.get(peer.name, NO_DOOR)._asdict() | self.spread.greeting()
         return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -273,6 +325,7 @@ class Node:
         if self.peers[peer].reason != reason:  # a neighbour that is away is dialled in vain
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
+        self.spread.lost(peer)
         log.info("link to %s is down: %s", peer, reason)
 
     def refused(self, who: str, reason: str) -> None:
@@ -331,12 +384,32 @@ class Node:
                 self.gossip.heard(peer, stamp.round, frame.values, frame.fields, peer.last_heard)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
+        elif isinstance(frame, ByeFrame) and frame.reason == LEAVING:
+            self.chronicle.note("left", f"{peer.name} has left", peer.name)
+            self._close(peer, f"{peer.name} has left")
         elif isinstance(frame, ByeFrame):
             self._log_refusal(peer.name, "bye", f"it refuses this agent: {frame.reason}")
             self._close(peer, f"{peer.name} said: {frame.reason}")
-        else:
-            assert isinstance(frame, BeatFrame)  # noqa: S101  `last_heard` is set already
+        elif isinstance(frame, DocumentFrame):
+            if peer.met and frame.stamp.incarnation == peer.incarnation:
+                self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
+        elif isinstance(frame, BeatFrame):  # `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
+        else:
+            sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
+            self._refuse(peer, "bandit", sentence)
+
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours, if any, know all that is known by now."""
+        are_told = self.gossip.telling()
+        return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
+
+    def leave(self) -> None:
+        """Say goodbye to all neighbours that are linked."""
+        now = self.clock()
+        for peer in self.peers.values():
+            if peer.met:
+                self._send(peer, encode_bye(self._stamp(self.replica.rounds), LEAVING), now)
 
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
@@ -356,6 +429,7 @@ class Node:
                     Stamp(self.num_arms, self.settings.epoch, 0, peer.incarnation, BANDIT)
                 )
             self.gossip.met(peer, frame.hello, frame.stamp.round, now)
+            self.spread.met(peer.name, frame.hello.document, frame.hello.document_digest, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
@@ -383,6 +457,28 @@ class Node:
             return True
         self._refuse(peer, reason, sentence)
         return False
+
+    # The cluster's document
+
+    def adopt(self, signed: Signed) -> bool:
+        """Take a document that was handed over here, and spread it; False if it is here already."""
+        try:
+            return self.settings.keeper.adopt(signed)
+        finally:
+            self.spread.tell(self.clock())
+
+    def _spread(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except DiskError as error:
+            self._note_trouble(error)
+
+    def _send_document(self, peer: str, body: bytes) -> None:
+        here = self.peers[peer]
+        self._send(here, encode_document(self._stamp(self.replica.rounds), body), self.clock())
+
+    def _refuse_document(self, peer: str, reason: str, sentence: str) -> None:
+        self._refuse(self.peers[peer], reason, sentence)
 
     # Calling the transport
 

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import NO_DOOR, VERSION, Door, HelloFrame, common_version
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
+
+
+class Greeted(Protocol):
+    """What gossip reads of a greeting."""
+
+    @property
+    def memory(self) -> int:
+        """Which memory the sender has."""
+
+    @property
+    def entry(self) -> int:
+        """The number of its own entry."""
+
+    @property
+    def heard(self) -> tuple[int, int, int]:
+        """The receiver's message that it heard last."""
 
 
 @dataclass

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from coopbandits.core.aggregate.aggregation import OWN
+from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig, plain_bandit
 from coopbandits.fleet.config.features import ONES
+from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     Metric,
@@ -23,17 +27,22 @@ from coopbandits.fleet.service import (
     Recommendation,
     Stored,
     UnavailableError,
+    UnknownBanditError,
     require_allowed,
     require_reward,
     require_ticket,
 )
-from coopbandits.fleet.service.catalogue import measured
-from coopbandits.fleet.service.pace import Pace
+from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state, learned
+from coopbandits.fleet.service.menu import Menu
+from coopbandits.fleet.service.pace import Allowance, Pace
 from coopbandits.fleet.service.recommending import recommendation
-from coopbandits.fleet.service.sites import site_metrics, warning
-from coopbandits.fleet.service.watching import agent_state, arm_metrics
+from coopbandits.fleet.service.ruling import adopt, ruling, state_of
+from coopbandits.fleet.service.sites import warning
+from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+
+DRAINING = "the agent is about to stop and makes no more choices"
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
@@ -57,21 +66,45 @@ class ApplicationService:
         The agent's protocol.
     words : callable
         Returns 64 random bits.
+    bandit : BanditConfig, optional
+        Which bandit it is about; without it, the one that the cluster has.
     """
 
-    def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        node: Node,
+        words: Callable[[], int],
+        bandit: BanditConfig | None = None,
+    ) -> None:
         self.config, self.node, self.words = config, node, words
         self.committer: Waiting | None = None
-        self.names = config.cluster.arms
-        self.numbers = {name: k for k, name in enumerate(self.names)}
-        self.replica, self.scale = node.replica, config.cluster.scale
-        self.encoder = config.cluster.encoder
         self.failure = ""  # why the agent serves no more
+        self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
+        self.draining = False
+        self.ready_neighbors = config.ready_neighbors
+        self.take(bandit or plain_bandit(config.cluster))
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
+        pace = Allowance(self.cluster.max_pulls_per_second, self.choosing, self.observing)
+        node.settings.keeper.join(f"pace of {self.declared.name}", pace)
+
+    @property
+    def token(self) -> str | None:
+        """The token that opens this bandit alone."""
+        return self._token
+
+    def take(self, bandit: BanditConfig) -> None:
+        """Go by this declaration from now on."""
+        self.declared, self.cluster = bandit, bandit.settings
+        self.replica, self.scale = self.node.replica_of(bandit.number), self.cluster.scale
+        self.encoder = self.cluster.encoder
+        self._token = read_token(bandit.token_file) if bandit.token_file else None
+        self.menu = Menu(bandit, list(self.replica.arms))
+        self.names = self.menu.names
 
     def _pace(self, made: int) -> Pace:
-        cluster, now = self.config.cluster, self.node.clock()
+        cluster, now = self.cluster, self.node.clock()
         return Pace(cluster.max_pulls_per_second, now - cluster.epoch, made, now)
 
     def choose(
@@ -82,17 +115,19 @@ class ApplicationService:
         An agent that was started on a full disk answers by what it knows, without a ticket.
         """
         names = None if allowed is None else require_allowed(allowed)
-        numbers = None if names is None else [self._number(name) for name in names]
+        numbers = self.menu.allowed(names, self.words)
         features = self.encoder.encode(context)
+        if self.draining and not self.failure:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.replica.journal.read_only and not self.failure:
-            return Choice("", self.names[self.replica.advise(self.words(), numbers, features)])
+            return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
         now = self._ready_for(self.choosing)
         try:
             number, arm = self.replica.choose(self.words(), numbers, now, features)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spend()
-        return Choice(self.replica.tickets.name(number), self.names[arm])
+        return Choice(self.replica.tickets.name(number), self._name(arm))
 
     def _ready_for(self, pace: Pace) -> float:
         """Return the time; refuse a call that comes too early, or after a failure."""
@@ -102,10 +137,11 @@ class ApplicationService:
         pace.check(now)
         return now
 
-    def _number(self, name: str) -> int:
-        if name not in self.numbers:
-            raise unknown_name("arm", name, self.names)
-        return self.numbers[name]
+    def _name(self, place: int) -> str:
+        """Return the name of an arm of the agent's, which may be no longer declared."""
+        if self.declared.is_plain:
+            return self.names[place]
+        return list(self.replica.arms.values())[place]
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
@@ -119,7 +155,8 @@ class ApplicationService:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         if not duplicate:
             self.observing.spend()
-        return Receipt(ticket, self.names[arm], reward, duplicate)
+            self.node.wake(self.declared.number)
+        return Receipt(ticket, self._name(arm), reward, duplicate)
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
@@ -139,10 +176,11 @@ class ApplicationService:
 
     def totals(self) -> Estimate:
         """Return reward sums and pulls of arms over the network, whatever the requests were."""
-        estimate = self.replica.agent.estimate()
-        if not self.encoder.features:
-            return estimate
-        return estimate._replace(sums=estimate.sums[:, ONES], extra=())
+        estimate, places = self.replica.agent.estimate(), self.menu.places
+        sums, counts = estimate.sums[places], estimate.counts[places]
+        if self.encoder.features:
+            return estimate._replace(sums=sums[:, ONES], counts=counts, extra=())
+        return estimate._replace(sums=sums, counts=counts)
 
     def _means(self, estimate: Estimate) -> Iterator[tuple[float, float]]:
         """Yield the mean of every arm, and half the width of its interval."""
@@ -152,8 +190,9 @@ class ApplicationService:
 
     def _outlook(self, context: Context) -> Iterator[tuple[float, float]]:
         """Yield the same for requests like this, as the model expects."""
-        outlook = self.replica.seeing.outlook(self.encoder.columns(context))
-        for mean, deviation in zip(*outlook, strict=True):
+        means, deviations = self.replica.seeing.outlook(self.encoder.columns(context))
+        places = self.menu.places
+        for mean, deviation in zip(means[places], deviations[places], strict=True):
             # A line leaves the range of rewards somewhere, and they never do.
             inside = min(max(float(mean), 0.0), 1.0) if self.scale.bounded else float(mean)
             yield inside, QUANTILE * float(deviation)
@@ -163,8 +202,9 @@ class ApplicationService:
         return self.encoder.schema()
 
     def _arm(self, k: int, pulls: float, least: float, mean: float, half: float) -> ArmEstimate:
-        own, rewards = int(self.replica.own_counts[k]), float(self.replica.own_sums[k])
-        waiting = int(self.replica.agent.open_pulls[k])
+        at, replica = self.menu.places[k], self.replica
+        own, rewards = int(replica.own_counts[at]), float(replica.own_sums[at])
+        waiting = int(replica.agent.open_pulls[at])
         if pulls <= least:
             return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
         interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
@@ -174,14 +214,29 @@ class ApplicationService:
         """Return which option won so far, and how sure that is."""
         return recommendation(self, confidence)
 
+    def bandit(self, name: str) -> ApplicationService:
+        """Return this bandit, which is the only one."""
+        if name != self.declared.name:
+            raise UnknownBanditError(str(unknown_name("bandit", name[:63], [self.declared.name])))
+        return self
+
+    def bandits(self) -> list[BanditState]:
+        """Return this bandit."""
+        return [bandit_state(self)]
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned."""
+        return learned(self)
+
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data.
 
         `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
         own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was handed in.
+        equal what was handed in. Where agents hand pulls on, `moving` tells how many are held here,
+        on their way to neighbours, and collected as far as is known here; else it is None.
         """
-        node, cluster = self.node, self.config.cluster
+        node, cluster = self.node, self.cluster
         return {
             "id": self.config.id,
             "cluster": cluster.name,
@@ -196,11 +251,13 @@ class ApplicationService:
             },
             "open_tickets": len(self.replica.tickets.open),
             "rewards": int(self.replica.own_counts.sum()),
+            "moving": moving(self),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": self.replica.journal.size,
             "trouble": node.trouble,
             "warning": warning(self),
+            "document": state_of(self.node),
             "shares": {
                 str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
@@ -213,64 +270,41 @@ class ApplicationService:
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
-        return agent_state(self, since)
+        return agent_state(self, since, self.listed())
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
         if self.replica.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or None
+        peers, needed = self.node.peers.values(), self.ready_neighbors
+        why = unready(peers, needed, draining=self.draining)
+        return self.failure or self.node.trouble or why
+
+    def ruling(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+        return ruling(self.node)
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
+        return adopt(self.node, signed, self.failure)
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
-        node, replica, tickets = self.node, self.replica, self.replica.tickets
-        peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
-        now = node.clock()
-        rewards = int(replica.own_counts.sum())
-        choices = tickets.next_number - 1
-        frames = [
-            (label | {"kind": kind}, float(count))
-            for label, peer in peers
-            for kind, count in peer.frames.items()
-        ]
-        refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
-        return [
-            measured("round", ({}, replica.rounds)),
-            measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
-            measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
-            measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
-            measured(
-                "reconnects_total",
-                *((label, float(max(0, peer.links - 1))) for label, peer in peers),
-            ),
-            measured("frames_total", *frames),
-            measured("refused_frames_total", *refusals),
-            measured("refused_strangers_total", ({}, node.strangers)),
-            measured("choices_total", ({}, choices)),
-            measured("rewards_total", ({}, rewards)),
-            measured("open_tickets", ({}, len(tickets.open))),
-            measured("expired_tickets_total", ({}, choices - rewards - len(tickets.open))),
-            measured(
-                "refused_pulls_total",
-                ({"call": "choose"}, self.choosing.refused),
-                ({"call": "observe"}, self.observing.refused),
-            ),
-            measured("journal_bytes", ({}, replica.journal.size)),
-            measured("journal_seconds_total", ({}, replica.journal.disk.seconds)),
-            measured("conservation_residual", ({}, residual(self))),
-            *site_metrics(self),
-            *arm_metrics(self),
-        ]
+        return bandit_metrics(self.node, [self])
 
 
-def residual(service: ApplicationService) -> float:
-    """Return the relative difference between pulls handed in here and the agent's own share.
+def unready(peers: Collection[Peer], needed: int, *, draining: bool) -> str | None:
+    """Return why an agent in which nothing is wrong shall not be asked, if so."""
+    if draining:
+        return DRAINING
+    linked = sum(peer.met for peer in peers)
+    if linked < needed:
+        return f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
+    return None
 
-    0 for policies that mix shares between agents, so that none has a share of its own, and where
-    agents forget.
-    """
-    cluster, replica = service.config.cluster, service.replica
-    if cluster.traits.shares != OWN or cluster.traits.forgets:
-        return 0.0
-    counts = replica.agent.share().counts
-    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
+
+def moving(service: ApplicationService) -> dict[str, float] | None:
+    """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
+    ask = getattr(service.replica.agent, "moving", None)
+    found: Moving | None = ask() if ask is not None else None
+    return None if found is None else found._asdict()

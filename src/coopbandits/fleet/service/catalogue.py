@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 
 NEIGHBOR = ("neighbor",)
 ARM = ("arm",)
+BANDIT = ("bandit",)
 
 CATALOGUE = {
     "round": Entry("gauge", "Round of gossip that the agent is in"),
@@ -47,10 +48,18 @@ CATALOGUE = {
     "conservation_residual": Entry(
         "gauge", "Relative difference between what was handed in and what the totals hold"
     ),
+    "document_version": Entry("gauge", "Version of the cluster's document; 0 without one"),
+    "document_alarm": Entry(
+        "gauge", "Whether there are two documents of one version with different contents (1)"
+    ),
     "site_ratio": Entry(
         "gauge", "Scatter of sites about the network's means, over what chance makes of it"
     ),
     "site_spread": Entry("gauge", "How far the means of sites are apart, in units of reward"),
+    "bandits": Entry("gauge", "Bandits that choose"),
+    "bandit_choices_total": Entry("counter", "Choices of a bandit handed out", BANDIT),
+    "bandit_rewards_total": Entry("counter", "Rewards of a bandit taken in", BANDIT),
+    "bandit_open_tickets": Entry("gauge", "Tickets of a bandit that wait for a reward", BANDIT),
     "arm_choices_total": Entry("counter", "Choices of an arm handed out by this agent", ARM),
     "arm_rewards_total": Entry("counter", "Rewards of an arm taken in by this agent", ARM),
     "arm_reward_sum": Entry("gauge", "Sum of these rewards", ARM),

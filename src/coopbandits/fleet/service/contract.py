@@ -145,6 +145,39 @@ class Metric(NamedTuple):
     samples: list[tuple[dict[str, str], float]]
 
 
+class BanditState(NamedTuple):
+    """What there is to say of a bandit in a line.
+
+    Attributes
+    ----------
+    name, number, policy : str, int and str
+        What it is.
+    arms, frozen : list of str
+        Its options, and those of them that are not chosen for now.
+    pinned : str or None
+        The one that is chosen in any case.
+    retired : bool
+        Whether it chooses no more.
+    round, rewards, open_tickets : int
+        Rounds ended, rewards handed in here, and tickets that wait for theirs.
+    """
+
+    name: str
+    number: int
+    policy: str
+    arms: list[str]
+    pinned: str | None
+    frozen: list[str]
+    retired: bool
+    round: int
+    rewards: int
+    open_tickets: int
+
+
+class UnknownBanditError(InputError):
+    """A bandit that this agent does not have, or none where one must be named."""
+
+
 class UnknownTicketError(InputError):
     """A ticket that this agent never handed out."""
 
@@ -183,10 +216,39 @@ Context = Mapping[str, float | str]
 """What an application knows of a request: features by name, as the cluster declares them."""
 
 
+class BanditService(Protocol):
+    """One bandit as an application sees it."""
+
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm and a ticket."""
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Count the reward of a ticket."""
+
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm."""
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far."""
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned of it."""
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent and of this bandit."""
+
+    @property
+    def token(self) -> str | None:
+        """The token that opens this bandit alone."""
+
+
 class Service(Protocol):
     """An agent as its application sees it.
 
-    What `choose` and `observe` return is told to nobody before `stored` has said so.
+    What `choose` and `observe` return is told to nobody before `stored` has said so. Where the
+    agent has several bandits, most is asked of one `bandit`.
     """
 
     def choose(
@@ -212,6 +274,15 @@ class Service(Protocol):
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
 
+    def bandit(self, name: str) -> BanditService:
+        """Return one bandit of the agent."""
+
+    def bandits(self) -> list[BanditState]:
+        """Return all bandits."""
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned, as plain data."""
+
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""
 
@@ -223,6 +294,12 @@ class Service(Protocol):
 
     def metrics(self) -> list[Metric]:
         """Return the metrics listed in `service/catalogue.py`."""
+
+    def ruling(self) -> dict[str, Any]:
+        """Return the cluster's document as plain data, and who has which version of it."""
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
 
 
 def require_allowed(allowed: Iterable[str]) -> list[str]:

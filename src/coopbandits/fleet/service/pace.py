@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.fleet.document.content import Document
+from coopbandits.fleet.document.keeper import Taker
 from coopbandits.fleet.service import TooManyTicketsError
 
 BURST = SLACK / 2
@@ -50,6 +52,31 @@ class Pace:
                 wait,
             )
 
+    def change(self, rate: float) -> None:
+        """Let calls pass at another rate from now on."""
+        self.rate, self.most = rate, max(1.0, rate * BURST)
+        self._spare = min(self._spare, self.most)
+
     def spend(self) -> None:
         """Count a call that was made."""
         self._spare -= 1.0
+
+
+class Allowance(Taker):
+    """Changes the pace of an application to what the cluster's document says.
+
+    Parameters
+    ----------
+    declared : float
+        Calls per second where no document says anything.
+    paces : Pace
+        What is changed.
+    """
+
+    def __init__(self, declared: float, *paces: Pace) -> None:
+        self.declared, self.paces = declared, paces
+
+    def take(self, document: Document) -> None:
+        """Let calls pass at the rate that a document says."""
+        for pace in self.paces:
+            pace.change(document.settings.get("max_pulls_per_second", self.declared))

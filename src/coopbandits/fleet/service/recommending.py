@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def recommendation(service: ApplicationService, confidence: float) -> Recommendation:
     """Return what an agent would recommend now."""
-    scale, parts = service.scale, service.config.cluster.policy_object().parts
+    scale, parts = service.scale, service.cluster.policy_object().parts
     found = recommend.recommend(service.totals(), scale.sigma, confidence)
     if found.pulls <= 0.0:
         return Recommendation(None, None, 0.0, confidence, False, "No reward is known of yet.")

@@ -22,9 +22,9 @@ def scatter(service: ApplicationService) -> Scatter | None:
     return found._replace(spread=found.spread * (scale.high - scale.low))
 
 
-def site_metrics(service: ApplicationService) -> list[Metric]:
-    """Return how much sites differ, without a value where nobody knows."""
-    found = scatter(service)
+def site_metrics(service: ApplicationService | None) -> list[Metric]:
+    """Return how much sites differ, without a value where nobody knows, or there is no one."""
+    found = scatter(service) if service is not None else None
     if found is None:
         return [measured("site_ratio"), measured("site_spread")]
     return [measured("site_ratio", ({}, found.ratio)), measured("site_spread", ({}, found.spread))]
@@ -32,7 +32,7 @@ def site_metrics(service: ApplicationService) -> list[Metric]:
 
 def warning(service: ApplicationService) -> str:
     """Return a sentence where everything is pooled although sites differ, else nothing."""
-    found, parts = scatter(service), service.config.cluster.policy_object().parts
+    found, parts = scatter(service), service.cluster.policy_object().parts
     pools = parts is not None and parts.aggregation.whole_pulls
     if found is None or not pools or not found.differs:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coopbandits.fleet.address import Address
@@ -11,7 +12,9 @@ from coopbandits.fleet.service.catalogue import measured
 from coopbandits.page.state import AgentState, ArmState, NeighborState
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.storage.journal import Journal
 
 MOST_LABELS = 50
 """Metrics have labels for so many arms; the rest are added up as `others`."""
@@ -20,13 +23,19 @@ OTHERS = "others"
 LONGEST_LABEL = 100
 
 
-def agent_state(service: ApplicationService, since: int) -> AgentState:
-    """Return an agent's state, with what happened after an event."""
-    node, replica, cluster = service.node, service.replica, service.config.cluster
+def agent_state(
+    service: ApplicationService, since: int, bandits: Sequence[str] = ("",)
+) -> AgentState:
+    """Return an agent's state, with what happened after an event.
+
+    `bandits` are the names of all that there are, the one told of first.
+    """
+    node, replica, cluster = service.node, service.replica, service.cluster
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
     known = [arm for arm in estimates if arm.mean is not None]
+    own_choices = replica.own_choices[service.menu.places]
     return AgentState(
         id=service.config.id,
         cluster=cluster.name,
@@ -36,7 +45,7 @@ def agent_state(service: ApplicationService, since: int) -> AgentState:
         round=replica.rounds,
         incarnation=replica.incarnation,
         ready=service.ready(),
-        arms=[_arm(arm, int(n)) for arm, n in zip(estimates, replica.own_choices, strict=True)],
+        arms=[_arm(arm, int(n)) for arm, n in zip(estimates, own_choices, strict=True)],
         prefers=max(known, key=lambda arm: arm.mean or 0.0).arm if known else None,
         agents_known=replica.agent.estimate().num_agents,
         choices=choices,
@@ -48,6 +57,7 @@ def agent_state(service: ApplicationService, since: int) -> AgentState:
             for name, peer in node.peers.items()
         ],
         events=node.chronicle.since(since),
+        bandits=list(bandits),
     )
 
 
@@ -80,29 +90,64 @@ def _api(peer: Peer, place: Address) -> str | None:
     return f"{'https' if secure else 'http'}://{Address(place.host, port)}"
 
 
-def arm_metrics(service: ApplicationService) -> list[Metric]:
-    """Return what is measured per arm, under a bounded number of labels."""
-    replica, estimates = service.replica, service.arms()
-    names = labels([arm.arm for arm in estimates])
-    counts = (
-        ("arm_choices_total", replica.own_choices),
-        ("arm_rewards_total", replica.own_counts),
-        ("arm_reward_sum", replica.own_sums),
-    )
+def link_metrics(node: Node) -> list[Metric]:
+    """Return what is measured of links."""
+    peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
+    now = node.clock()
+    frames = [
+        (label | {"kind": kind}, float(count))
+        for label, peer in peers
+        for kind, count in peer.frames.items()
+    ]
+    refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
+    return [
+        measured("round", ({}, node.replica.rounds)),
+        measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
+        measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
+        measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
+        measured(
+            "reconnects_total", *((label, float(max(0, peer.links - 1))) for label, peer in peers)
+        ),
+        measured("frames_total", *frames),
+        measured("refused_frames_total", *refusals),
+        measured("refused_strangers_total", ({}, node.strangers)),
+    ]
+
+
+def journal_metrics(journal: Journal) -> list[Metric]:
+    """Return what is measured of the journal."""
+    return [
+        measured("journal_bytes", ({}, journal.size)),
+        measured("journal_seconds_total", ({}, journal.disk.seconds)),
+    ]
+
+
+def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
+    """Return what is measured per arm, under a bounded number of labels.
+
+    Of several bandits, an arm's label begins with that of its bandit.
+    """
+    found: list[tuple[str, float | None]] = []
+    counts: list[tuple[float, ...]] = []
+    for service in services:
+        replica, places = service.replica, service.menu.places
+        known = service.arms() if len(found) < MOST_LABELS else []
+        prefix = f"{service.declared.name}/" if len(services) > 1 else ""
+        found += [(prefix + arm.arm, arm.mean) for arm in known]
+        own = replica.own_choices[places], replica.own_counts[places], replica.own_sums[places]
+        counts += zip(*(each.tolist() for each in own), strict=True)
+    names = labels([name for name, _ in found])
     metrics = []
-    for name, values in counts:
-        shown = [float(value) for value in values[: len(names)]]
-        if len(values) > len(names):
-            shown.append(float(values[len(names) :].sum()))
+    for at, metric in enumerate(("arm_choices_total", "arm_rewards_total", "arm_reward_sum")):
+        shown = [float(each[at]) for each in counts[: len(names)]]
+        if len(counts) > len(names):
+            shown.append(float(sum(each[at] for each in counts[len(names) :])))
         listed = [*names, OTHERS][: len(shown)]
         samples = zip(listed, shown, strict=True)
-        metrics.append(measured(name, *(({"arm": arm}, value) for arm, value in samples)))
-    means = [
-        ({"arm": name}, arm.mean)
-        for name, arm in zip(names, estimates, strict=False)
-        if arm.mean is not None
-    ]
-    return [*metrics, measured("arm_mean", *means)]
+        metrics.append(measured(metric, *(({"arm": arm}, value) for arm, value in samples)))
+    means = zip(names, (mean for _, mean in found), strict=False)
+    shown_means = [({"arm": name}, mean) for name, mean in means if mean is not None]
+    return [*metrics, measured("arm_mean", *shown_means)]
 
 
 def labels(names: list[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -57,10 +57,28 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     tick: int = 0
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended
+class Declared(msgspec.Struct, frozen=True):
+    """A bandit was declared: its name, what its state depends on, and its arms.
+
+    Arms are names by id. Those that are new come behind those of before, also where a neighbour
+    told of them and they have no name here; those that are left out are kept.
+    """
+
+    name: str
+    shared: dict[str, Any]
+    arms: dict[int, str]
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """The cluster's document, and whom the agent believes since then; see `document.keeper`."""
+
+    document: bytes
+
+
+Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Adopted
 
 KINDS: dict[type[Event], int] = {
-    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21,
+    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22, Adopted: 32,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

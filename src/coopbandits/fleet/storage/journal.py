@@ -28,7 +28,7 @@ import msgspec
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage import events, records, version1
 from coopbandits.fleet.storage.disk import Disk, DiskError, DoubtError
-from coopbandits.fleet.storage.events import KINDS, Event
+from coopbandits.fleet.storage.events import KINDS, Adopted, Event
 
 COMPACT_BYTES = 1 << 21
 """A journal is compacted once its events take more bytes than this,"""
@@ -113,8 +113,10 @@ class Journal:
     ----------
     snapshot : dict
         The state it was opened with; empty for a new agent, and once a new one is written.
-    events : list of Event
-        The events since.
+    told : dict of int to list of Event
+        The events since, by the number of the bandit.
+    adopted : Adopted or None
+        The cluster's document; it stands beside the state, in every file.
     trouble : str
         Why nothing can be written, in one sentence; empty if it can. Ends with the next snapshot.
     read_only : bool
@@ -135,7 +137,8 @@ class Journal:
     def __init__(self, disk: Disk, identity: dict[str, Any], origin: dict[str, Any]) -> None:
         self.disk, self._marked = disk, disk.durability == "power"
         self.snapshot: dict[str, Any] = {}
-        self.events: list[Event] = []
+        self.told: dict[int, list[Event]] = {}
+        self.adopted: Adopted | None = None
         self.trouble, self.read_only = "", True
         self.appended = self.stored = 0
         self.committer: Committer | None = None
@@ -161,7 +164,7 @@ class Journal:
         if data.startswith(version1.MAGIC):
             old = version1.read_version1(data)
             check_identity(old.head.identity, identity)
-            self.origin, self.snapshot, self.events = old.head.origin, old.snapshot, old.events
+            self.origin, self.snapshot, self.told = old.head.origin, old.snapshot, {0: old.events}
             self._keep["v1"], self.torn, self.converts = data, len(data) - old.end, True
             return
         found = records.read_records(data)
@@ -171,11 +174,23 @@ class Journal:
         whose = decode_record(head, records.Head)
         check_identity(whose.identity, identity)
         self.origin, self.snapshot = whose.origin, decode_record(snapshot, dict[str, Any])
-        self.events = [events.decode(record) for record in rest if record.kind != records.MARK]
+        for record in rest:
+            if record.kind == records.MARK:
+                continue
+            event = events.decode(record)
+            if isinstance(event, Adopted):
+                self.adopted = event
+            else:
+                self.told.setdefault(record.bandit, []).append(event)
         self._sequence = found.sequence
         self.torn = len(data) - found.end
         if self.torn:
             self._keep["cut"] = data[found.end :]
+
+    @property
+    def events(self) -> list[Event]:
+        """The events since the snapshot, of bandit 0."""
+        return self.told.get(0, [])
 
     @property
     def size(self) -> int:
@@ -189,17 +204,22 @@ class Journal:
 
     # Writing
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, bandit: int = 0) -> None:
         """Write one event after those held back, or gather it for the committer."""
         if self.trouble:
             raise DiskError(self.trouble)
-        data = self._encode(event) if not self._held else self._encode_held(event)
+        data = self._encode(event, bandit) if not self._held else self._encode_held(event)
         if self.committer is None:
             self._write(data + self._mark() if self._marked else data)
             return
         self._gathered.append(data)
         self.appended += 1
         self.committer.gathered()
+
+    def adopt(self, event: Adopted) -> None:
+        """Write the cluster's document, which takes the place of the one before."""
+        self.append(event)
+        self.adopted = event
 
     def hold(self, event: Event) -> None:
         """Hold one event back until the next is written; a crash before that loses it."""
@@ -209,9 +229,10 @@ class Journal:
         held, self._held = self._held, []
         return b"".join(map(self._encode, (*held, event)))
 
-    def _encode(self, event: Event) -> bytes:
+    def _encode(self, event: Event, bandit: int = 0) -> bytes:
         self._sequence += 1
-        return records.encode_record(self._sequence, KINDS[type(event)], events.encode(event))
+        body = events.encode(event)
+        return records.encode_record(self._sequence, KINDS[type(event)], body, bandit)
 
     def _mark(self) -> bytes:
         self._sequence += 1
@@ -232,6 +253,26 @@ class Journal:
             self._rewrite.add(data)
 
     # Writing anew
+
+    def renew(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Replace everything by a snapshot, beside the event loop where there is one."""
+        if self.rewriter is None:
+            self.compact(export())
+        else:
+            self.rewriter.request(export)
+
+    def mend(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Write it anew after trouble; raise DiskError if that lasts."""
+        if self.trouble:
+            self.renew(export)
+        self.check()
+
+    def shorten(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Write it anew where it is long."""
+        if self.is_long:
+            self.renew(export)
+            if self.setback is not None:
+                raise self.setback
 
     def compact(self, snapshot: dict[str, Any]) -> None:
         """Replace everything by a snapshot, at once."""
@@ -267,16 +308,16 @@ class Journal:
 
     def _encode_file(self, snapshot: bytes) -> bytes:
         """Return a file whose last sequence number is that of the last event, as in the old one."""
-        first = max(1, self._sequence - 2)
-        self._sequence = first + 2
-        return b"".join(
-            (
-                records.encode_file_header(marked=self._marked),
-                records.encode_record(first, records.HEAD, self._head),
-                records.encode_record(first + 1, records.SNAPSHOT, snapshot),
-                records.encode_mark(first + 2),
-            )
-        )
+        bodies = [(records.HEAD, self._head), (records.SNAPSHOT, snapshot)]
+        if self.adopted is not None:
+            bodies.append((KINDS[Adopted], events.encode(self.adopted)))
+        bodies.append((records.MARK, records.MARK_BODY))
+        first = max(1, self._sequence + 1 - len(bodies))
+        self._sequence = first + len(bodies) - 1
+        written = [
+            records.encode_record(at, kind, body) for at, (kind, body) in enumerate(bodies, first)
+        ]
+        return b"".join([records.encode_file_header(marked=self._marked), *written])
 
     def write_anew(self, rewrite: Rewrite) -> None:
         """Do all that takes the disk's time; in any thread, where a committer gathers events."""
@@ -309,7 +350,7 @@ class Journal:
         self._events_size = len(rewrite.tail)
         self._snapshot_size = rewrite.snapshot_size
         self._file_size = len(rewrite.data)
-        self.snapshot, self.events = {}, []
+        self.snapshot, self.told = {}, {}
         self.trouble, self.read_only = "", False
         self.stored = rewrite.last
 

@@ -48,11 +48,12 @@ MARK_FIELDS = HEADER.pack(0, len(MARK_BODY), 0, MARK, 0)[8:]
 
 
 class Record(NamedTuple):
-    """One record: where it begins, its kind and its body."""
+    """One record: where it begins, its kind and its body, and which bandit it is about."""
 
     at: int
     kind: int
     body: bytes
+    bandit: int = 0
 
 
 class Head(msgspec.Struct):
@@ -87,9 +88,9 @@ def encode_file_header(*, marked: bool) -> bytes:
     return head + CHECKSUM.pack(zlib.crc32(head))
 
 
-def encode_record(sequence: int, kind: int, body: bytes) -> bytes:
-    """Return a record of bandit 0, the only one there is so far."""
-    head = _pack(sequence, len(body), 0, kind, 0)
+def encode_record(sequence: int, kind: int, body: bytes, bandit: int = 0) -> bytes:
+    """Return a record."""
+    head = _pack(sequence, len(body), bandit, kind, 0)
     checksum = _crc(head)
     return head + _pack_checksum(checksum) + body + _pack_checksum(_crc(body, checksum))
 
@@ -161,12 +162,7 @@ def _record_at(data: bytes, at: int, before: int | None) -> tuple[Record, int, i
     body = data[at + HEADER_SIZE : end - CHECKSUM.size]
     if zlib.crc32(body, checksum) != CHECKSUM.unpack_from(data, end - CHECKSUM.size)[0]:
         raise DamageError(torn=False)
-    if bandit:
-        raise InputError(
-            f"the journal has a record of bandit {bandit} at byte {at}, and this version knows "
-            "one bandit only; install the version that wrote it, or a later one"
-        )
-    return Record(at, kind, body), sequence, end
+    return Record(at, kind, body, bandit), sequence, end
 
 
 def _has_mark(data: bytes, at: int, before: int | None) -> bool:

@@ -20,16 +20,27 @@ import numpy as np
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
+    ReopenedAgent,
     Share,
     State,
     TimedAgent,
     Vector,
 )
+from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.events import Chose, Ended, Event, Expired, Met, Observed, Spoke
+from coopbandits.fleet.storage.events import (
+    Chose,
+    Declared,
+    Ended,
+    Event,
+    Expired,
+    Met,
+    Observed,
+    Spoke,
+)
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
@@ -39,8 +50,8 @@ KEPT_ROUNDS = 3
 OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 """What code that does not check its arguments raises."""
 
-MakeAgent = Callable[[Sequence[int], Mapping[int, int]], FleetAgent]
-"""Makes a fresh agent from its neighbours' numbers and, where known, their degrees."""
+MakeAgent = Callable[[Sequence[int], Mapping[int, int], int], FleetAgent]
+"""Makes a fresh agent from its neighbours' numbers, where known their degrees, and K."""
 
 
 def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
@@ -73,7 +84,9 @@ class Replica:
     now : float
         The time.
     nonce : int
-        A new random word, for the tickets of this start.
+        A new random word, for the tickets of this start and for the agent.
+    arms : mapping of int to str
+        The arms that a new journal begins with: names by id, in the order of the agent's arms.
 
     Attributes
     ----------
@@ -103,16 +116,18 @@ class Replica:
         scale: RewardScale,
         now: float,
         nonce: int,
+        arms: Mapping[int, str],
     ) -> None:
         self.journal, self.make_agent, self.tickets = journal, make_agent, tickets
+        self.arms = dict(arms)
+        self.declared: Declared | None = None
         self.scale, self.incarnation = scale, int(now)
         self.neighbors = sorted(neighbors)
         self.degrees: dict[int, int] = {}
-        self.agent = make_agent(self.neighbors, self.degrees)
-        arms = self.agent.view.num_arms
-        self.own_choices = np.zeros(arms, dtype=np.int64)
-        self.own_counts = np.zeros(arms, dtype=np.int64)
-        self.own_sums = np.zeros(arms)
+        self.agent = self._fresh_agent(self.neighbors)
+        self.own_choices = np.zeros(len(arms), dtype=np.int64)
+        self.own_counts = np.zeros(len(arms), dtype=np.int64)
+        self.own_sums = np.zeros(len(arms))
         self.rounds, self.spoken, self.observed = 0, False, 0
         self.sent: dict[int, dict[int, Vector | None]] = {}
         self.proofs: dict[int, bytes] = {}
@@ -136,12 +151,17 @@ class Replica:
                 f"the journal cannot be replayed: {told(error)}; install the version that wrote "
                 "it, or a later one"
             ) from error
+        if isinstance(self.agent, ReopenedAgent):
+            self.agent.reopened(nonce)  # before others take the neighbours' places: it asks these
         if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
             self._relink()
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
         with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
             self.compact()
+
+    def _fresh_agent(self, neighbors: Sequence[int]) -> FleetAgent:
+        return self.make_agent(neighbors, self.degrees, len(self.arms))
 
     @property
     def seeing(self) -> ContextFleetAgent:
@@ -186,14 +206,9 @@ class Replica:
 
     def maintain(self, now: float) -> None:
         """Close tickets, keep the journal short, and write it anew after trouble."""
-        if self.journal.trouble:
-            self.compact()
-        self.journal.check()
+        self.journal.mend(self.export)
         self.expire(now)
-        if self.journal.is_long:
-            self.compact()
-            if self.journal.setback is not None:
-                raise self.journal.setback
+        self.journal.shorten(self.export)
 
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
@@ -260,7 +275,7 @@ class Replica:
         """Return the senders whose messages the agent refuses; all if no single one is to blame."""
         bad = []
         for j, message in messages.items():
-            probe = self.make_agent(self.neighbors, self.degrees)
+            probe = self._fresh_agent(self.neighbors)
             probe.restore_state(self._spoken_state or self.agent.export_state())
             try:
                 receive(probe, {j: message}, 0)
@@ -268,12 +283,19 @@ class Replica:
                 bad.append(j)
         return bad or list(messages)
 
+    @property
+    def open_tickets(self) -> int:
+        """How many rewards are waited for."""
+        return len(self.tickets.open)
+
+    @property
+    def rewards(self) -> int:
+        """How many rewards were handed in here."""
+        return int(self.own_counts.sum())
+
     def compact(self) -> None:
         """Replace all events by a snapshot, beside the event loop where there is one."""
-        if self.journal.rewriter is None:
-            self.journal.compact(self._export())
-        else:
-            self.journal.rewriter.request(self._export)
+        self.journal.renew(self.export)
 
     # Effects of events
 
@@ -310,11 +332,38 @@ class Replica:
                         self.agent.abandon(arm)
             case Met(degrees):
                 self._meet(degrees)
+            case Declared():
+                self._declare(event)
 
     def _meet(self, degrees: dict[int, int]) -> None:
-        fresh = self.make_agent(list(self.agent.view.neighbor_weights), degrees)
+        self.degrees = degrees
+        fresh = self._fresh_agent(list(self.agent.view.neighbor_weights))
         fresh.restore_state(fresh.reweighted(self.agent.export_state()))
-        self.agent, self.degrees = fresh, degrees
+        self.agent = fresh
+
+    def declare(self, declared: Declared, *, write: bool = True) -> None:
+        """Take a declaration; arms that are new come behind those of before.
+
+        It need not be written where a snapshot follows before anybody is told of anything.
+        """
+        if write:
+            self._log(declared)
+        else:
+            self._apply(declared)
+
+    def _declare(self, declared: Declared) -> None:
+        self.declared = declared
+        added = len(declared.arms.keys() - self.arms.keys())
+        self.arms |= {arm: name or self.arms.get(arm, "") for arm, name in declared.arms.items()}
+        if not added:
+            return
+        narrow = cast("CooperativeAgent", self.agent)  # others are not declared with sections
+        wide = cast("CooperativeAgent", self._fresh_agent(list(narrow.view.neighbor_weights)))
+        wide.restore_state(wide.widened(narrow.export_state(), narrow))
+        self.agent = wide
+        self.own_choices = np.pad(self.own_choices, (0, added))
+        self.own_counts = np.pad(self.own_counts, (0, added))
+        self.own_sums = np.pad(self.own_sums, (0, added))
 
     def _observe(self, arm: int, context: bytes, reward: float) -> None:
         self.observed += 1
@@ -373,7 +422,7 @@ class Replica:
 
     def _relink(self) -> None:
         """Continue with other neighbours than those in the journal."""
-        fresh = self.make_agent(self.neighbors, self.degrees)
+        fresh = self._fresh_agent(self.neighbors)
         old = list(self.agent.view.neighbor_weights)
         fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
         self.agent = fresh
@@ -383,7 +432,8 @@ class Replica:
         waiting = Counter(ticket.arm for ticket in self.tickets.open.values())
         return [int(count) + waiting[arm] for arm, count in enumerate(self.own_counts)]
 
-    def _export(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
+        """Return all that is remembered, for a snapshot."""
         return {
             "incarnation": self.incarnation,
             "neighbors": sorted(self.agent.view.neighbor_weights),
@@ -403,12 +453,19 @@ class Replica:
             "since": self._observed_since,
             "proofs": self.proofs,
             "certificates": self.certificates,
+            **({} if self.declared is None else self._declaration(self.declared)),
         }
+
+    def _declaration(self, declared: Declared) -> dict[str, Any]:
+        return {"declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms}}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.incarnation = max(self.incarnation, state["incarnation"] + 1)
         self.degrees = state["degrees"]
-        self.agent = self.make_agent(state["neighbors"], self.degrees)
+        if "declared" in state:
+            self.declared = Declared(**state["declared"])
+            self.arms = dict(self.declared.arms)
+        self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])
         self.own_counts = np.array(state["own_counts"], dtype=np.int64)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol
 
+from coopbandits.fleet.address import Address
+
 
 class LinkEvents(Protocol):
     """Callbacks of a transport, per link in this order: up, received any number of times, down."""
@@ -60,6 +62,9 @@ class Transport(ABC):
     @abstractmethod
     def drop(self, peer: str, reason: str) -> None:
         """Close a link, which causes `link_down`; it is dialled again after a pause."""
+
+    def move(self, peer: str, address: Address) -> None:  # noqa: B027  not all dial
+        """Dial a neighbour at another address from now on; a link that is up stays up."""
 
     @abstractmethod
     async def stop(self) -> None:

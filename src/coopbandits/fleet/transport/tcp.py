@@ -136,6 +136,12 @@ class TcpTransport(Transport):
         if connection is not None:
             connection.close(reason)
 
+    def move(self, peer: str, address: Address) -> None:
+        """Dial a neighbour at another address from the next attempt on."""
+        if self.credentials is None:
+            require_loopback([address])
+        self.neighbors[peer] = address
+
     async def stop(self) -> None:
         """Close everything, and return once nothing is running; no more events follow."""
         self.events = Nobody()

@@ -106,6 +106,11 @@ function setScene(scene) {
   else loadTracks(scene);
 }
 
+// The one that is shown comes first; another one is another address.
+byId("bandit").addEventListener("change", (event) => {
+  location.search = new URLSearchParams({ bandit: event.target.value });
+});
+
 function chooseBandits(names) {
   byId("bandits").hidden = names.length < 2;
   byId("bandit").replaceChildren(...names.map((name) => make("option", { value: name, textContent: name || "default" })));

@@ -43,7 +43,7 @@ export async function ask(path) {
 
 // Calls `heard(kind, data)` for every event until the stream ends or fails.
 async function listen(heard, signal, noise) {
-  const answer = await get("events", signal);
+  const answer = await get(`events${location.search}`, signal);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

@@ -13,6 +13,7 @@ from coopbandits.core.aggregate import (
     CentralTotals,
     FloodedPulls,
     FloodedTotals,
+    LedgerSums,
     LocalSums,
     NeighborhoodSums,
     PullMixing,
@@ -35,6 +36,7 @@ from coopbandits.sim.cpu.choices import (
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.gossip import play_gossip
+from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
@@ -56,6 +58,7 @@ KERNELS: dict[type, Kernel] = {
     PullMixing: play_gossip,
     RunningSums: play_running_sums,
     TreeSums: play_tree,
+    LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
     NeighborhoodSums: play_neighborhood,
     FloodedPulls: play_flooded_pulls,
@@ -102,9 +105,9 @@ def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
-    that first estimate N or λ, windows, lazy sending, partial pooling, waiting, late messages, own
-    clocks, `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile,
-    and floods that are too large.
+    that first estimate N or λ, windows, lazy sending, partial pooling, waiting, ledgers with a
+    discount, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index or a reward
+    function that numba cannot compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -118,6 +121,8 @@ def obstacle(task: Task) -> str | None:
         return " for agents that estimate what they are not told"
     if missing := _no_setting(aggregation):
         return missing
+    if isinstance(aggregation, LedgerSums) and aggregation.forgets:
+        return " for ledgers that forget"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     if task.clocks is not None:

@@ -13,17 +13,16 @@ from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
-    inner,
-    kernel,
     reward_from_variate,
     segment_of,
     table_of,
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -56,17 +55,16 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish()
 
 
-@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, acts: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     given = (world, span, tally, fresh, totals, history, memory, rule, numbers, acts, ageing)
-    in_threads(_play_run, totals.shape[0], given)
+    launch(_play_run, totals.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, all_totals: Any,
     all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any, ageing: Any,

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, types
+from numba import cfunc, jit, types
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic, overload
 
@@ -40,6 +40,7 @@ from coopbandits.sim.cpu.choice_forms import (
     best_of,
     checked_best_of,
 )
+from coopbandits.sim.cpu.inner import inner
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -92,7 +93,14 @@ class Compiled:
         self.address: int = function.address
 
 
+_own = partial(
+    jit, nopython=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy"
+)
+_PACKAGE = __name__.partition(".")[0] + "."
+
 _made: dict[str, Compiled] = {}
+_inner: dict[str, Any] = {}
+"""Compiled choices, and functions that these call, by what they are made of."""
 
 
 def compiled_choice(
@@ -169,8 +177,7 @@ def filed(
     """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
     digest = _digest((form, functions, constants))
     if digest not in _made:
-        memo: dict[FunctionType, Any] = {}
-        scope = {name: _compiled(function, memo) for name, function in functions.items()}
+        scope = {name: _compiled(function) for name, function in functions.items()}
         source = form(digest)
         made = FunctionType(
             source.__code__,
@@ -219,30 +226,32 @@ def _checked_largest(values: Any, estimate: Any, word: Any, numbers: Any, scratc
     return checked_best_of(values)
 
 
-def _compiled(function: Any, memo: dict[FunctionType, Any]) -> Any:
+def _compiled(function: Any) -> Any:
     """Return a function compiled, and all plain functions that it calls by name."""
     if function in _LEAVES:
         return _LEAVES[function]
     if not isinstance(function, FunctionType):
         return function
-    if function not in memo:
+    digest = _digest(function)
+    if digest not in _inner:
         # numba imports the module of what it filed: one that is there wherever this is.
         scope = {**function.__globals__, "__name__": __name__}
         for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
-            scope[name] = _compiled_value(function.__globals__[name], memo)
+            scope[name] = _compiled_value(function.__globals__[name])
         cells = tuple(
-            CellType(_compiled_value(cell.cell_contents, memo))
-            for cell in function.__closure__ or ()
+            CellType(_compiled_value(cell.cell_contents)) for cell in function.__closure__ or ()
         )
         copy = FunctionType(
             function.__code__, scope, function.__name__, function.__defaults__, cells
         )
-        memo[function] = leaves.inner(forceinline=True, error_model="numpy")(copy)
-    return memo[function]
+        # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
+        make = inner if function.__module__.startswith(_PACKAGE) else _own
+        _inner[digest] = make(copy, forceinline=True)
+    return _inner[digest]
 
 
-def _compiled_value(value: Any, memo: dict[FunctionType, Any]) -> Any:
-    return _compiled(value, memo) if isinstance(value, FunctionType) else value
+def _compiled_value(value: Any) -> Any:
+    return _compiled(value) if isinstance(value, FunctionType) else value
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -21,15 +21,10 @@ from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
-from coopbandits.sim.cpu.leaves import (
-    count_up_to,
-    inner,
-    kernel,
-    segment_of,
-    set_row,
-    table_of,
-)
-from coopbandits.sim.cpu.parallel import in_threads, share_of
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch_rounds
+from coopbandits.sim.cpu.leaves import count_up_to, segment_of, set_row, table_of
+from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -112,7 +107,6 @@ def hearing_of(network: Network) -> Hearing:
     return Hearing(links.indptr, links.senders, weights, network.matrix.diagonal())
 
 
-@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
     indptr: Any, indices: Any, weights: Any, mixing: Any, rule: Any, numbers: Any, parts: int,
@@ -124,18 +118,17 @@ def play_rounds(
     the last messages before the span.
     """
     at_once = span.rounds if parts == 1 else 1
-    for first in range(0, span.rounds, at_once):
-        given = (
-            parts, first, first + at_once, world, span, tally, fresh, mixed, spare, lasts, memory,
-            indptr, indices, weights, mixing, rule, numbers, faults, before, hearing,
-            ageing,
-        )  # fmt: skip
-        in_threads(_play, mixed.shape[0] * parts, given)
+    given = (
+        parts, world, span, tally, fresh, mixed, spare, lasts, memory,
+        indptr, indices, weights, mixing, rule, numbers, faults, before, hearing,
+        ageing,
+    )  # fmt: skip
+    launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
-    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
+    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     all_mixed: Any, all_spare: Any, all_lasts: Any, all_memory: Any, indptr: Any, indices: Any,
     weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any, before: Any, hearing: Any,
     ageing: Any,

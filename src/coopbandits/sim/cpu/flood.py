@@ -27,10 +27,10 @@ from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch_rounds
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
-    inner,
-    kernel,
     reward_from_variate,
     segment_of,
     set_row,
@@ -38,7 +38,7 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads, share_of
+from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -188,7 +188,6 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
 
-@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
     links: Any, rule: Any, numbers: Any, memory: Any, parts: int, aged: Any, versions: bool,
@@ -198,18 +197,18 @@ def play_rounds(
     Every thread plays whole runs (`parts` = 1), or some agents of every run in each step. `counts`
     (run, block, recorded round, 4) is described in `Runs.finish`.
     """
-    at_once = 2 * span.rounds if parts == 1 else 1
-    for first in range(0, 2 * span.rounds, at_once):
-        given = (
-            parts, first, first + at_once, world, span, tally, fresh, log, fleet, counts, faults,
-            links, rule, numbers, memory, aged, versions,
-        )  # fmt: skip
-        in_threads(_play, world.reward_keys.shape[0] * parts, given)
+    steps = 2 * span.rounds
+    at_once = steps if parts == 1 else 1
+    given = (
+        parts, world, span, tally, fresh, log, fleet, counts, faults,
+        links, rule, numbers, memory, aged, versions,
+    )  # fmt: skip
+    launch_rounds(_play, world.reward_keys.shape[0] * parts, steps, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
-    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, all_fresh: Any,
+    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,
     all_memory: Any, aged: Any, versions: bool,
 ) -> None:  # fmt: skip

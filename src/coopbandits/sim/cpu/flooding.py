@@ -21,17 +21,17 @@ from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.booking import charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch_rounds
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
-    inner,
-    kernel,
     reward_from_variate,
     segment_of,
     table_of,
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads, share_of
+from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -115,7 +115,6 @@ def items_sent(
     return sent
 
 
-@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
     memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,
@@ -136,17 +135,16 @@ def play_rounds(
         How many parts the agents of a run are split into: 1, or the number of blocks.
     """
     at_once = span.rounds if parts == 1 else 1
-    for first in range(0, span.rounds, at_once):
-        given = (
-            parts, first, first + at_once, world, span, tally, fresh, totals, arms, rewards, last,
-            memory, starts, members, rule, numbers,
-        )  # fmt: skip
-        in_threads(_play, totals.shape[0] * parts, given)
+    given = (
+        parts, world, span, tally, fresh, totals, arms, rewards, last,
+        memory, starts, members, rule, numbers,
+    )  # fmt: skip
+    launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given)
 
 
-@inner
+@inner(allocates=True)
 def _play(
-    task: int, parts: int, first: int, stop: int, world: Any, span: Any, tally: Any, fresh: Any,
+    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, fresh: Any,
     totals: Any, ring_arms: Any, ring_rewards: Any, last: Any, memory: Any, starts: Any,
     members: Any, rule: Any, numbers: Any,
 ) -> None:  # fmt: skip

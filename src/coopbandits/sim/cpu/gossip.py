@@ -16,16 +16,15 @@ from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
-    inner,
-    kernel,
     segment_of,
     set_row,
     table_of,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -66,7 +65,6 @@ def first_minima(task: Task, runs: range) -> NDArray[np.float64]:
     return np.array([[exponentials(word) for word in row] for row in words])
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, moved: Any, ages: Any, told: Any,
     born: Any, minima: Any, spare: Any, last: Any, counts: Any, faults: Any, links: Any, rule: Any,
@@ -78,10 +76,10 @@ def play_runs(
         world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory, ageing,
         stamps,
     )  # fmt: skip
-    in_threads(_play_run, mixed.shape[0], given)
+    launch(_play_run, mixed.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, state: Any, all_counts: Any,
     faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,

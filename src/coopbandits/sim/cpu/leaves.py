@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import jit, njit, types
+from numba import njit, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
@@ -22,14 +22,10 @@ from numba.extending import intrinsic
 from coopbandits.core import draws
 from coopbandits.core.contract import Vector
 from coopbandits.problems import rewards
+from coopbandits.sim.cpu.inner import inner
 
 kernel = partial(njit, cache=True, no_cfunc_wrapper=True)
 """As `njit`, for functions that Python calls; what C would need takes time to compile."""
-
-inner = partial(
-    jit, nopython=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy"
-)
-"""The same for functions that only kernels call: without what Python would need, too."""
 
 _tabulated = inner(forceinline=True)(rewards.reward_from_variate)
 normal_quantile = inner(draws.normal_quantile)
@@ -216,7 +212,7 @@ def copy_row(rows: Any, at: int, source: Any) -> None:
         rows[at, i] = source[at, i]
 
 
-@inner(forceinline=True)
+@inner(forceinline=True, allocates=True)
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
     return tables[run % tables.shape[0]]

@@ -22,7 +22,9 @@ from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.flood import play_together
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
+from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,
@@ -31,7 +33,6 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.setup import Setup
@@ -108,7 +109,6 @@ def _ignore(pulls: int) -> None:
     """Report no progress."""
 
 
-@kernel
 def play_rounds(
     world: Any, span: Any, tally: Any, scene: Any, rows: Any, known: Any, recent: Any, starts: Any,
     members: Any, address: int, numbers: Any, memory: Any,
@@ -117,10 +117,10 @@ def play_rounds(
     given = (
         world, span, tally, scene, rows, known, recent, starts, members, address, numbers, memory,
     )  # fmt: skip
-    in_threads(_play_run, rows.shape[0], given)
+    launch(_play_run, rows.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, all_rows: Any, all_known: Any,
     all_recent: Any, starts: Any, members: Any, address: int, numbers: Any, memory: Any,

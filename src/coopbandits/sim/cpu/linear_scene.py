@@ -15,11 +15,12 @@ from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.booking import keep_worst
 from coopbandits.sim.cpu.choice_forms import MEMORY, TROUBLE
 from coopbandits.sim.cpu.choices import compiled_linear_choice
-from coopbandits.sim.cpu.leaves import inner, normal, uniform, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import normal, uniform, word_at
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.tapes import CONTEXTS, agent_keys
+from coopbandits.sim.tapes import CONTEXTS, keys_of_runs
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +76,7 @@ class LinearRuns:
             theta=np.atleast_2d(problem.theta),
             sigma=task.sigma,
             order=np.stack([task.arm_order(run) for run in runs]),
-            keys=np.stack([agent_keys(task.seed, CONTEXTS, run, agents) for run in runs]),
+            keys=keys_of_runs(task.seed, CONTEXTS, runs, agents),
             size=size,
             models=models,
             room=models * (size + 1) ** 2 + problem.num_arms,

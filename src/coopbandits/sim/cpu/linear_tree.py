@@ -13,7 +13,9 @@ from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel, variate, word_at
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
+from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
     add_pull,
@@ -22,7 +24,6 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.tree import (
     UNKNOWN,
     _add_up,
@@ -57,7 +58,6 @@ def play_linear_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Recor
     return state.finish(counts)
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, scene: Any, tree: Any, counts: Any, faults: Any, links: Any,
     address: int, numbers: Any, memory: Any,
@@ -66,23 +66,23 @@ def play_runs(
     given = (
         world, span, tally, scene, tree, counts, faults, links, address, numbers, memory,
     )  # fmt: skip
-    in_threads(_play_run, tree.own.shape[0], given)
+    launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, tree: Any, all_counts: Any,
     faults: Any, links: Any, address: int, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play as `tree._play_run` does."""
-    own, totals = tree.own[run], tree.totals[run]
+    own, unborn, totals = tree.own[run], tree.unborn[run], tree.totals[run]
     payloads, controls = tree.payloads[run], tree.controls[run]
     ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
     born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
     last, counts = tree.last[run], all_counts[run]
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
-    still, beat_gap = tree.still[run], tree.beat_gap[run]
+    still, beat_gap, reign = tree.still[run], tree.beat_gap[run], tree.reign[run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     agents, num_arms = own.shape[0], world.num_arms
     scratch = np.empty(scene.room + agents * num_arms * scene.size)
@@ -99,17 +99,18 @@ def _play_run(
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
                 born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
-                still, beat_gap, done,
+                still, beat_gap, reign, unborn, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
-        _look(totals, size, last, steady, contexts, 0, 1.0, float(done))  # no time is asked for
+        # No time is asked for.
+        _look(totals, unborn, size, last, steady, contexts, 0, 1.0, float(done))
         look_around(scene, run, done, world.cubics, scratch, means)
         choose(
             address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
             numbers, 0, memory[run], scratch, lasts, 0, agents, num_arms, scene.size,
         )  # fmt: skip
         _pull(
-            world, scene, tally, run, slot, done, scratch, means, lasts, own, totals,
+            world, scene, tally, run, slot, done, scratch, means, lasts, own, unborn, totals,
             acts[r : r + 1],
         )  # fmt: skip
         if span.stops[slot - span.slot] == r + 1:
@@ -121,16 +122,16 @@ def _play_run(
         )  # fmt: skip
         _store(links.indptr, links.senders, links.reverse, totals, payloads, heard, counted)
         _tend(
-            links.indptr, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
-            still, beat_gap, done + 1,
+            links.indptr, own, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
+            still, beat_gap, reign, done + 1,
         )  # fmt: skip
         _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
 
-@inner
+@inner(allocates=True)
 def _pull(
     world: Any, scene: Any, tally: Any, run: int, slot: int, done: int, scratch: Any, means: Any,
-    lasts: Any, own: Any, totals: Any, acts: Any,
+    lasts: Any, own: Any, unborn: Any, totals: Any, acts: Any,
 ) -> None:  # fmt: skip
     """Let all agents that act pull."""
     size, num_arms, behind = scene.size, means.shape[1], own.shape[1] - 1
@@ -145,7 +146,9 @@ def _pull(
         write_pull(pulls, agent, scratch, at, size, reward)
         add_pull(own, agent, arm, scene.models, pulls, agent)
         add_pull(totals, agent, arm, scene.models, pulls, agent)
-        elapsed = done + 1.0 - own[agent, behind]
+        if own[agent, behind] == 0.0:
+            unborn[agent] = float(done)
+        elapsed = done + 1.0 - unborn[agent] - own[agent, behind]
         own[agent, behind] += elapsed
         totals[agent, behind] += elapsed
         book_pull(scene, tally, run, world.block, slot, done, agent, arm, reward, means)

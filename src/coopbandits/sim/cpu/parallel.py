@@ -13,7 +13,8 @@ from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from coopbandits.sim.cpu.leaves import inner, kernel
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import kernel
 
 _ADDRESS, _WHOLE = ir.IntType(8).as_pointer(), ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_ADDRESS, _WHOLE])
@@ -43,13 +44,12 @@ def in_threads(typing: Any, body: Any, tasks: Any, given: Any) -> Any:  # noqa: 
 
     The body sees arrays that it does not own, and so never counts references to them.
     """
-    called = body.get_call_type(typing, (types.int64, *given.types), {})
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         del sig
         kept = cgutils.alloca_once(builder, context.get_value_type(given))  # also in a loop
         builder.store(_disowned(context, builder, given, args[2]), kept)
-        task = _task_of(context, builder, body, called, given)
+        task = _task_of(context, builder, body, given)
         whole = types.int64
         _launch(
             context, builder, types.void(whole, whole, whole),
@@ -62,13 +62,14 @@ def in_threads(typing: Any, body: Any, tasks: Any, given: Any) -> Any:  # noqa: 
 
 def _launch(context: Any, builder: Any, signature: Any, args: Any) -> None:
     def launch(task: Any, given: Any, tasks: Any) -> None:
-        _each(task, given, tasks)
+        each(task, given, tasks)
 
     context.compile_internal(builder, launch, signature, args)
 
 
 @kernel(parallel=True)
-def _each(task: int, given: int, tasks: int) -> None:
+def each(task: int, given: int, tasks: int) -> None:
+    """Call a C function at an address with another address, for every task."""
     if tasks == 1:  # waking threads takes milliseconds where others use the cores
         _call(task, given, 0)
         return
@@ -89,18 +90,19 @@ def _call(typing: Any, task: Any, given: Any, number: Any) -> Any:
     return types.void(types.int64, types.int64, number), generate
 
 
-def _task_of(context: Any, builder: Any, body: Any, called: Any, given: Any) -> Any:
+def _task_of(context: Any, builder: Any, body: Any, given: Any) -> Any:
     """Return a C function that takes what is given apart and calls the body."""
-    compiled = body.dispatcher.get_compile_result(called)
-    context.active_code_library.add_linking_library(compiled.library)
-    name = f"{builder.function.name}.{compiled.fndesc.unique_name}"
+    part = body.typing_key.part((types.int64, *given.types))
+    name = f"{builder.function.name}.{part.described.unique_name}"
     function = ir.Function(builder.module, _TASK, builder.module.get_unique_name(name))
     function.linkage = "internal"
     inner = ir.IRBuilder(function.append_basic_block())
     kept = inner.bitcast(function.args[0], context.get_value_type(given).as_pointer())
     values = inner.load(kept)
     parts = [inner.extract_value(values, place) for place in range(len(given.types))]
-    context.call_internal_no_propagate(inner, compiled.fndesc, called, [function.args[1], *parts])
+    context.call_internal_no_propagate(
+        inner, part.add(context), part.signature, [function.args[1], *parts]
+    )
     inner.ret_void()
     return function
 

@@ -15,8 +15,8 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
-    inner,
     kernel,
     normal,
     reward_from_variate,
@@ -103,7 +103,7 @@ def play_alone(
     in_threads(_play_block, num_tasks(world), given)
 
 
-@inner
+@inner(allocates=True)
 def _play_block(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, factor: float,
     times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
@@ -196,7 +196,7 @@ def _play_bonus(
     )
 
 
-@inner
+@inner(allocates=True)
 def play_bonus_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
@@ -416,7 +416,7 @@ def play_round(
     in_threads(_play_round, num_tasks(world), given)
 
 
-@inner
+@inner(allocates=True)
 def _play_round(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, contexts: Any,
     rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any, weight: float,

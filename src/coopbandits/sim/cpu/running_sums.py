@@ -16,16 +16,15 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
-    inner,
-    kernel,
     segment_of,
     set_row,
     table_of,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -85,17 +84,16 @@ def play_running_sums(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     return state.finish(counts)
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, mass: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
     given = (world, span, tally, fresh, mass, counts, faults, links, rule, numbers, memory)
-    in_threads(_play_run, mass.held.shape[0], given)
+    launch(_play_run, mass.held.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, mass: Any, all_counts: Any,
     faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,

@@ -129,20 +129,8 @@ class Runs:
         ), numbers
 
     def explorations(self, times: Vector, num_agents: float, stage: int) -> Vector | None:
-        """Return a of an index s/n + √(a/n) in every round, by the times of all rounds.
-
-        None where agents differ in it, where it falls within a stage of so many rounds, or for an
-        index of another form.
-        """
-        index, numbers = self.parts.index, index_numbers(self.parts, self.task)
-        if len(numbers) > 1 or self.layout.squares >= 0 or not declares_bonus(index):
-            return None
-        found = explorations(index, times, num_agents, numbers)
-        if found is None or not (found >= 0.0).all():
-            return None
-        falls = np.diff(found) < 0.0
-        falls[self.task.problem.num_arms - 1 :: stage] = False  # where stages begin
-        return None if falls.any() else found
+        """Return a of an index s/n + √(a/n) in every round; see `explorations_of`."""
+        return explorations_of(self.parts, self.task, times, num_agents, stage)
 
     def played(self, rounds: int) -> None:
         """Advance by some rounds; raise if a reward or a choice failed in them."""
@@ -191,6 +179,27 @@ class Runs:
         elif self.task.keep:
             first, last = self.layout.counts, self.layout.counts + self.task.problem.num_arms
             self.record.agent_pulls += fresh[:, :, first:last].astype(np.int64)
+
+
+def explorations_of(
+    parts: Parts, task: Task, times: Vector, num_agents: float, stage: int
+) -> Vector | None:
+    """Return a of an index s/n + √(a/n) in every round, by the times of all rounds.
+
+    None where agents differ in it, where it falls within a stage of so many rounds, or for an
+    index of another form.
+    """
+    index, numbers = parts.index, index_numbers(parts, task)
+    layout = parts.statistic.registers(task.problem.num_arms).layout
+    squares = layout is None or layout.squares >= 0
+    if len(numbers) > 1 or squares or not declares_bonus(index):
+        return None
+    found = explorations(index, times, num_agents, numbers)
+    if found is None or not (found >= 0.0).all():
+        return None
+    falls = np.diff(found) < 0.0
+    falls[task.problem.num_arms - 1 :: stage] = False  # where stages begin
+    return None if falls.any() else found
 
 
 def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:

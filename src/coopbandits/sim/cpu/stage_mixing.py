@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from coopbandits.core.mixing import LAMBDA_ZERO
-from coopbandits.sim.cpu.leaves import inner, kernel
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.leaves import kernel
 from coopbandits.sim.cpu.parallel import in_threads
 
 AT_ONCE = 64
@@ -160,7 +161,7 @@ def add_dense(operator: Any, values: Any, num_arms: int, accumulated: Any) -> No
     in_threads(_add_task, values.shape[0] * columns, (operator, values, num_arms, accumulated))
 
 
-@inner
+@inner(allocates=True)
 def _add_task(task: int, operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     columns = values.shape[2] - num_arms
     run, column = task // columns, task % columns
@@ -168,7 +169,7 @@ def _add_task(task: int, operator: Any, values: Any, num_arms: int, accumulated:
     _add_column(operator, values[run], num_arms, column, pullers, accumulated[run])
 
 
-@inner
+@inner(allocates=True)
 def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for one run."""
     pullers = np.empty(values.shape[0], dtype=np.int64)
@@ -191,7 +192,7 @@ def _add_column(
         _add_rows(operator, values, pullers[:found], arm, count, accumulated)
 
 
-@inner(fastmath={"contract"})
+@inner(fastmath={"contract"}, allocates=True)
 def _add_rows(
     operator: Any, values: Any, pullers: Any, arm: int, count: int, accumulated: Any
 ) -> None:

@@ -9,18 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, GENERATION
-from coopbandits.core.aggregate.tree_sums import (
+from coopbandits.core.aggregate.spanning_tree import (
     BOND,
     CHILD,
     DEAF,
     FAR,
     HEARS,
+    LONGEST,
+    NO_ROOT,
     PATIENCE,
-    SPREAD,
-    STEADY,
+    STANDING,
     UNDERCUT,
     tag_of,
 )
+from coopbandits.core.aggregate.tree_sums import FEWEST, SPREAD, STEADY
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
@@ -30,11 +32,11 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     copy_row,
     count_up_to,
-    inner,
-    kernel,
     reward_from_variate,
     segment_of,
     set_row,
@@ -42,7 +44,6 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads
 from coopbandits.sim.cpu.runs import Rule, Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -64,12 +65,14 @@ NO_LINK = -1
 class Tree(NamedTuple):
     """State of all agents (run, agent, …) and of all directed links (run, link, …).
 
-    Fields as in `core.aggregate.tree_sums`; a link holds what its receiver remembers of its sender.
-    `totals` is V, `heard` whether a message arrived in this round, `counted` whether the receiver
-    counts what it has from that link, `size` the estimate of N from `minima`.
+    Fields as in `core.aggregate.tree_sums` and `spanning_tree`; a link holds what its receiver
+    remembers of its sender. `unborn` are the rounds before an agent's first pull, `totals` is V,
+    `heard` whether a message arrived in this round, `counted` whether the receiver counts what it
+    has from that link, `size` the estimate of N from `minima`.
     """
 
     own: NDArray[np.float64]
+    unborn: NDArray[np.float64]
     totals: NDArray[np.float64]
     payloads: NDArray[np.float64]
     controls: NDArray[np.float64]
@@ -91,6 +94,7 @@ class Tree(NamedTuple):
     dist: NDArray[np.float64]
     still: NDArray[np.int64]
     beat_gap: NDArray[np.float64]
+    reign: NDArray[np.int64]
 
 
 def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
@@ -101,16 +105,18 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
     tag = np.array([[tag_of(word) for word in row] for row in words])
     own = np.zeros((*shape, width))
     own[..., -2] = 1.0
-    controls = np.tile([1.0, 0.0, FAR, DEAF], (len(runs), links, 1))
+    controls = np.tile([NO_ROOT, 0.0, FAR, DEAF], (len(runs), links, 1))
     return Tree(
-        own=own, totals=own.copy(), payloads=np.zeros((len(runs), links, width)),
-        controls=controls, ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
+        own=own, unborn=np.zeros(shape), totals=own.copy(),
+        payloads=np.zeros((len(runs), links, width)), controls=controls,
+        ages=np.zeros((len(runs), links)), gaps=np.ones((len(runs), links)),
         heard=np.zeros((len(runs), links), dtype=np.uint8),
         counted=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
         spare=born.copy(), last=np.zeros(shape), size=np.zeros(shape), agents_seen=np.ones(shape),
         steady=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
         root=tag.copy(), beat=np.zeros(shape), dist=np.zeros(shape),
         still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
+        reign=np.zeros(shape, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -132,6 +138,7 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
         )  # fmt: skip
         for rows in (tree.own, tree.totals, tree.payloads):  # a, the number of agents, stays
             end_span(state.discount, rounds, rows[..., :-2], rows[..., -1:])
+        end_span(state.discount, rounds, tree.unborn)
         state.played(rounds)
 
     with filed_meanwhile(parts.index):
@@ -142,7 +149,6 @@ def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     return state.finish(counts)
 
 
-@kernel
 def play_runs(
     world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
     rule: Any, numbers: Any, memory: Any, ageing: Any, stamps: bool,
@@ -152,23 +158,23 @@ def play_runs(
         world, span, tally, fresh, tree, counts, faults, links, rule, numbers, memory, ageing,
         stamps,
     )  # fmt: skip
-    in_threads(_play_run, tree.own.shape[0], given)
+    launch(_play_run, tree.own.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, all_fresh: Any, tree: Any, all_counts: Any,
     faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
-    own, totals = tree.own[run], tree.totals[run]
+    own, unborn, totals = tree.own[run], tree.unborn[run], tree.totals[run]
     payloads, controls = tree.payloads[run], tree.controls[run]
     ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
     born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
     last = tree.last[run]
     agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
     parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
-    still, beat_gap = tree.still[run], tree.beat_gap[run]
+    still, beat_gap, reign = tree.still[run], tree.beat_gap[run], tree.reign[run]
     acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
     scratch, contexts = np.empty(rule.scratch), np.ones((own.shape[0], CONTEXT))
     lasts = np.zeros(own.shape[0], np.int64)
@@ -183,11 +189,11 @@ def _play_run(
             _renew(
                 renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
                 born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
-                still, beat_gap, done,
+                still, beat_gap, reign, unborn, done,
             )  # fmt: skip
         _estimate(minima, spare, size)
         _look(
-            totals, size, last, steady, contexts, rule.num_arms, ageing.factors[r],
+            totals, unborn, size, last, steady, contexts, rule.num_arms, ageing.factors[r],
             ageing.passed[r],
         )  # fmt: skip
         choose(
@@ -198,7 +204,7 @@ def _play_run(
         _pull(
             world.form_kind, table_of(world.tables, run), world.is_normal, world.cubics,
             world.reward_keys[run], tally.counts[run], tally.rewards[run], tally.arms[run], fresh,
-            own, totals, lasts, acts[r : r + 1], rule.squares, world.block, slot, done,
+            own, unborn, totals, lasts, acts[r : r + 1], rule.squares, world.block, slot, done,
             table_of(world.prices, run), world.places,
             segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
             tally.costs[run], tally.regrets[run], tally.worst[run],
@@ -212,8 +218,8 @@ def _play_run(
         )  # fmt: skip
         _store(links.indptr, links.senders, links.reverse, totals, payloads, heard, counted)
         _tend(
-            links.indptr, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
-            still, beat_gap, done + 1,
+            links.indptr, own, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
+            still, beat_gap, reign, done + 1,
         )  # fmt: skip
         _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
 
@@ -223,7 +229,7 @@ def _renew(
     renewed: Any, indptr: Any, own: Any, totals: Any, payloads: Any, controls: Any, ages: Any,
     gaps: Any, counted: Any, born: Any, spare: Any, last: Any, size: Any, agents_seen: Any,
     steady: Any, tag: Any, parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any,
-    done: int,
+    reign: Any, unborn: Any, done: int,
 ) -> None:  # fmt: skip
     """Reset some agents, as if they had heard nothing in all rounds so far."""
     for agent in range(own.shape[0]):
@@ -236,10 +242,10 @@ def _renew(
         size[agent], last[agent] = UNKNOWN, 0.0
         agents_seen[agent], steady[agent], parent[agent] = 1.0, done, NO_LINK
         root[agent], beat[agent], dist[agent] = tag[agent], float(done), 0.0
-        still[agent], beat_gap[agent] = 0, 1.0
+        still[agent], beat_gap[agent], reign[agent], unborn[agent] = 0, 1.0, 0, 0.0
         for link in range(indptr[agent], indptr[agent + 1]):
             set_row(payloads, link, 0.0)
-            controls[link, ROOT], controls[link, BEAT] = 1.0, 0.0
+            controls[link, ROOT], controls[link, BEAT] = NO_ROOT, 0.0
             controls[link, DIST], controls[link, BOND] = FAR, DEAF
             ages[link], gaps[link], counted[link] = float(done), 1.0, 0
 
@@ -258,8 +264,8 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 
 @inner
 def _look(
-    totals: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int, factor: float,
-    passed: float,
+    totals: Any, unborn: Any, size: Any, last: Any, steady: Any, contexts: Any, num_arms: int,
+    factor: float, passed: float,
 ) -> None:  # fmt: skip
     """Write the time, the number of agents and the anticipation for the choice."""
     rounds = totals.shape[1] - 1
@@ -268,20 +274,22 @@ def _look(
         estimated = max(size[agent], last[agent])
         for k in range(num_arms):
             pulls += totals[agent, num_arms + k]
-        if steady[agent] < STEADY or num_agents < 0.45 * estimated:
+        if steady[agent] < STEADY or num_agents < FEWEST * estimated:
             num_agents = max(num_agents, estimated)
         recorded = factor * totals[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
         contexts[agent, TIME] = max(2.0, factor * pulls)
-        contexts[agent, AHEAD] = max(1.0, num_agents * passed / recorded) if recorded > 0.0 else 1.0
+        since = passed - factor * unborn[agent]
+        contexts[agent, AHEAD] = max(1.0, num_agents * since / recorded) if recorded > 0.0 else 1.0
 
 
 @inner
 def _pull(
     kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, own: Any, totals: Any, lasts: Any, acts: Any, squares: int,
-    block: int, slot: int, done: int, prices: Any, places: Any, shift: int, num_arms: int,
-    costs: Any, regrets: Any, worst: Any, is_recorded: bool, weight: float, behind: float,
+    rewards: Any, arms: Any, fresh: Any, own: Any, unborn: Any, totals: Any, lasts: Any, acts: Any,
+    squares: int, block: int, slot: int, done: int, prices: Any, places: Any, shift: int,
+    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool, weight: float,
+    behind: float,
 ) -> None:  # fmt: skip
     """Let all agents that act pull."""
     last = own.shape[1] - 1
@@ -295,7 +303,9 @@ def _pull(
         u = reward_from_variate(
             kind, table, row, variate(is_normal, word_at(rewards_from[agent], done), cubics)
         )
-        elapsed = behind - own[agent, last]
+        if own[agent, last] == 0.0:
+            unborn[agent] = behind - weight
+        elapsed = behind - unborn[agent] - own[agent, last]
         own[agent, arm] += weight * u
         totals[agent, arm] += weight * u
         own[agent, num_arms + arm] += weight
@@ -378,10 +388,12 @@ def _store(
 
 @inner
 def _tend(
-    indptr: Any, controls: Any, ages: Any, gaps: Any, heard: Any, counted: Any, tag: Any,
-    parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, rounds: int,
+    indptr: Any, own: Any, controls: Any, ages: Any, gaps: Any, heard: Any, counted: Any, tag: Any,
+    parent: Any, root: Any, beat: Any, dist: Any, still: Any, beat_gap: Any, reign: Any,
+    rounds: int,
 ) -> None:  # fmt: skip
-    """Maintain the tree; the steps are those of `core.aggregate.tree_sums`."""
+    """Maintain the tree; the steps are those of `core.aggregate.spanning_tree`."""
+    known = min(rounds / 8, LONGEST)
     for agent in range(parent.size):
         first, end = indptr[agent], indptr[agent + 1]
         for link in range(first, end):
@@ -389,9 +401,11 @@ def _tend(
             if heard[link]:
                 gaps[link] = min(PATIENCE, gaps[link] + 0.2 * (ages[link] - gaps[link]))
                 ages[link] = 0.0
-        some_hear = False
+        some_hear = some_heard = False
         for link in range(first, end):
-            some_hear |= is_alive(ages[link], gaps[link]) and controls[link, BOND] != DEAF
+            alive = is_alive(ages[link], gaps[link])
+            some_heard |= alive
+            some_hear |= alive and controls[link, BOND] != DEAF
         still[agent] += 1
         if dist[agent] == 0.0:
             _improve(root, beat, still, beat_gap, agent, root[agent], float(rounds))
@@ -404,7 +418,7 @@ def _tend(
             else:
                 _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
                 dist[agent] = min(FAR, controls[up, DIST] + 1.0)
-        if still[agent] > UNDERCUT + 8 * beat_gap[agent]:
+        if some_heard and still[agent] > UNDERCUT + 8 * beat_gap[agent] + known:
             root[agent] = tag[agent] + math.floor(root[agent]) - 1.0
             parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
             still[agent] = 0
@@ -429,6 +443,11 @@ def _tend(
             parent[agent] = best
             _improve(root, beat, still, beat_gap, agent, controls[best, ROOT], controls[best, BEAT])
             dist[agent] = controls[best, DIST] + 1.0
+        # In a simulation, whoever hears has pulled before.
+        reigns = dist[agent] == 0.0 and own[agent, own.shape[1] - 1] > 0.0
+        reign[agent] = reign[agent] + 1 if reigns else 0
+        if reign[agent] >= STANDING and reign[agent] & (reign[agent] - 1) == 0:
+            root[agent] -= 1.0
         for link in range(first, end):
             related = controls[link, BOND] == CHILD or parent[agent] == link
             counted[link] = related and is_alive(ages[link], gaps[link])

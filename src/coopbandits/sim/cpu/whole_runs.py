@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from coopbandits.sim.cpu.leaves import count_up_to, inner, kernel
-from coopbandits.sim.cpu.parallel import in_threads
+from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.launch import launch
+from coopbandits.sim.cpu.leaves import count_up_to
 from coopbandits.sim.cpu.pulls import play_bonus_block
 from coopbandits.sim.cpu.stage_mixing import add_run
 from coopbandits.sim.cpu.world import Span
@@ -25,7 +26,6 @@ class StagePlan(NamedTuple):
     num_arms: int
 
 
-@kernel
 def play_stages(
     world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
     operator: Any, explorations: Any, rule: Any, done: int, stages: int,
@@ -38,10 +38,10 @@ def play_stages(
         world, plan, tally, recorded, in_flight, fresh, accumulated, operator, explorations, rule,
         done, stages,
     )  # fmt: skip
-    in_threads(_play_run, in_flight.shape[0], given)
+    launch(_play_run, in_flight.shape[0], given)
 
 
-@inner
+@inner(allocates=True)
 def _play_run(
     run: int, world: Any, plan: Any, tally: Any, recorded: Any, all_in_flight: Any, all_fresh: Any,
     all_accumulated: Any, operator: Any, explorations: Any, rule: Any, done: int, stages: int,

@@ -11,7 +11,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, normal_cubics
 from coopbandits.sim.cpu.own_rewards import form_kind
 from coopbandits.sim.record import Record, Task
-from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys
+from coopbandits.sim.tapes import DECISIONS, REWARDS, keys_of_runs
 
 
 class World(NamedTuple):
@@ -73,10 +73,7 @@ def make_world(task: Task, runs: range) -> World:
     tables = task.tables
     agents = task.network.num_agents
     block = max(32, -(-agents // 512))
-    keys = [
-        np.stack([agent_keys(task.seed, stream, run, agents) for run in runs])
-        for stream in (REWARDS, DECISIONS)
-    ]
+    keys = [keys_of_runs(task.seed, stream, runs, agents) for stream in (REWARDS, DECISIONS)]
     shuffled = runs if task.shuffle_arms else runs[:1]
     ordered = [tables.ordered(task.arm_order(run)) for run in shuffled]
     return World(

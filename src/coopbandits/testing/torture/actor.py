@@ -45,6 +45,8 @@ class Actor:
         self.sound: dict[str, bytes] = {}
         self.copies: list[tuple[dict[str, bytes], Account]] = []
         self.revoked: frozenset[str] = frozenset()
+        self.document = 0
+        self.extra = False  # whether its file declares the arm that comes and goes
         self.heard: dict[str, tuple[int, int, int]] = {}
 
     def words(self) -> int:

@@ -17,6 +17,7 @@ from coopbandits.testing.torture.actor import Actor
 from coopbandits.testing.torture.checks import Checks
 from coopbandits.testing.torture.liars import Liar
 from coopbandits.testing.torture.lives import Lives
+from coopbandits.testing.torture.operator import Operator
 from coopbandits.testing.torture.schedule import LIES, SECOND, Schedule
 from coopbandits.testing.torture.trace import Trace
 from coopbandits.testing.torture.troubles import strike
@@ -50,6 +51,7 @@ class Stage:
         size = self.setting.agents
         self.actors = [Actor(schedule.seed, i, lambda: self.time) for i in range(size)]
         self.lives, self.visits, self.wiring = Lives(self), Visits(self), Wiring(self)
+        self.operator = Operator(self)
         self.liar: Liar | None = None
         self._lay_links()
         self.checks = Checks(self)
@@ -126,5 +128,6 @@ class Stage:
         self.plan(SECOND, self._look)
 
     def _look(self) -> None:
+        self.operator.hand_over(self.actors[0])  # who got the latest may have lost it
         self.checks.settle()
         self.plan(SECOND // 2, self._look)

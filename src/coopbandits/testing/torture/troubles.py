@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coopbandits.core.aggregate.aggregation import ROBUST
+from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.schedule import SECOND, Trouble
 
 if TYPE_CHECKING:
@@ -176,6 +177,23 @@ def _liar(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         stage.liar.come(trouble)
 
 
+def _document(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Hand over a new document, and after a while perhaps another one to somebody else."""
+    stage.operator.write(actor)
+    if trouble.word & 1:
+        other = stage.actors[(trouble.word >> 8) % len(stage.actors)]
+        stage.plan(trouble.length, stage.operator.write, other)
+
+
+def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Add an arm, or remove it, in an agent's file and while it runs."""
+    actor.extra = not actor.extra
+    process = actor.process
+    if process is not None and trouble.word & 3:  # otherwise with its next start
+        told = declared(stage.cluster, extra=actor.extra)
+        stage.lives.act(actor, process.take, told)
+
+
 KINDS: dict[str, Strike] = {
     "kill": _kill,
     "power": _kill,
@@ -192,8 +210,10 @@ KINDS: dict[str, Strike] = {
     "slow": _slow,
     "jump": _jump,
     "burst": _burst,
+    "document": _document,
     "lose": _lose,
     "rollback": _rollback,
     "rewire": _rewire,
     "liar": _liar,
+    "declare": _declare,
 }

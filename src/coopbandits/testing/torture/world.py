@@ -7,7 +7,8 @@ in between the test crashes agents, cuts links, or says what it likes to a node.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 import networkx as nx
@@ -15,9 +16,14 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.process.declare import all_bandits, make_many_node, open_bandits
+from coopbandits.fleet.process.ruled_bandits import RuledBandits
+from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
 from coopbandits.testing.torture.process import Wire, name, number
@@ -37,11 +43,15 @@ class World:
         certificates: Path | None = None,
         revoked: Path | None = None,
         durability: str = "process",
+        document: DocumentConfig | None = None,
+        declared: Mapping[str, BanditConfig] | None = None,
     ) -> None:
         self.cluster, self.graph, self.now = cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
+        self.declared = [dict(declared or {}) for _ in graph]  # what each agent's file says
         self.certificates, self.revoked = certificates, revoked
+        self.document = document or DocumentConfig()
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.up: set[tuple[int, int]] = set()
@@ -60,7 +70,16 @@ class World:
         if self.certificates is not None:
             ends = ("ca.pem", f"{node}.pem", f"{node}-key.pem")
             tls = TlsFiles(*(self.certificates / end for end in ends))
-        return NodeConfig(self.cluster, node, Path("unused"), places, tls=tls, revoked=self.revoked)
+        return NodeConfig(
+            self.cluster,
+            node,
+            Path("unused"),
+            places,
+            tls=tls,
+            revoked=self.revoked,
+            document=self.document,
+            declared=self.declared[agent],
+        )
 
     def node(self, agent: int) -> Node:
         """Return an agent that runs."""
@@ -84,12 +103,35 @@ class World:
         config = self.config(agent, neighbors)
         self.starts += 1  # a nonce need only be new
         word = self.identity_words[agent]
+        if config.declared:
+            self.nodes[agent] = self._start_many(agent, config, word)
+            return
         replica = open_replica(config, self.disks[agent], self.now, word, self.starts, number)
-        wire = Wire(
+        self.nodes[agent] = make_node(config, replica, self._wire(agent), self._clock, number)
+
+    def _clock(self) -> float:
+        return self.now
+
+    def _wire(self, agent: int) -> Wire:
+        return Wire(
             lambda peer, data: self.post(agent, number(peer), data),
             lambda peer, reason: self.broken.append((agent, number(peer), reason)),
         )
-        self.nodes[agent] = make_node(config, replica, wire, lambda: self.now, number)
+
+    def _start_many(self, agent: int, config: NodeConfig, word: int) -> ManyNode:
+        words = chain([word], count(1000 * self.starts))
+        disk = self.disks[agent]
+        bandits = open_bandits(config, disk, self._clock, words.__next__, number)
+        return make_many_node(config, bandits, self._wire(agent), self._clock, number)
+
+    def many_service(self, agent: int, words: Callable[[], int]) -> ManyService:
+        """Return the service of an agent that runs several bandits."""
+        node, config = self.node(agent), self.config(agent)
+        assert isinstance(node, ManyNode)  # noqa: S101  bandits are declared
+        made = ManyService(config, node, words)
+        made.take(all_bandits(config, node.bandits, config.declared))
+        node.settings.keeper.join("bandits", RuledBandits(made))
+        return made
 
     def cut_link(self, one: int, other: int) -> None:
         """Cut a link until `heal`."""

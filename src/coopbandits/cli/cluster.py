@@ -1,0 +1,165 @@
+"""`coopbandits cluster`: the signed document by which an operator changes a running fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coopbandits.cli.options import file
+from coopbandits.cli.screen import say
+from coopbandits.core.errors import InputError
+from coopbandits.dashboard.targets import client_context, parse_target
+from coopbandits.fleet.address import show_place
+from coopbandits.fleet.client import Client, UnreachableError
+from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.document.compare import differences
+from coopbandits.fleet.document.content import Document, read_document
+from coopbandits.fleet.document.files import load_document, load_signed, sign_file, signature_file
+from coopbandits.fleet.document.seal import to_json
+from coopbandits.fleet.identity.operators import key_text, make_key, parse_key
+from coopbandits.fleet.service import UnavailableError
+
+app = typer.Typer()
+cluster = typer.Typer(
+    help="Sign the document by which a running fleet is changed, and hand it over."
+)
+app.add_typer(cluster, name="cluster", no_args_is_help=True)
+
+DocumentFile = Annotated[Path, typer.Argument(help="the document, a TOML file")]
+TokenFile = Annotated[Path | None, file("the token of the agents' APIs")]
+Ca = Annotated[Path | None, file("who has signed the certificates of their APIs")]
+Certificate = Annotated[Path | None, file("certificate to show them")]
+CertificateKey = Annotated[Path | None, file("its key")]
+
+PATIENCE = 5.0
+"""Seconds in which an agent answers."""
+
+
+@cluster.command("keygen")
+def keygen_command(
+    path: Annotated[Path, typer.Argument(help="file for the private key")],
+    force: Annotated[bool, typer.Option("--force", help="overwrite it")] = False,
+) -> None:
+    """Make an operator's key, and print the public half for [document] of all nodes."""
+    typer.echo(key_text(make_key(path, force=force)))
+
+
+@cluster.command("sign")
+def sign_command(
+    path: DocumentFile,
+    key: Annotated[list[Path], typer.Option(help="an operator's private key; may be repeated")],
+) -> None:
+    """Check a document and sign it; signatures of the same content by other keys are kept."""
+    document, signers = sign_file(path, key)
+    typer.echo(f"{_told(document)}, signed by {len(signers)}: {signature_file(path)}")
+
+
+@cluster.command("verify")
+def verify_command(
+    path: DocumentFile,
+    operator: Annotated[
+        list[str] | None, typer.Option(help="a key that must have signed, or any of several")
+    ] = None,
+) -> None:
+    """Check a document and its signatures, as an agent does before it takes it."""
+    signed, document = load_signed(path), load_document(path)
+    known = [parse_key("--operator", text) for text in operator or ()]
+    signers = [key for key, _ in signed.seal.signatures]
+    if known and not set(known) & set(signers):
+        raise InputError(f"none of the keys given has signed {path}; sign it with one of them")
+    typer.echo(f"{_told(document)}, signed by {', '.join(map(key_text, signers))}")
+
+
+@cluster.command("diff")
+def diff_command(
+    old: Annotated[str, typer.Argument(help="a document, or the address of an agent that has one")],
+    new: DocumentFile,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: CertificateKey = None,
+) -> None:
+    """Show what a document changes: against another file, or against what an agent has."""
+    if Path(old).exists():
+        before: Document | None = load_document(Path(old))
+    else:
+        found = _clients([old], token_file, (ca, certificate, key))
+        before = _document_at(next(found))
+    lines = differences(before, load_document(new))
+    typer.echo("\n".join(lines) or "nothing changes")
+
+
+@cluster.command("apply")
+def apply_command(
+    path: DocumentFile,
+    to: Annotated[list[str], typer.Option(help="an agent: http://host:port, https://…, unix:path")],
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: CertificateKey = None,
+) -> None:
+    """Hand a signed document to one agent, which checks it and spreads it to all others."""
+    signed = load_signed(path)
+    for client in _clients(to, token_file, (ca, certificate, key)):
+        with client:
+            found = client.adopt(to_json(signed))
+        typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
+
+
+@cluster.command("status")
+def status_command(
+    agents: Annotated[list[str], typer.Argument(help="agents: http://host:port, unix:path, …")],
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    key: CertificateKey = None,
+) -> None:
+    """Tell which version agents and their neighbours have; status 1 if agents differ."""
+    rows, problems = [], []
+    for client in _clients(agents, token_file, (ca, certificate, key)):
+        try:
+            with client:
+                rows.append(client.cluster())
+        except (UnreachableError, UnavailableError) as error:
+            problems.append(str(error))
+    for row in rows:
+        typer.echo(_row(row))
+    problems += [f"{row['id']}: {row['alarm']}" for row in rows if row["alarm"]]
+    if len({(row["version"], row["digest"]) for row in rows}) > 1:
+        problems.append("not all agents have the same document yet")
+    if problems:
+        raise typer.Exit(say("\n".join(problems), 1))
+
+
+def _row(row: dict[str, Any]) -> str:
+    told = [
+        f"{name} {'takes none' if version is None else version}"
+        for name, version in row["neighbors"].items()
+    ]
+    has = f"version {row['version']}, {row['digest'][:12]}" if row["version"] else "no document"
+    return f"{row['id']}: {has}; neighbours: {', '.join(told) or 'none'}"
+
+
+def _told(document: Document) -> str:
+    return f"version {document.version} of {document.name}"
+
+
+def _document_at(client: Client) -> Document | None:
+    with client:
+        content = client.cluster()["content"]
+    return None if content is None else read_document(content.encode())
+
+
+def _clients(
+    addresses: list[str], token_file: Path | None, files: tuple[Path | None, ...]
+) -> Iterator[Client]:
+    token = read_token(token_file) if token_file else None
+    targets = [parse_target(address) for address in addresses]
+    secure = any(target.secure for target in targets) or any(files)
+    tls = client_context(*files) if secure else None
+    for target in targets:
+        place = show_place(target.place)
+        yield Client(place, token, PATIENCE, tls if target.secure else None, connections=1)

@@ -1,0 +1,82 @@
+"""`coopbandits fleet drain`, `backup` and `restore`: what is done to one agent of a fleet."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coopbandits.cli.options import real
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import show_place
+from coopbandits.fleet.config import NodeConfig, parse_config
+from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.config.read import load
+from coopbandits.loading import part
+
+Node = Annotated[Path, typer.Argument(help="the agent's TOML file")]
+
+
+def add_commands(fleet: typer.Typer) -> None:
+    """Add all of them to a group."""
+    fleet.command("drain")(drain_command)
+    fleet.command("backup")(backup_command)
+    fleet.command("restore")(restore_command)
+
+
+def drain_command(
+    node: Node,
+    seconds: Annotated[
+        float | None, real("how long to wait for open tickets, instead of drain_seconds")
+    ] = None,
+) -> None:
+    """Stop an agent in order: no more choices, then the rewards of open tickets, then goodbye."""
+    config = _read(node)
+    client = part("fleet.client").Client(
+        show_place(config.api),
+        read_token(config.token_file) if config.token_file else None,
+        tls=_tls(config),
+    )
+    try:
+        with client:
+            client.drain(seconds)
+    except (ConnectionError, part("fleet.service").UnavailableError) as error:
+        raise InputError(f"{config.id} was not told: {error}") from error
+    typer.echo(f"{config.id} makes no more choices, and stops when it is done")
+
+
+def _tls(config: NodeConfig) -> ssl.SSLContext | None:
+    """Return TLS for a client that shows the certificate of the API itself."""
+    if config.api_tls is None:
+        return None
+    context = ssl.create_default_context(cafile=str(config.api_tls.ca))
+    context.check_hostname = False  # the address is the agent's own, whatever its name
+    context.load_cert_chain(config.api_tls.certificate, config.api_tls.key)
+    return context
+
+
+def backup_command(
+    node: Node, file: Annotated[Path, typer.Argument(help="a file that does not exist yet")]
+) -> None:
+    """Copy an agent's journal while it runs."""
+    typer.echo(part("fleet.process.backup").back_up(_read(node), file, time.time()))
+
+
+def restore_command(
+    node: Node,
+    file: Annotated[Path, typer.Argument(help="what `coopbandits fleet backup` has written")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="even if there is a journal, which is kept beside it")
+    ] = False,
+) -> None:
+    """Put a backup in the place of a lost journal; nothing is counted twice."""
+    restore = part("fleet.process.backup").restore
+    typer.echo(restore(_read(node), file, time.time(), replace=replace))
+
+
+def _read(node: Path) -> NodeConfig:
+    """Read what a file says, without looking at certificates."""
+    return parse_config(load(node), node, now=time.time(), insecure=True)

@@ -1,0 +1,244 @@
+"""What `coopbandits doctor NODE.toml` looks at: all that an agent needs of its machine."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import fcntl
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from coopbandits.core.errors import InputError
+from coopbandits.finding import BROKEN, NOTE, OK, Finding
+from coopbandits.fleet.address import Address, show_place
+from coopbandits.fleet.api.sockets import listen as listen_api
+from coopbandits.fleet.api.sockets import release
+from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
+from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.config.read import load
+from coopbandits.fleet.identity.revoked import read_ids
+from coopbandits.fleet.identity.tls import Credentials
+from coopbandits.fleet.process.backup import opened, read, told
+from coopbandits.fleet.process.descriptors import descriptors_needed
+from coopbandits.fleet.process.reach import reach
+from coopbandits.fleet.transport.sockets import listen, resolve
+
+DAY = 86400.0
+SOON_DAYS = 14
+"""A certificate that expires within so many days is worth a note."""
+
+SPARE_BYTES = 1 << 26
+"""Room for events, beyond a second copy of the journal."""
+
+SLOW_SYNC = 0.05
+"""Seconds; with durability "power", every reward waits for one."""
+
+TIME_ERROR = 5
+"""What adjtimex(2) returns where nothing keeps the clock right."""
+
+SET_CLOCK = "run a time service: timedatectl set-ntp true, or chrony"
+
+
+def findings(path: Path) -> Iterator[Finding]:
+    """Look at everything that a configuration asks for, in the order in which it is best mended."""
+    now = time.time()
+    try:
+        config = parse_config(load(path), path, now=now, insecure=True)
+    except InputError as error:
+        yield from (_broken("configuration", line) for line in str(error).splitlines())
+        return
+    yield Finding("configuration", f"agent {config.id} of cluster {config.cluster.name}")
+    yield clock(config, now)
+    credentials = None
+    if config.tls is None:
+        yield Finding("certificate", "none: fit for trying things out on one machine", NOTE)
+    else:
+        try:
+            credentials = read_credentials(config.id, config.tls)
+            yield lasting("certificate", credentials.expires, now, "certs renew")
+            yield lasting("authority", authority_ends(config.tls), now, "certs init")
+        except InputError as error:
+            yield _broken("certificate", str(error))
+    yield from secrets(config)
+    yield from disk(config, now)
+    yield open_files(config)
+    running = is_running(config)
+    yield from ports(config, credentials, running=running)
+    if config.tls is None or credentials is not None:
+        yield from neighbors(config, credentials)
+
+
+def clock(config: NodeConfig, now: float) -> Finding:
+    """Look at whether the clock is kept right, and has not gone back."""
+    shown = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    newest = max((_changed(path) for path in _files(config)), default=0.0)
+    if newest > now + 60:
+        found = f"{shown}, {newest - now:.0f} s before a file of this agent was written"
+        return Finding("clock", found, BROKEN, SET_CLOCK)
+    if _nobody_keeps_time():
+        return Finding("clock", f"{shown}, but nothing keeps it right", NOTE, SET_CLOCK)
+    return Finding("clock", shown)
+
+
+def _files(config: NodeConfig) -> list[Path]:
+    return [config.journal / "journal", *(config.tls or ())]
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _nobody_keeps_time() -> bool:
+    try:
+        ask = ctypes.CDLL(None).adjtimex
+    except (OSError, AttributeError):  # only Linux has it
+        return False
+    return int(ask(ctypes.create_string_buffer(1024))) == TIME_ERROR
+
+
+def lasting(what: str, ends: float, now: float, command: str) -> Finding:
+    """Look at how long a certificate holds."""
+    left = (ends - now) / DAY
+    day = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%d")
+    state = OK if left >= SOON_DAYS else NOTE
+    mend = "" if state == OK else f"coopbandits {command}, and copy the files"
+    return Finding(what, f"holds until {day} ({left:.0f} days)", state, mend)
+
+
+def authority_ends(files: TlsFiles) -> float:
+    """Return when the last of the trusted authorities expires."""
+    found = x509.load_pem_x509_certificates(files.ca.read_bytes())
+    return max(each.not_valid_after_utc.timestamp() for each in found)
+
+
+def secrets(config: NodeConfig) -> Iterator[Finding]:
+    """Look at the other files that the configuration names."""
+    try:
+        if config.token_file is not None:
+            read_token(config.token_file)
+            yield Finding("token", str(config.token_file))
+        if config.api_tls is not None:
+            api_context(config.api_tls)
+            yield Finding("certificate of the API", str(config.api_tls.certificate))
+        if config.revoked is not None:
+            yield Finding("revoked ids", f"{len(read_ids(config.revoked))}")
+    except InputError as error:
+        yield _broken("file", str(error))
+
+
+def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
+    """Look at the journal and its folder."""
+    folder = next(place for place in (config.journal, *config.journal.parents) if place.exists())
+    file = config.journal / "journal"
+    size = file.stat().st_size if file.exists() else 0
+    try:
+        took = _time_sync(folder)
+    except OSError as error:
+        mend = f"let this user write there, or name another folder: chown {os.getuid()} {folder}"
+        yield Finding("disk", f"{folder} cannot be written: {error.strerror}", BROKEN, mend)
+        return
+    slow = took > SLOW_SYNC and config.durability == "power"
+    mend = "take a faster disk, or durability = 'process'" if slow else ""
+    yield Finding("disk", f"{folder}: a sync takes {1e3 * took:.1f} ms", NOTE if slow else OK, mend)
+    free, needed = shutil.disk_usage(folder).free, 2 * size + SPARE_BYTES
+    room = f"{free / 1e6:.0f} MB are free, and {needed / 1e6:.0f} MB wanted"
+    short = free < needed
+    yield Finding("room", room, BROKEN if short else OK, "make room on that disk" if short else "")
+    if not size:
+        yield Finding("journal", "none yet: the agent begins without memory")
+        return
+    try:
+        replica, _ = opened(config, read(file), now)
+        yield Finding("journal", f"{size} bytes: {told(config, replica)}")
+    except InputError as error:
+        yield _broken("journal", str(error))
+
+
+def _time_sync(folder: Path) -> float:
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="doctor-") as file:
+        file.write(bytes(4096))
+        file.flush()
+        began = time.perf_counter()
+        os.fdatasync(file.fileno())
+        return time.perf_counter() - began
+
+
+def open_files(config: NodeConfig) -> Finding:
+    """Look at how many files a process may open."""
+    needed, (_, hard) = descriptors_needed(config), resource.getrlimit(resource.RLIMIT_NOFILE)
+    found = f"{needed} are needed, and {hard} allowed"
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        return Finding("open files", found, BROKEN, f"ulimit -n {needed}, or LimitNOFILE=")
+    return Finding("open files", found)
+
+
+def is_running(config: NodeConfig) -> bool:
+    """Return whether a process holds the journal's folder."""
+    try:
+        with (config.journal / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def ports(
+    config: NodeConfig, credentials: Credentials | None, *, running: bool
+) -> Iterator[Finding]:
+    """Look at whether the agent can listen, or does."""
+    if running:
+        if not config.listen.port:
+            yield Finding("listens", f"{config.listen}, at a port that the agent's log tells")
+        elif config.tls is None or credentials is not None:
+            yield reach("listens", config.id, _reachable(config.listen), credentials)
+        yield Finding("API", f"{show_place(config.api)}, of the agent that runs")
+        return
+    try:
+        for sock in listen(asyncio.run(resolve(config.listen))):
+            sock.close()
+        yield Finding("listens", f"{config.listen} is free")
+    except OSError as error:
+        mend = "stop who uses it, or choose another address in [node] listen"
+        yield Finding("listens", f"{config.listen}: {error.strerror}", BROKEN, mend)
+    try:
+        asyncio.run(listen_api(config.api, protected=True)).close()
+        release(config.api)
+        yield Finding("API", f"{show_place(config.api)} is free")
+    except InputError as error:
+        yield _broken("API", str(error))
+
+
+def _reachable(place: Address) -> Address:
+    """Return where to dial what listens everywhere."""
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not listened on
+    return place._replace(host=everywhere.get(place.host, place.host))
+
+
+def neighbors(config: NodeConfig, credentials: Credentials | None) -> Iterator[Finding]:
+    """Try to reach all neighbours, several at a time."""
+
+    def try_one(name: str) -> Finding:
+        return reach(f"neighbour {name}", name, config.neighbors[name], credentials)
+
+    with ThreadPoolExecutor(8) as pool:
+        yield from pool.map(try_one, config.neighbors)
+
+
+def _broken(what: str, sentence: str) -> Finding:
+    """Return a finding from a sentence that says after its last semicolon what to do."""
+    found, _, mend = sentence.rpartition("; ")
+    return Finding(what, found or sentence, BROKEN, mend if found else "")

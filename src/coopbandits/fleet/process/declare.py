@@ -1,0 +1,193 @@
+"""Builds an agent with several bandits, and has it take other declarations while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from coopbandits.core.aggregate.entries import entry_number
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig, from_journal
+from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.identity.names import agent_number
+from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.process.assemble import (
+    SPARE_BYTES,
+    make_agent,
+    make_keeper,
+    make_notary,
+    make_terms,
+    node_settings,
+    signs,
+)
+from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
+from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.talks import MOST_UNNAMED, Terms
+from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.disk import Disk, DiskError
+from coopbandits.fleet.storage.events import Declared
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.tickets import Tickets
+from coopbandits.fleet.transport import Transport
+
+Declarations = Mapping[str, BanditConfig]
+
+
+def open_bandits(
+    config: NodeConfig,
+    disk: Disk,
+    clock: Callable[[], float],
+    words: Callable[[], int],
+    number: Callable[[str], int] = agent_number,
+) -> Bandits:
+    """Open the journal of an agent with several bandits, and take what is declared.
+
+    `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
+    """
+    cluster, word = config.cluster, words() | 1
+    identity = {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+    origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
+    journal = Journal(disk, identity, origin)
+    declared = {bandit.number: bandit for bandit in config.declared.values()}
+
+    def make(which: int, told: Declared, chapter: Journal) -> Replica:
+        bandit = declared.get(which) or from_journal(cluster, told.name, which, told.shared)
+        replica = Replica(
+            chapter,
+            partial(make_agent, bandit.settings, journal.origin),
+            [number(name) for name in config.neighbors],
+            Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
+            bandit.settings.scale,
+            clock(),
+            words(),
+            told.arms,
+        )
+        replica.declared = replica.declared or told
+        return replica
+
+    bandits = Bandits(journal, make)
+    if problems := list(journal_problems(bandits, config.declared)):
+        raise InputError("\n".join(problems))
+    declare(bandits, config.declared.values(), write=False)
+    bandits.begin()
+    return bandits
+
+
+def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:
+    """Have replicas take declarations, as far as they are new, and the journal too."""
+    for bandit in declared:
+        arms = {arm.number: arm.name for arm in bandit.arms}
+        told = Declared(bandit.name, bandit.shared, arms)
+        bandits.declare(bandit.number, told, write=write)
+
+
+def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every declaration that contradicts what was learned."""
+    for bandit in declared.values():
+        where = f"[bandits.{bandit.name}]"
+        for number, replica in bandits.replicas.items():
+            known = replica.declared
+            if known is None:
+                continue
+            if number != bandit.number:
+                if known.name == bandit.name and number not in _numbers(declared):
+                    yield (
+                        f"{where} has the number {bandit.number}, and what was learned has "
+                        f"{number}; state number = {number}, or give it another name"
+                    )
+                continue
+            for key in sorted(known.shared.keys() | bandit.shared.keys()):
+                before, now = known.shared.get(key), bandit.shared.get(key)
+                if before != now:
+                    yield (
+                        f"{where} {key} is {now!r}, and what was learned is of {before!r}; leave "
+                        "it, or give the bandit another name"
+                    )
+
+
+def _numbers(declared: Declarations) -> set[int]:
+    return {bandit.number for bandit in declared.values()}
+
+
+def all_bandits(config: NodeConfig, bandits: Bandits, declared: Declarations) -> list[BanditConfig]:
+    """Return what is declared, and the bandits that the journal knows besides, as retired."""
+    known = [
+        from_journal(config.cluster, replica.declared.name, number, replica.declared.shared)
+        for number, replica in bandits.replicas.items()
+        if replica.declared is not None and number not in _numbers(declared)
+    ]
+    return [*declared.values(), *known]
+
+
+def make_many_node(
+    config: NodeConfig,
+    bandits: Bandits,
+    transport: Transport,
+    clock: Callable[[], float],
+    number: Callable[[str], int] = agent_number,
+    notary: Notary | None = None,
+) -> ManyNode:
+    """Return the protocol of an opened agent with several bandits."""
+    notary = notary or make_notary(config)
+
+    def terms(bandit: BanditConfig, replica: Replica) -> Terms:
+        own = None
+        if notary is not None and signs(replica):
+            own = ArmNotary(notary, signed_form(replica, bandit.number))
+        return make_terms(config, bandit.settings, own, number)
+
+    common = make_terms(config, replace(config.cluster, sigma=1.0), notary, number)  # of none
+    keeper = make_keeper(config, bandits.journal, transport)
+    start = bandits.incarnation or int(clock())
+    settings = node_settings(config, start, *common, number, keeper)
+    found = all_bandits(config, bandits, config.declared)
+    settings = replace(settings, max_message_bytes=room_for(found))
+    return ManyNode(settings, bandits, found, terms, transport, clock)
+
+
+def room_for(bandits: Iterable[BanditConfig]) -> int:
+    """Return the bytes for which a receiver must have room, also of arms yet to come."""
+    needed = [_room(bandit) for bandit in bandits if bandit.arms]
+    return SPARE_BYTES + max(needed, default=0)
+
+
+def _room(bandit: BanditConfig) -> int:
+    more = tuple(f"unnamed {at}" for at in range(MOST_UNNAMED))
+    return message_bytes(replace(bandit.settings, arms=bandit.settings.arms + more))
+
+
+def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for everything that keeps a running agent from taking declarations."""
+    yield from declaration_problems(declared)
+    yield from journal_problems(service.node.bandits, declared)
+
+
+def take(service: ManyService, declared: Declarations) -> None:
+    """Have a running agent go by other declarations: all of them, or none with every reason.
+
+    What is no longer declared is retired: nothing of it is chosen, and late rewards count.
+
+    Raises
+    ------
+    InputError
+        One sentence per problem, one per line; nothing has changed.
+    UnavailableError
+        The journal cannot be written; to take them again is harmless.
+    """
+    config, node = service.config, service.node
+    if problems := list(take_problems(service, declared)):
+        raise InputError("\n".join(problems))
+    try:
+        declare(node.bandits, declared.values(), write=True)
+    except DiskError as error:
+        raise UnavailableError(f"{error}; hand in the declarations again") from error
+    found = all_bandits(config, node.bandits, declared)
+    node.make_room(room_for(found))
+    node.talks.take(found)
+    service.take(found)

@@ -1,0 +1,95 @@
+"""Stops an agent in order, so that nobody has to wait for it to come back.
+
+From the first call on it makes no more choices and is not ready. It waits for the rewards of open
+tickets, until a deadline; then until its neighbours have what they lack. Whoever calls a second
+time does not want to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from coopbandits.fleet.process.runtime import Runtime
+
+HAND_IN_SECONDS = 2.0
+"""For telling neighbours of the last rewards, and three rounds; beyond the deadline if need be."""
+
+LOOK_SECONDS = 0.02
+
+log = logging.getLogger(__name__)
+
+
+class Drain:
+    """The way from being told to stop to stopping.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        The agent.
+    seconds : float
+        How long open tickets are waited for unless told otherwise; 0 stops at once.
+    begun : callable
+        Called once, when it begins.
+
+    Attributes
+    ----------
+    over : Event
+        The process may end.
+    """
+
+    def __init__(self, runtime: Runtime, seconds: float, begun: Callable[[], None]) -> None:
+        self.runtime, self.seconds, self._begun = runtime, seconds, begun
+        self.over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin; the second time, end at once."""
+        if self._task is not None:
+            log.warning("told to stop a second time: stopping at once")
+            self.over.set()
+            return
+        self._begun()
+        self._task = asyncio.get_running_loop().create_task(self._drain(self.seconds))
+
+    def ask(self, seconds: float | None) -> None:
+        """Begin, with another deadline if given; a request that comes twice changes nothing."""
+        if self._task is None:
+            self.seconds = self.seconds if seconds is None else seconds
+            self.begin()
+
+    async def _drain(self, seconds: float) -> None:
+        try:
+            if seconds > 0:
+                await self._wait(seconds)
+        finally:
+            self.over.set()
+
+    async def _wait(self, seconds: float) -> None:
+        service, node = self.runtime.service, self.runtime.node
+        service.draining = True
+        waiting = node.replica.open_tickets
+        log.info("draining: %d tickets are open, and waited for %g s", waiting, seconds)
+        node.chronicle.note("draining", "stops soon, and makes no more choices")
+        deadline = asyncio.get_running_loop().time() + seconds
+        await self._until(lambda: not node.replica.open_tickets, deadline)
+        are_told = node.telling()
+        deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
+        if not await self._until(are_told, deadline):
+            log.warning("stopping although not all neighbours have the last rewards")
+        left = node.replica.open_tickets
+        log.info("drained: %d tickets are still open; the journal keeps them", left)
+
+    async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
+        """Wait until something holds; return whether it does."""
+        loop = asyncio.get_running_loop()
+        while not holds() and not self.runtime.failed.is_set() and loop.time() < deadline:
+            await asyncio.sleep(LOOK_SECONDS)
+        return holds()
+
+    async def stop(self) -> None:
+        """Give up what is left of it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])

@@ -1,0 +1,345 @@
+"""Several bandits over one set of links: what is said of each, and what of all goes out together.
+
+After HELLO both ends greet about every bandit that they have: name, a digest of its settings, the
+ids of its arms, and what HELLO tells of memories. They talk about a bandit that both have, under
+one number, name and digest; of others nothing is sent. An arm that only the neighbour has is added
+here without a name, so that what is heard of it can be passed on; it is not chosen. Where an agent
+is told of new arms, it greets again and asks for an answer.
+
+All that is said in one round goes to a neighbour at once. A bandit without news sends nothing, ends
+no round and writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from coopbandits.core.aggregate import Claims
+from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.protocol.arms import (
+    Order,
+    in_own_order,
+    order_of,
+    pack_arms,
+    unpack_arms,
+)
+from coopbandits.fleet.protocol.entries import Signing
+from coopbandits.fleet.protocol.frames import (
+    MAX_PLAIN,
+    BanditFrame,
+    DataFrame,
+    Fields,
+    Greeting,
+    Stamp,
+    encode_data,
+    encode_greeting,
+    encode_plain,
+    plain_form,
+)
+from coopbandits.fleet.protocol.gossip import Gossip, QuietGossip, Wire
+from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.events import Declared
+from coopbandits.fleet.storage.replica import Replica
+
+MOST_UNNAMED = 100
+"""So many arms of one bandit are taken from neighbours without being declared here."""
+
+
+class Terms(NamedTuple):
+    """By what one bandit's messages are checked and signed."""
+
+    claims: Claims
+    signing: Signing
+
+
+class Links(NamedTuple):
+    """What talks ask of the protocol around them.
+
+    Attributes
+    ----------
+    peers : mapping
+        The neighbours by id.
+    stamp : Stamp
+        Epoch and incarnation of this agent.
+    period : float
+        Seconds between two rounds.
+    send : callable
+        Sends bytes to a neighbour.
+    refuse : callable
+        Counts something refused, by a keyword and a sentence.
+    """
+
+    peers: Mapping[str, Peer]
+    stamp: Stamp
+    period: float
+    send: Callable[[Peer, bytes, float], None]
+    refuse: Callable[[Peer, str, str], None]
+
+
+class Talk:
+    """What is said of one bandit."""
+
+    def __init__(
+        self, bandit: BanditConfig, replica: Replica, terms: Terms, links: Links, say: Say
+    ) -> None:
+        self.bandit, self.replica, self.links = bandit, replica, links
+        shared = links.stamp
+        self.stamp = Stamp(len(replica.arms), shared.epoch, 0, shared.incarnation, bandit.number)
+        self.form = plain_form(self.stamp)
+        self.orders: dict[int, Order] = {}
+        self.peers = {
+            peer.number: Peer(peer.name, peer.number, peer.last_heard, frames=peer.frames)
+            for peer in links.peers.values()
+        }
+        self._say = say
+        self.gossip = QuietGossip(
+            replica, self.peers, links.period, terms.claims, terms.signing,
+            Wire(self._tell, links.refuse, self._greet_again),
+        )  # fmt: skip
+        self.greets_again = False
+
+    def _tell(
+        self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
+    ) -> None:
+        if values is None or fields is not None or len(values) > MAX_PLAIN:
+            self._say(peer.name, encode_data(self._stamp(round_), values, fields))
+        else:
+            self._say(peer.name, encode_plain(self.form, round_, values))
+        del now
+
+    def _stamp(self, round_: int) -> Stamp:
+        stamp = self.stamp
+        return Stamp(stamp.num_arms, stamp.epoch, round_, stamp.incarnation, stamp.bandit)
+
+    def _greet_again(self, reason: str) -> None:
+        del reason
+        self.greets_again = True
+
+    def greeting(self, peer: Peer, *, ask: bool) -> bytes:
+        """Return what a neighbour is told of this bandit before anything else."""
+        entries, word = self.gossip.entries, self.replica.journal.origin["word"]
+        about = self.peers[peer.number]
+        told = (word, 0, (0, 0, 0))
+        if entries is not None:
+            told = (entries.memory, entries.machine.number, entries.heard(about))
+        bandit, arms = self.bandit, pack_arms(self.replica.arms)
+        greeting = Greeting(bandit.name, bandit.digest, arms, *told, ask)
+        return encode_greeting(self._stamp(self.replica.rounds), greeting)
+
+    def met(self, link: Peer, frame: BanditFrame, now: float) -> None:
+        """Talk to a neighbour from now on."""
+        peer = self.peers[link.number]
+        self.orders[link.number] = order_of(self.replica, unpack_arms(frame.greeting.arms))
+        peer.down("")
+        if link.decoder is not None:
+            peer.up(link.decoder, now)
+        peer.incarnation = link.incarnation
+        self.gossip.met(peer, frame.greeting, frame.stamp.round, now)
+        peer.met = True
+
+    def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
+        """Hand a message to the gossip, its arms in the own order."""
+        peer, order, values = self.peers[link.number], self.orders.get(link.number), frame.values
+        if order is None or not peer.met:
+            link.frames["stale"] += 1  # it was said before the last greeting
+            return
+        if frame.stamp.num_arms != order.num_arms:
+            sentence = f"a message about {frame.stamp.num_arms} arms of {order.num_arms}"
+            self.links.refuse(link, "arms", sentence)
+            return
+        if values is not None:
+            values = in_own_order(self.replica, order, values)
+        self.gossip.heard(peer, frame.stamp.round, values, frame.fields, now)
+
+    def down(self, link: Peer, reason: str) -> None:
+        """Note that a link went down."""
+        self.peers[link.number].down(reason)
+
+
+Say = Callable[[str, bytes], None]
+
+
+class Talks:
+    """All talks of one agent; in place of one bandit's `Gossip`.
+
+    Parameters
+    ----------
+    bandits : Bandits
+        The state of all.
+    terms : callable
+        Returns by what the messages of a bandit are checked.
+    links : Links
+        The neighbours.
+    """
+
+    def __init__(
+        self, bandits: Bandits, terms: Callable[[BanditConfig, Replica], Terms], links: Links
+    ) -> None:
+        self.bandits, self.terms, self.links = bandits, terms, links
+        self.entries = None
+        self.next_tick = -math.inf
+        self.talks: dict[int, Talk] = {}
+        self.awake: dict[int, Talk] = {}
+        self._revoked: frozenset[int] = frozenset()
+        self.begun: Callable[[Gossip], None] = lambda _: None
+        self._unsent: dict[str, list[bytes]] = {}
+
+    # Declarations
+
+    def take(self, declared: Iterable[BanditConfig]) -> None:
+        """Talk about these bandits from now on, about each with the arms that its replica has."""
+        for bandit in declared:
+            talk = self.talks.get(bandit.number)
+            replica = self.bandits.replicas[bandit.number]
+            if talk is not None and talk.stamp.num_arms == len(replica.arms):
+                talk.bandit = bandit
+                continue
+            self._begin(bandit, replica)
+
+    def _begin(self, bandit: BanditConfig, replica: Replica) -> Talk:
+        talk = Talk(bandit, replica, self.terms(bandit, replica), self.links, self._say)
+        self.begun(talk.gossip)
+        talk.gossip.revoke(self._revoked)
+        self.talks[bandit.number] = self.awake[bandit.number] = talk
+        self._greet(talk, ask=True)
+        return talk
+
+    def _greet(self, talk: Talk, *, ask: bool) -> None:
+        for peer in self.links.peers.values():
+            if peer.met:
+                self.links.send(peer, talk.greeting(peer, ask=ask), peer.last_heard)
+
+    # Links
+
+    def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
+        """Greet about all bandits, once HELLO was said."""
+        del hello, rounds
+        greetings = [talk.greeting(peer, ask=False) for talk in self.talks.values()]
+        self.links.send(peer, b"".join(greetings), now)
+
+    def down(self, peer: Peer, reason: str) -> None:
+        """Note that a link went down."""
+        for talk in self.talks.values():
+            talk.down(peer, reason)
+
+    def greeted(self, link: Peer, frame: BanditFrame, now: float) -> None:
+        """Compare what a neighbour has; talk about it where both have the same."""
+        number, greeting = frame.stamp.bandit, frame.greeting
+        talk = self.talks.get(number)
+        try:
+            if talk is None:
+                self._require_free(link, number, greeting)
+                return
+            self._require_same(link, talk, greeting)
+            talk = self._with_arms(link, talk, unpack_arms(greeting.arms))
+            talk.met(link, frame, now)
+        except InputError as error:
+            self.links.refuse(link, "bandit", str(error))
+            if talk is not None:
+                talk.down(link, str(error))
+            return
+        self.awake[number] = talk
+        if greeting.ask:
+            self.links.send(link, talk.greeting(link, ask=False), now)
+
+    def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
+        """Say where a name stands for another number here; what is not known here is no mistake."""
+        for talk in self.talks.values():
+            if talk.bandit.name == greeting.name:
+                raise InputError(
+                    f"{link.name} has bandit {greeting.name} under the number {number}, and here "
+                    f"it has {talk.bandit.number}; state one number for it on all nodes"
+                )
+
+    def _require_same(self, link: Peer, talk: Talk, greeting: Greeting) -> None:
+        bandit = talk.bandit
+        if greeting.name != bandit.name:
+            raise InputError(
+                f"{link.name} has bandit {bandit.number} under the name {greeting.name!r}, and "
+                f"here it is {bandit.name!r}; give each its own number"
+            )
+        if greeting.digest != bandit.digest:
+            raise InputError(
+                f"{link.name} has other settings of bandit {bandit.name}; compare its policy, "
+                "rewards, half_life and features on both nodes"
+            )
+
+    def _with_arms(self, link: Peer, talk: Talk, theirs: list[int]) -> Talk:
+        """Return the talk with room for all arms that a neighbour has."""
+        replica = talk.replica
+        if len(set(theirs)) < len(theirs):
+            raise InputError(f"{link.name} has an arm of {talk.bandit.name} twice")
+        fresh = [arm for arm in theirs if arm not in replica.arms]
+        if not fresh:
+            return talk
+        unnamed = sum(not name for name in replica.arms.values())
+        if unnamed + len(fresh) > MOST_UNNAMED:
+            raise InputError(
+                f"{link.name} has {len(fresh)} arms of {talk.bandit.name} that nobody declared "
+                f"here, and {unnamed} are known; up to {MOST_UNNAMED} are taken: declare them"
+            )
+        known = replica.declared
+        assert known is not None  # noqa: S101  it is a declared bandit
+        replica.declare(Declared(known.name, known.shared, dict.fromkeys(fresh, "")))
+        return self._begin(talk.bandit, replica)
+
+    def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
+        """Hand a message to the talk that it belongs to."""
+        talk = self.talks.get(frame.stamp.bandit)
+        if talk is None:
+            self.links.refuse(link, "bandit", f"a message about bandit {frame.stamp.bandit}")
+            return
+        talk.heard(link, frame, now)
+        self.awake[frame.stamp.bandit] = talk
+
+    def revoke(self, authors: frozenset[int]) -> None:
+        """Believe nothing of some authors any more."""
+        self._revoked = authors
+        for number, talk in self.talks.items():
+            talk.gossip.revoke(authors)
+            self.awake[number] = talk
+
+    # Rounds
+
+    def wake(self, number: int) -> None:
+        """Look at a bandit in the next round: something was observed."""
+        if number in self.talks:
+            self.awake[number] = self.talks[number]
+
+    def age(self, now: float) -> None:
+        """Wake those by whose clock pulls count less by now."""
+        for number, talk in self.talks.items():
+            if talk.gossip.has_aged(now):
+                self.awake[number] = talk
+
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
+        told = {number: talk.gossip.telling() for number, talk in self.talks.items()}
+        return lambda: all(number not in self.awake or are() for number, are in told.items())
+
+    def tick(self, now: float) -> None:
+        """End the rounds of all bandits with news, and send what is to be told."""
+        self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
+        try:
+            for number, talk in list(self.awake.items()):
+                talk.gossip.tick(now)
+                if talk.greets_again:
+                    talk.greets_again = False
+                    self._greet(talk, ask=True)
+                elif talk.gossip.idle:
+                    del self.awake[number]
+        finally:
+            self._flush(now)
+
+    def _say(self, peer: str, data: bytes) -> None:
+        self._unsent.setdefault(peer, []).append(data)
+
+    def _flush(self, now: float) -> None:
+        unsent, self._unsent = self._unsent, {}
+        for name, frames in unsent.items():
+            self.links.send(self.links.peers[name], b"".join(frames), now)

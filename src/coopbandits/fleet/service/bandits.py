@@ -1,0 +1,130 @@
+"""What is told of single bandits: a line each, metrics under bounded labels, and all learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coopbandits.core.aggregate.aggregation import OWN
+from coopbandits.fleet.config.features import ONES
+from coopbandits.fleet.service import BanditState, Metric
+from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.service.ruling import document_metrics
+from coopbandits.fleet.service.sites import site_metrics
+from coopbandits.fleet.service.watching import (
+    MOST_LABELS,
+    OTHERS,
+    arm_metrics,
+    journal_metrics,
+    link_metrics,
+)
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.node import Node
+    from coopbandits.fleet.service.application import ApplicationService
+
+REMOVED = "removed"
+
+
+def bandit_state(service: ApplicationService) -> BanditState:
+    """Return what there is to say of a bandit in a line."""
+    bandit, replica = service.declared, service.replica
+    return BanditState(
+        name=bandit.name,
+        number=bandit.number,
+        policy=bandit.settings.policy,
+        arms=[arm.name for arm in bandit.arms],
+        pinned=bandit.pinned,
+        frozen=[arm.name for arm in bandit.arms if arm.frozen],
+        retired=not bandit.arms,
+        round=replica.rounds,
+        rewards=int(replica.own_counts.sum()),
+        open_tickets=len(replica.tickets.open),
+    )
+
+
+def learned(service: ApplicationService) -> dict[str, Any]:
+    """Return everything learned of a bandit, also of arms that are no longer declared."""
+    bandit, replica, scale = service.declared, service.replica, service.scale
+    estimate = replica.agent.estimate()
+    sums = estimate.sums[:, ONES] if service.encoder.features else estimate.sums
+    arms = {arm.name: arm for arm in bandit.arms}
+    found = []
+    for at, (number, known) in enumerate(replica.arms.items()):
+        name = bandit.arms[at].name if bandit.is_plain else known
+        pulls = float(estimate.counts[at])
+        declared = arms.get(name)
+        found.append(
+            {
+                "arm": name or None,
+                "id": declared.id if declared else name or None,
+                "number": number,
+                "state": "active" if declared and not declared.frozen else _state(declared),
+                "pulls": pulls,
+                "mean": scale.reward(float(sums[at]) / pulls) if pulls > 0.0 else None,
+                "own_choices": int(replica.own_choices[at]),
+                "own_pulls": int(replica.own_counts[at]),
+                "own_reward": float(replica.own_sums[at]),
+            }
+        )
+    settings = dict(bandit.shared)
+    return {"number": bandit.number, "settings": settings, "round": replica.rounds, "arms": found}
+
+
+def _state(declared: object) -> str:
+    return "frozen" if declared else REMOVED
+
+
+def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[Metric]:
+    """Return the metrics of an agent, of its bandits together and one by one."""
+    tickets = [service.replica.tickets for service in services]
+    rewards = [int(service.replica.own_counts.sum()) for service in services]
+    choices = [each.next_number - 1 for each in tickets]
+    waiting = [len(each.open) for each in tickets]
+    expired = sum(choices) - sum(rewards) - sum(waiting)
+    names = [service.declared.name for service in services]
+    alone = services[0] if len(services) == 1 else None
+    return [
+        *link_metrics(node),
+        measured("choices_total", ({}, sum(choices))),
+        measured("rewards_total", ({}, sum(rewards))),
+        measured("open_tickets", ({}, sum(waiting))),
+        measured("expired_tickets_total", ({}, expired)),
+        measured(
+            "refused_pulls_total",
+            ({"call": "choose"}, sum(service.choosing.refused for service in services)),
+            ({"call": "observe"}, sum(service.observing.refused for service in services)),
+        ),
+        *journal_metrics(node.replica.journal),
+        measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
+        *document_metrics(node),
+        *site_metrics(alone),
+        measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),
+        measured("bandit_choices_total", *_labelled(names, choices)),
+        measured("bandit_rewards_total", *_labelled(names, rewards)),
+        measured("bandit_open_tickets", *_labelled(names, waiting)),
+        *arm_metrics(services),
+    ]
+
+
+def residual(service: ApplicationService) -> float:
+    """Return the relative difference between pulls handed in here and the agent's own share.
+
+    0 for policies that mix shares between agents, so that none has a share of its own, and where
+    agents forget.
+    """
+    cluster, replica = service.cluster, service.replica
+    if cluster.traits.shares != OWN or cluster.traits.forgets:
+        return 0.0
+    counts = replica.agent.share().counts
+    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
+
+
+def _labelled(
+    names: Sequence[str], values: Sequence[int]
+) -> Iterator[tuple[dict[str, str], float]]:
+    """Yield a value for each of the first bandits, and the sum of the rest."""
+    for name, value in zip(names[:MOST_LABELS], values[:MOST_LABELS], strict=True):
+        yield {"bandit": name}, float(value)
+    if len(names) > MOST_LABELS:
+        yield {"bandit": f"({OTHERS})"}, float(sum(values[MOST_LABELS:]))

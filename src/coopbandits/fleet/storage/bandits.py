@@ -1,0 +1,174 @@
+"""All bandits of one agent: a replica each, in one journal.
+
+Events of all of them stand in one file, by the bandit's number, and snapshots are written together.
+A journal says itself what its bandits are (`Declared`), so that those which are no longer declared
+are kept, and go on where they were once they are declared again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.storage.disk import Disk, DiskError
+from coopbandits.fleet.storage.events import Declared, Event
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.replica import Replica
+
+
+class Chapter:
+    """As much of a journal as the replica of one bandit asks for."""
+
+    def __init__(
+        self, journal: Journal, number: int, snapshot: dict[str, Any], events: list[Event]
+    ) -> None:
+        self.journal, self.number, self.snapshot, self.events = journal, number, snapshot, events
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What the journal was created with."""
+        return self.journal.origin
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written."""
+        return self.journal.trouble
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing was written since the journal was opened."""
+        return self.journal.read_only
+
+    @property
+    def size(self) -> int:
+        """How many bytes the whole journal has."""
+        return self.journal.size
+
+    @property
+    def disk(self) -> Disk:
+        """Where it is stored."""
+        return self.journal.disk
+
+    def append(self, event: Event) -> None:
+        """Write one event."""
+        self.journal.append(event, self.number)
+
+    def hold(self, event: Event) -> None:
+        """Write one event: who has several bandits has rounds by the clock, which are written."""
+        self.append(event)
+
+    def renew(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Leave snapshots to `Bandits`, which has all replicas; so do the next two."""
+
+    mend = shorten = renew
+
+
+MakeReplica = Callable[[int, Declared, Journal], Replica]
+"""Makes the replica of a bandit from its number, a declaration and what was written of it."""
+
+
+class Bandits:
+    """The replicas of one agent, by number.
+
+    Parameters
+    ----------
+    journal : Journal
+        What happened so far.
+    make : callable
+        Makes a replica.
+    """
+
+    def __init__(self, journal: Journal, make: MakeReplica) -> None:
+        self.journal, self._make = journal, make
+        kept: dict[int, Any] = journal.snapshot.get("bandits", {})
+        self.replicas = {
+            number: self._open(number, kept.get(number), journal.told.get(number, []))
+            for number in sorted(kept.keys() | journal.told.keys())
+        }
+        self.incarnation = max((each.incarnation for each in self.replicas.values()), default=0)
+        for replica in self.replicas.values():
+            replica.incarnation = self.incarnation
+
+    def _open(self, number: int, state: Any, events: list[Event]) -> Replica:
+        if state is not None:
+            declared = Declared(**state["declared"])
+        elif isinstance(events[0], Declared):
+            declared = events[0]
+        else:
+            raise InputError(
+                f"the journal tells of bandit {number}, and not what that is; restore the folder "
+                "from a backup, or move it away to start anew"
+            )
+        return self._made(number, declared, state or {}, events)
+
+    def _made(
+        self, number: int, declared: Declared, state: dict[str, Any], events: list[Event]
+    ) -> Replica:
+        chapter = Chapter(self.journal, number, state, events)
+        return self._make(number, declared, cast("Journal", chapter))
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that the busiest has ended."""
+        return max((each.rounds for each in self.replicas.values()), default=0)
+
+    @property
+    def open_tickets(self) -> int:
+        """How many rewards are waited for."""
+        return sum(each.open_tickets for each in self.replicas.values())
+
+    @property
+    def rewards(self) -> int:
+        """How many rewards were handed in here."""
+        return sum(each.rewards for each in self.replicas.values())
+
+    @property
+    def arms(self) -> dict[int, str]:
+        """No arms in common."""
+        return {}
+
+    def declare(self, number: int, declared: Declared, *, write: bool = True) -> None:
+        """Take the declaration of a bandit; nothing is written where it says nothing new."""
+        replica = self.replicas.get(number)
+        if replica is None:
+            if write:
+                self.journal.append(declared, number)
+            replica = self._made(number, declared, {}, [declared])
+            replica.incarnation = max(replica.incarnation, self.incarnation)
+            self.replicas[number] = replica
+        elif _says_more(declared, replica):
+            replica.declare(declared, write=write)
+
+    def begin(self) -> None:
+        """Write the first snapshot, once all declarations were taken."""
+        with suppress(DiskError):  # the journal says so, and takes nothing
+            self.compact()
+
+    def maintain(self, now: float) -> None:
+        """Close tickets, keep the journal short, and write it anew after trouble."""
+        self.journal.mend(self._export)
+        self.expire(now)
+        self.journal.shorten(self._export)
+
+    def expire(self, now: float) -> int:
+        """Close tickets past their lifetime; return how many."""
+        return sum(replica.expire(now) for replica in self.replicas.values())
+
+    def compact(self) -> None:
+        """Replace all events by a snapshot, beside the event loop where there is one."""
+        self.journal.renew(self._export)
+
+    def _export(self) -> dict[str, Any]:
+        return {"bandits": {number: each.export() for number, each in self.replicas.items()}}
+
+
+def _says_more(declared: Declared, replica: Replica) -> bool:
+    known = replica.declared
+    return (
+        known is None
+        or (known.name, known.shared) != (declared.name, declared.shared)
+        or any(replica.arms.get(arm) != name for arm, name in declared.arms.items() if name)
+        or not declared.arms.keys() <= replica.arms.keys()
+    )

@@ -1,0 +1,139 @@
+"""Functions that only kernels call, compiled as parts of these.
+
+numba's own `jit` optimises a function and makes machine code of it before it goes on with whoever
+calls it, and there does both again with all that is called: what a kernel calls through two others
+is made four times. Here only the kernel is. A function is translated once, into code for LLVM, and
+that is added to every kernel that needs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llvmlite.binding import parse_assembly
+from numba import types
+from numba.core import cgutils, compiler
+from numba.core.codegen import CodeLibrary
+from numba.core.registry import cpu_target
+from numba.extending import lower_builtin, type_callable
+
+_OPTIONS = {
+    "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy",
+}  # fmt: skip
+
+_held: WeakKeyDictionary[CodeLibrary, set[Part]] = WeakKeyDictionary()
+"""Which parts the library of a kernel has."""
+
+
+def inner(function: Any = None, **options: Any) -> Any:
+    """As `numba.jit`, with its options, for functions that only kernels call.
+
+    One that makes an array, or returns one, has to say that it `allocates`. In others no references
+    to arrays are counted: their callers hold these.
+    """
+    return partial(Inner, **options) if function is None else Inner(function, **options)
+
+
+class Inner:
+    """A function that is compiled where a kernel calls it."""
+
+    def __init__(
+        self, function: Callable[..., Any], *, allocates: bool = False, **options: Any
+    ) -> None:
+        flags = compiler.Flags()
+        cpu_target.options.parse_as_flags(flags, {**_OPTIONS, **options})
+        flags.nrt = allocates
+        flags.no_compile = True  # not yet: the kernel is, as a whole
+        self.py_func, self.flags = function, flags
+        self.parts: dict[Any, Part] = {}
+        type_callable(self)(self._typer)
+        lower_builtin(self, types.VarArg(types.Any))(self._call)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it as it is."""
+        return self.py_func(*args)
+
+    def part(self, kinds: tuple[Any, ...]) -> Part:
+        """Return the code for arguments of some kinds."""
+        if kinds not in self.parts:
+            self.parts[kinds] = Part(self.py_func, kinds, self.flags)
+        return self.parts[kinds]
+
+    def _typer(self, context: Any) -> Any:
+        def returned(*kinds: Any) -> Any:
+            return self.part(kinds).signature.return_type
+
+        del context
+        returned.pysig = inspect.signature(self.py_func)  # type: ignore[attr-defined]  # as asked
+        return returned
+
+    def _call(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        part = self.part(signature.args)
+        return context.call_internal(builder, part.add(context), signature, args)
+
+
+class Part(CodeLibrary):
+    """The code of one function for arguments of some kinds, and what it calls."""
+
+    def __init__(self, function: Callable[..., Any], kinds: Any, flags: Any) -> None:
+        context = cpu_target.target_context
+        super().__init__(context.codegen(), function.__qualname__)
+        self.called: list[CodeLibrary] = []
+        made = compiler.compile_extra(
+            cpu_target.typing_context, context, function, kinds, None, flags, {}, self
+        )
+        self.signature, self.described = made.signature, made.fndesc
+
+    def add(self, context: Any) -> Any:
+        """Add all to what is being compiled, and return the description that a call takes."""
+        library = context.active_code_library
+        if isinstance(library, Part):
+            library.called.append(self)
+        elif self not in _held.setdefault(library, set()):
+            _held[library].add(self)
+            self._add_to(library)
+        return self.described
+
+    def _add_to(self, library: CodeLibrary) -> None:
+        """Add this and all that is called to the library of a kernel."""
+        whole = self.module.clone()
+        whole.get_function(self.described.llvm_func_name).linkage = "weak_odr"  # is kept
+        parts = [self]
+        for part in parts:  # callers first: the linker leaves out what nobody has called so far
+            for called in part.called:
+                if not isinstance(called, Part):
+                    library.add_linking_library(called)
+                elif called not in parts:
+                    parts.append(called)
+                    whole.link_in(called.module, preserve=True)
+        library.add_llvm_module(whole)
+
+    def add_linking_library(self, library: CodeLibrary) -> None:
+        """Note what is called."""
+        self.called.append(library)
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Take the code, which several kernels may have."""
+        for function in ir_module.functions:
+            if not function.is_declaration and not function.linkage:
+                function.linkage = "linkonce_odr"
+        self.module = parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
+
+    def finalize(self) -> None:
+        """Do nothing: only kernels become machine code."""
+
+    def get_function(self, name: str) -> Any:
+        """Return a function in the code."""
+        return self.module.get_function(name)
+
+    def get_llvm_str(self) -> str:
+        """Return the code."""
+        return str(self.module)
+
+    def get_asm_str(self) -> str:
+        """Return no machine code."""
+        return ""

@@ -1,0 +1,89 @@
+"""Running consensus: whole runs in shared memory, or round by round on larger graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coopbandits.core.policy import Parts
+from coopbandits.sim.gpu.backend import Backend, Launch
+from coopbandits.sim.gpu.runs import (
+    DeviceRuns,
+    lines_of,
+    links_of_each,
+    links_there,
+    real_of,
+)
+from coopbandits.sim.record import Record, Task, Tick
+
+MOST_STOPS = 16
+"""Recorded rounds of one span: what agents note takes memory until it is added up."""
+
+MOST_THREADS = 1024
+
+MOST_SHARED = 75_000
+"""Bytes of shared memory that a block of 128 may take."""
+
+SOME = 9
+"""Arms whose averages an agent makes in one go over its neighbours, in registers."""
+
+RESIDENT = 384
+"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+
+
+def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
+    """Play some runs of any index on a running consensus."""
+    agents = task.network.num_agents
+    arms, size_of_real = task.problem.num_arms, real_of(task).itemsize
+    shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
+    is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
+    state = DeviceRuns(
+        parts, task, runs, tick, backend, lambda: spans_of(task) if is_whole else _rounds(task)
+    )
+    times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
+    times_there = state.upload(times)
+    threads = -(-agents // 32) * 32
+    if not is_whole:
+        of_warp = size_of_real * 2 * 33 * arms  # a tile of averages
+        threads = 128 if 4 * of_warp <= MOST_SHARED else 32
+        shared = threads // 32 * of_warp
+    links_each = links_of_each(task.network.matrix)
+    kernels = state.compiled(
+        ("rounds.cu",),
+        state.constants(
+            THREADS=threads, RESIDENT=max(1, RESIDENT // threads), LINKS=links_each,
+            SOME=SOME,
+        ),
+    )  # fmt: skip
+    links = links_there(task.network.matrix, state)
+    before = state.registers()
+    after = before if is_whole else state.registers()
+    size = Launch(len(runs), 1, threads, shared)
+    if not is_whole:
+        size = Launch(-(-state.everywhere // threads), 1, threads, shared)
+    for number in range(len(state.spans.rounds)):
+        values = (before,) if is_whole else (before, after)
+        kernels.launch(
+            "runs" if is_whole else "one_round", size, state.world, state.tally,
+            state.spans.address(number), *links, *values,
+            times_there.address + size_of_real * int(state.spans.firsts[number]),
+            state.numbers_there,
+        )  # fmt: skip
+        state.played(number)
+        before, after = after, before
+    record = state.finish()
+    sent = 2 * task.network.num_edges * task.rounds
+    record.values[:] = sent * parts.statistic.registers(task.problem.num_arms).size
+    record.messages[:] = sent[-1]
+    return record
+
+
+def spans_of(task: Task) -> list[tuple[int, int]]:
+    """Return spans with few recorded rounds each."""
+    ends = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
+    ends = ends if ends and ends[-1] == task.horizon else [*ends, task.horizon]
+    return [(first, end - first) for first, end in zip([0, *ends], ends, strict=False)]
+
+
+def _rounds(task: Task) -> list[tuple[int, int]]:
+    """Return single rounds."""
+    return [(first, 1) for first in range(task.horizon)]

@@ -1,0 +1,119 @@
+// One choice by any index: its own functions, translated from Python, stand in `index.h`.
+#pragma once
+#include "world.h"
+
+// Totals of one agent: `factor` times a column of pairs (sum, count).
+struct Sums {
+    const real2* at;
+    int stride;
+    real factor;
+    __device__ __forceinline__ real operator[](int k) const { return factor * at[k * stride].x; }
+};
+struct Counts {
+    const real2* at;
+    int stride;
+    real factor;
+    __device__ __forceinline__ real operator[](int k) const { return factor * at[k * stride].y; }
+};
+struct Estimate {
+    Sums sums;
+    Counts counts;
+    real time, num_agents, anticipation, squares;
+};
+__device__ __forceinline__ Estimate estimate_of(const real2* at, int stride, real factor,
+                                                real time, real num_agents) {
+    return {{at, stride, factor}, {at, stride, factor}, time, num_agents, real(1), real(0)};
+}
+
+template <class A, class B>
+struct Two {
+    A first;
+    B second;
+};
+template <class A, class B>
+__device__ __forceinline__ Two<A, B> two(A a, B b) { return {a, b}; }
+__device__ __forceinline__ real larger(real a, real b) { return b > a ? b : a; }
+__device__ __forceinline__ real smaller(real a, real b) { return b < a ? b : a; }
+
+#include "index.h"
+
+// The plain way: all values, then what the index picks, or the lowest arm within rounding of the
+// largest value.
+__device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
+                                          const real* numbers, const real2* cubics,
+                                          int* trouble) {
+    real scratch[SCRATCH], values[K];
+    Index<false> whole(cubics);
+    whole.prepare(estimate, word, numbers, scratch);
+    for (int k = 0; k < K; k++) {
+#if ONE_NORMAL
+        Index<true> asking(cubics);
+        asking.value(k, estimate, word, numbers, scratch);
+        whole.late = normal_of(asking.asked, cubics);
+#endif
+        values[k] = whole.value(k, estimate, word, numbers, scratch);
+        if (values[k] != values[k]) *trouble = 1;
+    }
+#if HAS_PICK
+    int arm = int(whole.pick(values, estimate, word, numbers, scratch));
+    if (arm >= 0 && arm < K) return arm;
+    *trouble = 2;
+    return 0;
+#else
+    real largest = values[0];
+    for (int k = 1; k < K; k++) largest = larger(largest, values[k]);
+    if (fabs(largest) < INF) largest -= TIE * larger(real(1), fabs(largest));
+    int arm = 0;
+    for (int k = K - 1; k >= 0; k--) if (values[k] >= largest) arm = k;
+    return arm;
+#endif
+}
+
+// The same arm with less at hand: the best and the second best, in one go over the arms. Where two
+// arms may tie, the plain way decides. Arms whose normals are in the tails are put off, and looked at
+// by all lanes together.
+struct Leader {
+    real best = LOWEST, second = LOWEST;
+    int arm = 0;
+    __device__ __forceinline__ void consider(int k, real value) {
+        arm = value > best ? k : arm;
+        second = larger(second, smaller(best, value));
+        best = larger(best, value);
+    }
+};
+__device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const real* numbers,
+                                      const real2* cubics, int* trouble) {
+#if HAS_PICK || !IS_OURS || (ONE_NORMAL && K > 64)
+    return choose_by_all(estimate, word, numbers, cubics, trouble);
+#else
+    real scratch[SCRATCH];
+    Leader leader;
+    Index<false> whole(cubics);
+    whole.prepare(estimate, word, numbers, scratch);
+#if ONE_NORMAL
+    word_t tails = 0;
+    Index<true> asking(cubics);
+    UNROLL for (int k = 0; k < K; k++) {
+        asking.value(k, estimate, word, numbers, scratch);
+        const bool is_late = is_tail(asking.asked);
+        tails |= is_late ? word_t(1) << k : 0;
+        whole.late = centre_normal(asking.asked, cubics);
+        const real value = whole.value(k, estimate, word, numbers, scratch);
+        leader.consider(k, is_late ? LOWEST : value);
+    }
+    for (; tails; tails &= tails - 1) {
+        const int k = __ffsll(tails) - 1;
+        asking.value(k, estimate, word, numbers, scratch);
+        whole.late = tail_normal(asking.asked);
+        leader.consider(k, whole.value(k, estimate, word, numbers, scratch));
+    }
+#else
+    UNROLL for (int k = 0; k < K; k++)
+        leader.consider(k, whole.value(k, estimate, word, numbers, scratch));
+#endif
+    const real best = leader.best;
+    if (best < INF && best - leader.second > ROUNDING * larger(real(1), fabs(best)))
+        return leader.arm;
+    return choose_by_all(estimate, word, numbers, cubics, trouble);
+#endif
+}

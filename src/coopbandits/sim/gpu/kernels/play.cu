@@ -1,0 +1,187 @@
+// Agents play a span of rounds alone, on totals that they read at its start. Thread = agent.
+#include "world.h"
+#if !HAS_BONUS
+#include "choice.h"
+#endif
+
+#define STRETCH 128    // rounds for which one bound on the other arms is used
+
+struct Reading {
+    double factor, weight, least, num_agents;
+    long long own_pulls;
+};
+
+// An arm's index s/n + √(a/n) as mean + width·√a.
+__device__ __forceinline__ real2 mean_and_width(real total, real count, real least) {
+    if (count <= least) return make_real2(INF, 0);
+    return make_real2(total / count, real(1) / sqrt(count));
+}
+
+#if HAS_BONUS
+// The next variates of one agent, BLOCK apart; those in the tails are put off and made together.
+__device__ __forceinline__ void make_variates(word_t key, long long done, const real2* cubics,
+                                              real* variates) {
+    unsigned tails = 0;
+    UNROLL for (int i = 0; i < NEAR; i++) {
+        word_t word = word_at(key, done + i);
+#if IS_NORMAL
+        variates[i * BLOCK] = centre_normal(word, cubics);
+        tails |= is_tail(word) ? 1u << i : 0u;
+#else
+        variates[i * BLOCK] = uniform_of(word);
+#endif
+    }
+    while (tails) {
+        int i = __ffs(tails) - 1;
+        tails &= tails - 1;
+        variates[i * BLOCK] = tail_called(word_at(key, done + i));
+    }
+}
+
+// As `_play_own_pulls` of the CPU engine: all arms are looked at only when the arm in play may have
+// lost its lead, which a bound on the others tells without division and root.
+struct Player {
+    real mean[K], width[K];
+    real2* totals;  // of this thread, BLOCK apart
+    real total, count, bound, exploration;
+    bool must_look;
+    int arm;
+
+    __device__ Player(real2* totals_, const Reading& reading) : totals(totals_) {
+        UNROLL for (int k = 0; k < K; k++) {
+            real2 found = mean_and_width(totals[k * BLOCK].x, totals[k * BLOCK].y,
+                                         real(reading.least));
+            mean[k] = found.x;
+            width[k] = found.y;
+        }
+        arm = -1;
+        must_look = true;
+    }
+    __device__ __forceinline__ void leave(const Reading& reading) {
+        if (arm < 0) return;
+        totals[arm * BLOCK] = make_real2(total, count);
+        real2 found = mean_and_width(total, count, real(reading.least));
+        UNROLL for (int k = 0; k < K; k++) {
+            mean[k] = k == arm ? found.x : mean[k];
+            width[k] = k == arm ? found.y : width[k];
+        }
+    }
+    __device__ __forceinline__ int look(real now, real later) {
+        real root = sqrt(now), best = LOWEST, others = LOWEST;
+        UNROLL for (int k = 0; k < K; k++) best = fmax(best, mean[k] + width[k] * root);
+        real enough = best < INF ? best - TIE * fmax(real(1), fabs(best)) : best;
+        int found = 0;
+        UNROLL for (int k = K - 1; k >= 0; k--)
+            found = mean[k] + width[k] * root >= enough ? k : found;
+        root = sqrt(later);
+        UNROLL for (int k = 0; k < K; k++)
+            others = fmax(others, k == found ? LOWEST : mean[k] + width[k] * root);
+        bound = others > LOWEST ? others + ROUNDING * fmax(real(1), fabs(others)) : others;
+        exploration = now;
+        return found;
+    }
+    __device__ __forceinline__ void take(int found) {
+        arm = found;
+        total = totals[arm * BLOCK].x;
+        count = totals[arm * BLOCK].y;
+    }
+    __device__ __forceinline__ void add(real reward, real weight) {
+        total += weight * reward;
+        count += weight;
+        real lack = bound * count - total;
+        must_look = lack > 0 && exploration * count <= lack * lack;
+    }
+};
+#endif
+
+// `levels`: a of the bonus in every round, or the time where the index has none.
+KERNEL(play, BLOCK, RESIDENT,
+       (const World* world_at, const Tally* tally_at, const Span* span_at, const real2* read,
+        real2* fresh, const real* levels, const Reading* reading_at, const real* numbers,
+        int* live)) {
+    SHARED(shared);
+    const World& world = *world_at;
+    const Tally& tally = *tally_at;
+    const Span& span = *span_at;
+    const Reading& reading = *reading_at;
+    const real weight = real(reading.weight), factor = real(reading.factor);
+    const bool own_pulls = reading.own_pulls;
+    const int rounds = int(span.rounds);
+    const long long everywhere = world.agents * world.runs;
+    const long long at = (long long)blockIdx.x * BLOCK + threadIdx.x;
+    if (at >= everywhere) return;
+    real2* totals = (real2*)shared + threadIdx.x;
+    UNROLL for (int k = 0; k < K; k++) {
+        real2 settled = read[k * everywhere + at];
+        totals[k * BLOCK] = make_real2(factor * settled.x, factor * settled.y);
+    }
+    double* ledger = (double*)((real2*)shared + K * BLOCK) + threadIdx.x;
+    Books books(world, tally, span, at, ledger, BLOCK);
+    books.open();
+    const bool is_crowded = world.runs < 32;
+    const word_t key = word_at(world.reward_keys[books.run], books.agent);
+    real gained = 0;
+    int start = 0, arm = 0;
+    auto book = [&](int end) {
+        if (end == start) return;
+        real2* own = fresh + arm * everywhere + at;
+        *own = make_real2(own->x + gained, own->y + real(end - start));
+        int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
+        if (*alive == 0) *alive = 1;
+        books.enter(arm, start, end, gained, is_crowded);
+        gained = 0;
+        start = end;
+    };
+#if HAS_BONUS
+    real* variates = (real*)(ledger + LINES * BLOCK - threadIdx.x) + threadIdx.x;
+    Player player(totals, reading);
+#else
+    const word_t words = word_at(world.decision_keys[books.run], books.agent);
+    numbers += books.agent * NUMBERS;
+#endif
+    Row row = {};
+    const real2* const cubics = world.cubics;
+    const long long first = span.first;
+    for (int r = 0;; r++) {
+        const bool is_over = r == rounds, is_noted = r == books.stop, is_elsewhere = r >= books.border;
+        int chosen = arm;
+#if HAS_BONUS
+        if (r % NEAR == 0 && !is_over) make_variates(key, first + r, cubics, variates);
+        bool looks = r == 0 || (own_pulls && (player.must_look || r % STRETCH == 0));
+        if (looks && !is_over) {
+            player.leave(reading);
+            int last = (r / STRETCH + 1) * STRETCH;
+            last = own_pulls && last < rounds ? last : rounds;
+            chosen = player.look(levels[r], levels[last - 1]);
+            player.take(chosen);
+        }
+#else
+        if ((r == 0 || own_pulls || IS_RANDOM) && !is_over) {
+            Estimate estimate = estimate_of(totals, BLOCK, 1, levels[r], real(reading.num_agents));
+            chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
+                            tally.trouble);
+        }
+#endif
+        // What is pulled of one arm is booked when it is left, and when others need to know.
+        if (is_over || is_noted || is_elsewhere || chosen != arm) {
+            book(r);
+            if (is_noted) books.note();
+            if (is_elsewhere) books.enter_segment(r);
+            if (is_over) break;
+            arm = chosen;
+            row.take(books.row(arm));
+        }
+#if HAS_BONUS
+        real reward = row.reward(variates[r % NEAR * BLOCK]);
+        if (own_pulls) player.add(reward, weight);
+#else
+        real reward = row.reward(variate_of(word_at(key, first + r), cubics));
+        if (own_pulls) {
+            real2* own = totals + arm * BLOCK;
+            *own = make_real2(own->x + weight * reward, own->y + weight);
+        }
+#endif
+        gained += reward;
+    }
+    books.close();
+}

@@ -1,0 +1,252 @@
+"""Some runs of one task on a device: its constants, tables, ledgers, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from coopbandits.core.draws import normal_cubics
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import Parts
+from coopbandits.core.streams import stream_keys
+from coopbandits.sim.cpu.choices import is_ours
+from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
+from coopbandits.sim.gpu.backend import Backend, Launch, Program
+from coopbandits.sim.gpu.source import program
+from coopbandits.sim.gpu.translate import index_source
+from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.tapes import DECISIONS, REWARDS
+
+MOST_LINKS = 17
+"""Neighbours, and the agent itself, whose values a thread fetches all at once."""
+
+FAN = 64
+"""As in `fold.cu`."""
+
+FOREVER = 1 << 60
+
+
+def lines_of(task: Task) -> int:
+    """Return how many sums an agent keeps: reward and regret; with many tables what these cost."""
+    return 2 if task.tables.is_single else 5
+
+
+def real_of(task: Task) -> Any:
+    """Return the type of what agents compute with; sums for the record are always doubles."""
+    return np.dtype(task.precision)
+
+
+def cubics_of(real: Any) -> Any:
+    """Return the table of the normal; in single precision with places between 0 and 1."""
+    cubics = normal_cubics()
+    if real == np.float64:
+        return cubics
+    return (cubics.reshape(-1, 4) * 2.0 ** (48.0 * np.arange(4))).astype(real)
+
+
+def rounds_kept(parts: Parts) -> int:
+    """Return for how many rounds central totals are kept until they are seen; 0 for not at all."""
+    delay = getattr(parts.aggregation, "delay", None)
+    return 0 if delay is None else delay + 1
+
+
+class Spans:
+    """The spans of rounds that kernels are launched for, uploaded together."""
+
+    def __init__(self, task: Task, spans: list[tuple[int, int]], backend: Backend) -> None:
+        firsts, rounds = (np.array(column, dtype=np.int64) for column in zip(*spans, strict=True))
+        slots = np.searchsorted(task.rounds, firsts, side="right")
+        ends = np.searchsorted(task.rounds, firsts + rounds, side="right")
+        self.firsts, self.rounds, self.slots, self.stops = firsts, rounds, slots, ends - slots
+        lists = [
+            np.append(task.rounds[slot:end] - first, FOREVER)
+            for slot, end, first in zip(slots, ends, firsts, strict=True)
+        ]
+        starts = np.cumsum([0, *(each.size for each in lists[:-1])])
+        self.listed = backend.upload(np.concatenate(lists).astype(np.int64))
+        table = [firsts, rounds, self.listed.address + 8 * starts, slots, self.stops]
+        self.table = backend.upload(np.stack(table, axis=1).astype(np.int64))
+
+    def address(self, number: int) -> int:
+        """Return where a span stands."""
+        place: int = self.table.address + 40 * number
+        return place
+
+
+class DeviceRuns:
+    """What the drivers of all kernels share.
+
+    Registers are pairs (sum, count), for every arm (agents, runs): threads side by side read side
+    by side, whether they are agents of one run or runs of one agent.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        task: Task,
+        runs: range,
+        tick: Tick,
+        backend: Backend,
+        make_spans: Callable[[], list[tuple[int, int]]],
+    ) -> None:
+        self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
+        self.num_runs, self.num_agents = len(runs), task.network.num_agents
+        self.num_arms, self.everywhere = task.problem.num_arms, len(runs) * self.num_agents
+        self.real = real_of(task)
+        self.numbers = index_numbers(parts, task)
+        self.numbers_there = self.upload(self.numbers)
+        self.spans = Spans(task, make_spans(), backend)
+        self.lines = lines_of(task)
+        self._keep_world(runs)
+        self._keep_tally()
+
+    def upload(self, values: Any) -> Any:
+        """Return a copy on the device of what agents compute with."""
+        return self.backend.upload(values.astype(self.real, copy=False))
+
+    def _keep_world(self, runs: range) -> None:
+        task, backend = self.task, self.backend
+        tables = task.tables
+        shuffled = runs if task.shuffle_arms else runs[:1]
+        ordered = [tables.ordered(task.arm_order(run)) for run in shuffled]
+        arrays = [
+            np.stack([rows for rows, _ in ordered]).astype(self.real, copy=False),
+            np.stack([prices for _, prices in ordered]),
+            tables.places,
+            tables.starts,
+            cubics_of(self.real),
+            *(stream_keys(task.seed, stream, runs) for stream in (REWARDS, DECISIONS)),
+        ]
+        self.width = arrays[0].shape[2]
+        self.kept = [backend.upload(array) for array in arrays]
+        whole = (
+            self.num_agents, self.num_runs, arrays[0].shape[1], len(ordered), tables.starts.size,
+            tables.period,
+        )  # fmt: skip
+        addresses = [memory.address for memory in self.kept]
+        self.world = backend.upload(np.array([*addresses, *whole], dtype=np.int64))
+
+    def _keep_tally(self) -> None:
+        task, zeros, slots = self.task, self.backend.zeros, self.task.rounds.size
+        self.slots = slots
+        agents, most = self.everywhere, int(self.spans.stops.max(initial=0))
+        self.counts = zeros((self.num_runs, slots, self.num_arms), np.int64)
+        self.ledger = zeros((self.lines, agents))
+        self.noted = zeros((self.lines, max(1, most), agents))
+        folded = self.lines * max(1, most) * -(-self.num_agents // FAN) * self.num_runs
+        self.folded = [zeros((folded,)), zeros((folded,))]
+        self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
+        self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
+        self.trouble = zeros((2,), np.int32)
+        self.totals = zeros((self.lines, slots, self.num_runs))
+        memories = (
+            self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
+        )  # fmt: skip
+        addresses = [memory.address for memory in memories]
+        whole = [*addresses, slots, task.horizon]
+        self.tally = self.backend.upload(np.array(whole, dtype=np.int64))
+
+    def constants(self, **more: int) -> dict[str, int]:
+        """Return what is fixed before kernels are compiled."""
+        task, index = self.task, self.parts.index
+        return {
+            "SINGLE": int(self.real == np.float32),
+            "K": self.num_arms,
+            "FORM": task.problem.kernel_form().kind,
+            "WIDTH": self.width,
+            "IS_NORMAL": int(task.problem.variate == "normal"),
+            "LINES": self.lines,
+            "KEEPS_PULLS": int(bool(task.keep)),
+            "KEEPS_ARMS": int(task.keep == "arms"),
+            "NUMBERS": self.numbers.shape[1] if len(self.numbers) > 1 else 0,
+            "SCRATCH": max(1, index.scratch_size(self.num_arms)),
+            "IS_RANDOM": int(index.random),
+            "IS_OURS": int(is_ours(index)),
+            "HAS_PICK": int(index.pick is not None),
+            **more,
+        }
+
+    def compiled(self, files: tuple[str, ...], constants: dict[str, int]) -> Program:
+        """Return some kernels for this task."""
+        index = index_source(self.parts.index) if not constants.get("HAS_BONUS") else ""
+        return self.backend.compile(program(files, constants, index))
+
+    @cached_property
+    def folding(self) -> Program:
+        """The kernel that adds up what agents noted; the same for all tasks."""
+        return self.backend.compile(program(("fold.cu",), {}))
+
+    def played(self, number: int) -> None:
+        """Have a span's recorded rounds added up, and tell of progress."""
+        stops, source, size = int(self.spans.stops[number]), self.noted, self.num_agents
+        turn = 0
+        while stops and source is not self.totals:
+            left = -(-size // FAN)
+            target, first, width = self.folded[turn % 2], 0, stops
+            if left == 1:
+                target, first, width = self.totals, int(self.spans.slots[number]), self.slots
+            blocks = -(-self.lines * stops * left * self.num_runs // 128)
+            self.folding.launch(
+                "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
+                self.lines, first, width,
+            )  # fmt: skip
+            source, size, turn = target, left, turn + 1
+        self.tick(int(self.spans.rounds[number]) * self.everywhere)
+
+    def finish(self) -> Record:
+        """Return the record; raise where a choice failed."""
+        task, load = self.task, self.backend.download
+        threads = self.num_runs * self.num_arms
+        self.folding.launch(
+            "accumulate", Launch(-(-threads // 128), 1, 128), self.counts, self.slots,
+            self.num_arms, self.num_runs,
+        )  # fmt: skip
+        record = Record.empty(task, self.num_runs)
+        record.arm_counts.fill(0)  # the system hands out this memory while the device still plays
+        if trouble := int(load(self.trouble)[0]):
+            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
+        load(self.counts, record.arm_counts)
+        totals = load(self.totals)
+        record.rewards[:], record.worst[:] = totals[0].T, totals[1].T
+        if self.lines > 2:
+            record.costs[:] = totals[2:].transpose(2, 1, 0)
+        if task.keep:
+            made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
+            record.agent_pulls[:] = made.transpose(1, 0, 2)
+        if task.keep == "arms":
+            record.arms[:] = load(self.arms).reshape(record.arms.shape)
+        return record
+
+    def registers(self) -> Any:
+        """Return zeros for every arm, agent and run."""
+        return self.backend.zeros((self.num_arms, self.everywhere, 2), self.real)
+
+
+def run_bytes(task: Task) -> int:
+    """Return about how many bytes of the device one run takes: registers, ledgers, what is kept."""
+    agents, num_arms = task.network.num_agents, task.problem.num_arms
+    lines, stops = lines_of(task), task.rounds.size  # at most all in one span
+    real: int = real_of(task).itemsize
+    kept = (4 * task.horizon if task.keep == "arms" else 0) + (4 * num_arms if task.keep else 0)
+    each = 8 * real * num_arms + 8 * lines * (stops + 3) + kept
+    table = task.tables.rows.nbytes if task.shuffle_arms else 0
+    parts = task.policy.parts
+    seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
+    return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
+
+
+def links_there(matrix: Any, state: DeviceRuns) -> tuple[Any, Any, Any]:
+    """Return P's rows on the device: where each begins, whose values, and their weights."""
+    indptr = matrix.indptr.astype(np.int32, copy=False)
+    indices = matrix.indices.astype(np.int32, copy=False)
+    return state.backend.upload(indptr), state.backend.upload(indices), state.upload(matrix.data)
+
+
+def links_of_each(matrix: Any) -> int:
+    """Return how many entries every row of P has, or 0 where they differ or are many."""
+    sizes = np.diff(matrix.indptr)
+    most = int(sizes.max())
+    return most if most <= MOST_LINKS and (sizes == most).all() else 0

@@ -1,0 +1,374 @@
+"""Memories that are opened again: an old one enters no pull twice, and a good one loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbandits.core import InputError, LocalView, Registers, State, Vector
+from coopbandits.core.aggregate import LedgerSums, doubt
+from coopbandits.core.aggregate.claims import Claims
+from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE
+from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
+from coopbandits.core.aggregate.moving_mass import mark_of
+
+from ..fleet import machine, one_view, through_json  # as in test_local
+from ..ledgers import Apart, Followed, in_a_hurry
+from ..rough import CALM, Schedule, graphs, schedules
+from .test_ledger_sums import handed, root_says
+
+REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+ROUNDS = 50
+
+openings = st.lists(
+    st.tuples(
+        st.integers(12, ROUNDS - 10),  # when
+        st.sets(st.integers(0, 5), min_size=1),  # who
+        st.integers(0, 12),  # rounds lost, at most
+        st.integers(0, 8),  # rounds without a link
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""Losses of power: those who lose it lose different parts of their memories."""
+
+
+def play(
+    world: Followed, schedule: Schedule, troubles: list[Any], *, lossless: bool = False
+) -> None:
+    """Play a world in which agents are opened again, and look for pulls that count twice."""
+    size = len(world.agents)
+    losses = [
+        (when, agent, when if lossless else when - (lost * (agent + 3)) % (lost + 1), when + alone)
+        for when, who, lost, alone in troubles
+        for agent in sorted({i % size for i in who})
+    ]
+    journals: dict[tuple[int, int], State] = {}
+    until: dict[int, int] = {}
+    for now in range(ROUNDS):
+        world.pull()
+        for _, agent, kept, _ in losses:
+            if kept == now:
+                journals[agent, kept] = world.agents[agent].export_state()
+        for when, agent, kept, alone in losses:
+            if when == now:
+                world.reopen(agent, journals[agent, kept])
+                until[agent] = alone
+                undone = [key for key in journals if key[0] == agent and kept < key[1] < now]
+                journals |= dict.fromkeys(undone, journals[agent, kept])
+        calm = now < 8  # links are acknowledged once
+        world.step(Apart(**(vars(CALM if calm else schedule)), until=until))
+        if lossless:
+            world.assert_every_pull_is_somewhere()
+
+
+@REPEATABLE
+@given(graphs(), schedules, openings)
+def test_old_memories_make_no_pull_count_twice(
+    graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any]
+) -> None:
+    with in_a_hurry():
+        play(Followed(graph, ROUNDS), schedule, troubles)
+
+
+@REPEATABLE
+@given(graphs(), schedules, openings, st.integers(0, 5), st.integers(9, ROUNDS))
+def test_nor_where_others_have_lost_theirs(
+    graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any], agent: int, when: int
+) -> None:
+    class Losing(Followed):
+        def pull(self) -> None:
+            if self.now == when:
+                self.forget(agent % len(graph))
+            super().pull()
+
+    with in_a_hurry(), patch.object(doubt, "PATIENCE", 10):
+        play(Losing(graph, ROUNDS), schedule, troubles)
+
+
+@REPEATABLE
+@given(graphs(), schedules, openings)
+def test_who_has_lost_nothing_drops_nothing(
+    graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any]
+) -> None:
+    """However many are opened at once, and again while in doubt."""
+    with in_a_hurry():
+        play(Followed(graph, ROUNDS), schedule, troubles, lossless=True)
+
+
+class Careless(LedgerSumsMachine):
+    """A deliberate mistake: every memory is taken for a good one."""
+
+    def reopened(self, word: int) -> None:
+        self.nonce = word
+
+
+class Late(LedgerSumsMachine):
+    """A deliberate mistake: rounds that have passed since the opening count as known."""
+
+    def _ask(self, told: Mapping[int, Vector]) -> None:
+        self.opened = self.rounds - 1
+        super()._ask(told)
+
+
+class Hasty(LedgerSumsMachine):
+    """A deliberate mistake: neighbours in doubt are taken for good ones."""
+
+    def _ask(self, told: Mapping[int, Vector]) -> None:
+        told = {j: message.copy() for j, message in told.items()}
+        for message in told.values():
+            message[self.start - 2] = max(1.0, message[self.start - 2])
+        super()._ask(told)
+
+
+class Mistaken(LedgerSums):
+    """Ledger sums with another machine."""
+
+    kind: type[LedgerSumsMachine]
+
+    def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
+        return self.kind(view, registers)
+
+
+@dataclass(frozen=True)
+class Broken(Schedule):
+    """A schedule in which links (first round, end, one end, other end) are down."""
+
+    links: tuple[tuple[int, int, int, int], ...] = ()
+
+    def delay(self, now: int, sender: int, receiver: int) -> int | None:
+        down = any(
+            first <= now < end and {sender, receiver} == set(ends)
+            for first, end, *ends in self.links
+        )
+        return None if down else super().delay(now, sender, receiver)
+
+
+def lose_a_moment(spec: LedgerSums) -> None:
+    """One agent loses a few rounds, and ends more than that before it has a link."""
+    for agent in range(3):  # two of them hand on what they pull, and one collects it
+        play(Followed(nx.complete_graph(3), ROUNDS, spec), CALM, [(30, {agent}, 5, 8)])
+
+
+def lose_the_way(spec: LedgerSums) -> None:
+    """Agent i hands j what it has held for long, j hands it to the root, and both forget that.
+
+    The root has not heard i since, and j does not hear the root: so all seems right to i.
+    """
+    world = Followed(nx.complete_graph(3), ROUNDS, spec)
+    root, i, j = sorted(range(3), key=lambda at: world.agents[at].tag)
+    links = ((18, 25, i, j), (18, 31, i, root), (31, 42, j, root))
+    journals: dict[int, State] = {}
+    for now in range(ROUNDS):
+        world.pull()
+        if now == 24:
+            journals = {agent: world.agents[agent].export_state() for agent in (i, j)}
+            assert world.agents[i]._pulls(world.agents[i].held) > 3
+        if now == 31:
+            for agent in (i, j):
+                world.reopen(agent, journals[agent])
+        world.step(Broken(**vars(CALM), links=links))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "attack"),
+    [(Careless, lose_the_way), (Late, lose_a_moment), (Hasty, lose_the_way)],
+)
+def test_the_watch_over_old_memories_sees_mistakes(
+    mistake: type[LedgerSumsMachine], attack: Callable[[LedgerSums], None]
+) -> None:
+    class Wrong(Mistaken):
+        kind = mistake
+
+    with in_a_hurry():
+        attack(LedgerSums())
+        with pytest.raises(AssertionError, match="twice in the ledger"):
+            attack(Wrong())
+
+
+def opened(pulls: int = 1) -> LedgerSumsMachine:
+    """A machine of 3 rounds that holds some pulls, knows both neighbours, and is opened again."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    for beat in (1, 2, 3):
+        mine.receive({j: root_says(mine, beat, root=0.9) for j in (1, 2)})
+    for _ in range(pulls):
+        mine.observe(0, 1.0)
+    mine.reopened(7)
+    return mine
+
+
+def answers(
+    mine: LedgerSumsMachine, heard: int, level: int | None = None, who: tuple[int, ...] = (1, 2)
+) -> dict[int, Vector]:
+    """What neighbours say that have heard a number of this memory; with a level, in doubt."""
+    told = {}
+    for j in who:
+        mark = float(mine.marks[mine.places[j]])
+        told[j] = root_says(mine, mine.rounds + 1, heard=heard + mark, root=0.9)
+        if level is not None:
+            told[j][mine.start - 2] = -level
+    return told
+
+
+def test_who_is_in_doubt_is_silent_until_all_have_answered() -> None:
+    mine = opened()
+    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (3, 0.0, 1.0)
+    mine.observe(0, 1.0)
+    mine.receive({})
+    mine.receive(answers(mine, heard=4, who=(1,)))
+    assert not mine.is_sure
+    assert mine.outgoing(1)[mine.start - 2] == 0.0
+    assert handed(mine, 2) == 0.0
+    assert mine.numbers.tolist() == [3.25, 3.25]  # as before
+    assert mine.moving().held == 2.0
+    mine.receive(answers(mine, heard=2, who=(2,)))
+    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (SURE, 2.0, 0.0)
+    assert mine.outgoing(1)[mine.start - 2] == 7.0 + mine.marks[0]
+
+
+def test_a_memory_that_has_told_more_begins_anew() -> None:
+    """And keeps what was pulled since it was opened: nobody has heard of that."""
+    mine = opened()
+    marks = mine.marks.tolist()
+    mine.observe(0, 1.0)
+    mine.receive({})
+    mine.receive(answers(mine, heard=5, who=(1,)))  # three rounds have sent number 4 at the most
+    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (SURE, 1.0, 0.0)
+    assert mine.taken[0].tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert mine.marks.tolist() == [mark_of(1 ^ 7, 5), 0.0]
+    assert mine.marks[0] not in marks
+
+
+def test_a_neighbour_that_has_forgotten_what_it_heard_cannot_clear_a_doubt() -> None:
+    for heard in (0.0, 3.0, 3.5):  # nothing; no mark; the mark of another memory
+        mine = opened()
+        told = answers(mine, heard=3)
+        told[2][mine.start - 1] = heard
+        mine.receive(told)
+        assert mine.is_sure
+        assert not mine._pulls(mine.held)
+
+
+def test_a_neighbour_that_never_answers_is_not_waited_for_for_ever() -> None:
+    mine = opened()
+    for _ in range(PATIENCE):
+        mine.receive(answers(mine, heard=4, who=(1,)))
+    assert mine.opened == 3
+    mine.receive(answers(mine, heard=4, who=(1,)))
+    assert mine.opened == SURE
+    assert not mine._pulls(mine.held)
+
+
+def test_levels_rise_with_those_around() -> None:
+    mine = opened()
+    for level, own in ((0, 1), (1, 2), (0, 1), (LEVELS - 2, LEVELS - 1)):
+        mine.receive(answers(mine, heard=4, level=level))
+        assert (mine.level, mine.outgoing(1)[mine.start - 2]) == (own, -own)
+    mine.receive(answers(mine, heard=4, level=LEVELS - 1))
+    assert mine.is_sure
+    mine.receive(answers(mine, heard=6, level=3))  # one that is in doubt later
+    assert mine.acknowledged.tolist() == [0.0, 0.0]
+    assert mine.numbers.tolist() == [3.25, 3.25]
+
+
+def test_a_root_in_doubt_collects_later() -> None:
+    """What it pulls, and larger ledgers of others, too."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    for now in range(1, YOUNG + 2):
+        mine.observe(0, 1.0)
+        mine.receive({j: root_says(mine, now, root=0.9) for j in (1, 2)})
+    tenure, pulls = mine.tenure, mine._pulls(mine.ledger)
+    assert (mine.dist, pulls) == (0.0, YOUNG + 1)
+    mine.reopened(7)
+    mine.observe(0, 1.0)
+    larger = answers(mine, heard=9)
+    for message in larger.values():
+        message[mine.own.size + 1] = 500.0
+    mine.receive({1: larger[1]})
+    assert (mine._pulls(mine.ledger), mine._pulls(mine.held)) == (pulls, 1.0)
+    mine.receive(larger)
+    assert (mine._pulls(mine.ledger), mine.tenure) == (500.0 + pulls + 1.0, tenure)
+
+
+def test_opened_again_while_in_doubt() -> None:
+    """It is certain of no more than at first, and what it has pulled since is in doubt, too."""
+    mine = opened()
+    mine.observe(0, 1.0)
+    mine.receive(answers(mine, heard=4, who=(1,)))
+    again = machine(LedgerSums(), one_view(num_arms=1))
+    again.restore_state(through_json(mine.export_state()))
+    again.reopened(8)
+    assert (again.opened, again._pulls(again.doubted), again.levels.tolist()) == (3, 2.0, [-1, -1])
+    again.receive(answers(again, heard=5))
+    assert again.is_sure
+    assert not again._pulls(again.held)
+
+
+def test_what_the_last_message_handed_on_is_not_held_any_more() -> None:
+    """It went with the message, whether that was sent or not."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    mine.observe(0, 1.0)
+    mine.receive({2: root_says(mine, 1)})
+    for beat in (2, 3):
+        mine.receive({2: root_says(mine, beat, heard=beat - 1 + float(mine.marks[1]))})
+    mine.observe(0, 1.0)
+    told = handed(mine, 2)
+    mine.reopened(7)
+    assert handed(mine, 2) == told
+    assert not mine._pulls(mine.doubted)
+
+
+def test_nothing_is_doubted_where_nothing_is_known() -> None:
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    mine.reopened(7)
+    assert (mine.is_sure, mine.nonce) == (True, 7)
+    mine.observe(0, 1.0)
+    mine.reopened(8)
+    assert not mine.is_sure
+    alone = machine(LedgerSums(), one_view(neighbor_weights={}, own_weight=1.0, num_arms=1))
+    alone.observe(0, 1.0)
+    alone.reopened(7)
+    alone.receive({})
+    assert (alone.is_sure, alone._pulls(alone.held)) == (True, 1.0)
+
+
+def test_other_neighbours_begin_anew() -> None:
+    """A neighbour that has gone cannot be asked."""
+    mine = opened()
+    mine.observe(0, 1.0)
+    fresh = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights={2: 0.25, 3: 0.25}))
+    fresh.restore_state(fresh.relinked(mine.export_state(), [1, 2], [2, 3]))
+    assert (fresh.is_sure, fresh._pulls(fresh.held), fresh._pulls(fresh.doubted)) == (True, 1.0, 0)
+    assert fresh.marks.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"nonce": -1}, "nonce"),
+        ({"opened": -2}, "opened"),
+        ({"level": -1}, "level"),
+        ({"levels": [0.0, LEVELS + 1.0]}, "levels are -1 to 64"),
+    ],
+)
+def test_impossible_doubts_are_refused(change: dict[str, Any], sentence: str) -> None:
+    mine = opened()
+    with pytest.raises(InputError, match=sentence):
+        mine.restore_state(mine.export_state() | change)
+
+
+def test_impossible_levels_are_refused() -> None:
+    mine = opened()
+    claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=4)
+    (told,) = answers(mine, heard=4, level=LEVELS, who=(1,)).values()
+    mine.check_claims(told, claims, 0.0)
+    with pytest.raises(InputError, match="a message's number"):
+        mine.check_claims(np.concatenate([told[:9], [-LEVELS - 1.0], told[10:]]), claims, 0.0)

@@ -1,0 +1,116 @@
+"""A rough world in which every pull is an arm of its own, so that each can be followed for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import networkx as nx
+import numpy as np
+
+from coopbandits.core.aggregate import LedgerSums, doubt, ledger_sums, spanning_tree
+from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
+from coopbandits.core.contract import State, Vector
+
+from .fleet import machine, through_json
+from .rough import CALM, Rough, Schedule
+
+
+@contextmanager
+def in_a_hurry() -> Iterator[None]:
+    """Let roots come, collect and go within a few rounds; doubts need not reach far either."""
+    with (
+        patch.object(ledger_sums, "YOUNG", 2),
+        patch.object(doubt, "LEVELS", 6),
+        patch.multiple(spanning_tree, UNDERCUT=1, STANDING=8),
+    ):
+        yield
+
+
+@dataclass(frozen=True)
+class Apart(Schedule):
+    """A schedule in which some agents have no link up until some round."""
+
+    until: dict[int, int] = field(default_factory=dict)
+
+    def delay(self, now: int, sender: int, receiver: int) -> int | None:
+        if now < max(self.until.get(sender, 0), self.until.get(receiver, 0)):
+            return None
+        return super().delay(now, sender, receiver)
+
+
+class Followed(Rough[LedgerSumsMachine]):
+    """Pull number n of agent i is one of arm n·N + i, for up to `rounds` rounds."""
+
+    def __init__(self, graph: nx.Graph[Any], rounds: int, spec: LedgerSums | None = None) -> None:
+        super().__init__(partial(machine, spec or LedgerSums()), graph)
+        self.views = [replace(view, num_arms=rounds * len(graph)) for view in self.views]
+        self.agents = [self.make(view) for view in self.views]
+        self.tenures: dict[tuple[int, int], Vector] = {}  # what each has collected, by its root
+        self.kept = np.zeros(len(graph))  # pulls in every agent's ledger
+        self.openings = 0
+
+    def pull(self) -> None:
+        """Everybody pulls an arm that nobody pulls again."""
+        for i, agent in enumerate(self.agents):
+            agent.observe(self.now * len(self.agents) + i, 1.0)
+
+    def step(self, schedule: Schedule = CALM) -> None:
+        """Play on, and look at everything."""
+        super().step(schedule)
+        for i, agent in enumerate(self.agents):
+            if agent.tenure:
+                self.tenures[i, agent.tenure] = agent.collected.copy()
+        self.assert_no_pull_is_entered_twice()
+        self.assert_ledgers_grow()
+
+    def forget(self, agent: int) -> None:
+        """Replace an agent by one that knows nothing but the round, as `simulate` does."""
+        self.agents[agent], self.kept[agent] = self.make(self.views[agent]), 0.0
+        for _ in range(self.now):
+            self.agents[agent].receive({})
+
+    def reopen(self, agent: int, state: State) -> None:
+        """Let an agent go on from a state, over new links.
+
+        States are those after `pull`: as in a fleet, messages tell of nothing that comes later.
+        """
+        self.agents[agent], self.kept[agent] = self.make(self.views[agent]), 0.0
+        self.agents[agent].restore_state(through_json(state))
+        self.openings += 1
+        self.agents[agent].reopened(self.openings)
+        self.on_their_way = [item for item in self.on_their_way if agent not in item[1:3]]
+
+    def counts(self, mass: Vector) -> Vector:
+        """Return how often every pull is in some mass."""
+        return self.agents[0].registers.share(mass[:-2]).counts
+
+    def assert_no_pull_is_entered_twice(self) -> None:
+        for i, agent in enumerate(self.agents):
+            counts = self.counts(agent.ledger)
+            assert set(counts.tolist()) <= {0.0, 1.0}, f"twice in the ledger of {i}, {self.now}"
+            assert agent.ledger[-2] <= agent.ledger[-1]  # an agent counts with its first pull
+            assert self.counts(agent.ledger + agent.meanwhile).max(initial=0.0) <= 1.0
+
+    def assert_ledgers_grow(self) -> None:
+        kept = np.array([self.counts(agent.ledger).sum() for agent in self.agents])
+        assert (kept >= self.kept).all()
+        self.kept = kept
+
+    def assert_every_pull_is_somewhere(self) -> None:
+        """Held, on its way, or collected in one tenure: each exactly once, while memories last."""
+        mass = np.zeros_like(self.agents[0].held)
+        for agent in self.agents:
+            mass = mass + agent.held + agent.doubted
+        mass = mass + sum(self.tenures.values(), start=np.zeros_like(mass))
+        for i, agent in enumerate(self.agents):
+            for j, at in agent.places.items():
+                other = self.agents[j]
+                mass = mass + agent.sent[at] - other.taken[other.places[i]]
+        done = self.now * len(self.agents)
+        assert self.counts(mass)[:done].tolist() == [1.0] * done
+        assert mass[-2:].tolist() == [len(self.agents), done]

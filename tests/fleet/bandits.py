@@ -1,0 +1,88 @@
+"""A cluster with several bandits, and a fleet that is moved step by step with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+import networkx as nx
+
+from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.bandits import BANDIT, BanditConfig, make_bandit
+from coopbandits.fleet.process.declare import take
+from coopbandits.fleet.service.many import ManyService
+from coopbandits.testing.torture.schedule import START
+from coopbandits.testing.torture.world import World
+
+CLUSTER = ClusterConfig("shop", START - 1000, (), signed=False)
+BUTTON: dict[str, Any] = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
+BANNER: dict[str, Any] = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
+
+
+def bandit(name: str, table: Mapping[str, Any], cluster: ClusterConfig = CLUSTER) -> BanditConfig:
+    """Return a bandit as its section declares it."""
+    told = {key: BANDIT[key](f"[bandits.{name}] {key}", value) for key, value in table.items()}
+    return make_bandit(name, cluster, told)
+
+
+def both(cluster: ClusterConfig = CLUSTER, **button: Any) -> dict[str, BanditConfig]:
+    """Return two bandits, one of them with other settings."""
+    return {
+        "button": bandit("button", BUTTON | button, cluster),
+        "banner": bandit("banner", BANNER, cluster),
+    }
+
+
+class Many(World):
+    """A fleet with two bandits, and what every agent's application was acknowledged."""
+
+    def __init__(self, graph: nx.Graph[int], cluster: ClusterConfig = CLUSTER, **more: Any) -> None:
+        more.setdefault("declared", both(cluster))
+        super().__init__(cluster, graph, **more)
+        self.words = count(1)
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._services: dict[int, tuple[Any, ManyService]] = {}
+
+    def of(self, agent: int) -> ManyService:
+        """Return an agent's service, a new one after every start."""
+        node, service = self._services.get(agent, (None, None))
+        if service is None or node is not self.nodes[agent]:
+            service = self.many_service(
+                agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64
+            )
+            self._services[agent] = self.nodes[agent], service
+        return service
+
+    def play(self, agent: int, name: str, reward: float) -> str:
+        """Let an application choose and hand in a reward; return the arm."""
+        service = self.of(agent).bandit(name)
+        choice = service.choose()
+        self.reward(agent, name, choice.ticket, reward)
+        return choice.arm
+
+    def reward(self, agent: int, name: str, ticket: str, reward: float) -> None:
+        """Hand in a reward, and remember that it was acknowledged."""
+        receipt = self.of(agent).bandit(name).observe(ticket, reward)
+        self.counts[name, receipt.arm] += 1
+
+    def take(self, agent: int, declared: Mapping[str, BanditConfig]) -> None:
+        """Have a running agent take other declarations, which its file says from then on."""
+        take(self.of(agent), declared)
+        self.declared[agent] = dict(declared)
+
+    def steps(self, number: int) -> None:
+        """Let some rounds pass."""
+        for _ in range(number):
+            self.step()
+
+    def learned(self, agent: int) -> dict[tuple[str, str], float]:
+        """Return the pulls of every arm of which any are known, as an agent sees them."""
+        found = self.of(agent).export()["bandits"]
+        return {
+            (name, arm["arm"]): arm["pulls"]
+            for name, told in found.items()
+            for arm in told["arms"]
+            if arm["pulls"]
+        }

@@ -1,0 +1,277 @@
+"""The document of one agent: what it takes, refuses and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.document.content import Document
+from coopbandits.fleet.document.keeper import RivalError, Taker
+from coopbandits.fleet.document.seal import MAX_CHAIN, ForgedError, Signed
+from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
+from coopbandits.fleet.storage.events import Adopted
+
+from .made import journal, keeper, public, signed
+
+
+class Recorder(Taker):
+    """Remembers what it was told, and objects to some names."""
+
+    def __init__(self, objection: str = "") -> None:
+        self.taken: list[int] = []
+        self.objection = objection
+
+    def problems(self, document: Document) -> Iterable[str]:
+        return [self.objection] if self.objection and document.version > 1 else []
+
+    def take(self, document: Document) -> None:
+        self.taken.append(document.version)
+
+
+def test_the_highest_version_is_taken_and_kept() -> None:
+    disk, recorder = MemoryDisk(), Recorder()
+    one = keeper(disk)
+    assert (one.version, one.digest, one.alarm, one.takes_part) == (0, b"", "", True)
+    one.join("recorder", recorder)
+    assert one.adopt(signed(1))
+    assert one.adopt(signed(3))
+    assert not one.adopt(signed(3)), "it is here"
+    assert recorder.taken == [1, 3]
+    again, late = keeper(disk), Recorder()
+    again.join("late", late)
+    assert (again.version, again.digest, late.taken) == (3, one.digest, [3])
+
+
+def test_an_older_document_is_refused_and_going_back_is_a_higher_version() -> None:
+    one = keeper()
+    old = signed(1, revoked=["a"])
+    one.adopt(old)
+    one.adopt(signed(2))
+    with pytest.raises(InputError, match="has version 1, and this agent has 2 already; to go back"):
+        one.adopt(old)
+    one.adopt(signed(3, revoked=["a"]))
+    assert one.document is not None
+    assert one.document.revoked == {"a"}
+
+
+def test_a_document_of_another_cluster_is_refused() -> None:
+    one = keeper()
+    with pytest.raises(InputError, match="is of cluster 'other', and this agent of 'shop'"):
+        one.adopt(signed(1, cluster="other"))
+    assert one.version == 0
+
+
+def test_only_trusted_operators_sign() -> None:
+    one = keeper(roots=(1, 2))
+    with pytest.raises(
+        InputError, match=r"is signed by ed25519:.*, and the operators trusted here"
+    ):
+        one.adopt(signed(1, 9))
+    nobody = signed(1)
+    with pytest.raises(InputError, match="is signed by nobody"):
+        one.adopt(Signed(msgspec.structs.replace(nobody.seal, signatures=()), nobody.content))
+    assert one.adopt(signed(1, 9, 2)), "one of those who signed is enough"
+    assert not keeper(roots=()).takes_part
+
+
+def test_forged_documents_are_refused() -> None:
+    one, good = keeper(), signed(1)
+    other = signed(1, revoked=["a"])
+    with pytest.raises(InputError, match="is not the one that was signed"):
+        one.adopt(Signed(good.seal, other.content))
+    with pytest.raises(ForgedError):
+        one.adopt(Signed(msgspec.structs.replace(other.seal, signatures=good.seal.signatures),
+                         other.content))  # fmt: skip
+    assert one.version == 0
+
+
+def test_what_stands_in_it_must_be_what_its_head_says() -> None:
+    from coopbandits.fleet.document.seal import make_head, sign
+
+    from .made import NAME, key
+
+    content = signed(1).content
+    lying = sign(make_head(NAME, 2, content, ()), [key(1)])
+    with pytest.raises(InputError, match="something else than its signed head"):
+        keeper().adopt(Signed(lying, content))
+    loose = content + b"# a remark\n"
+    sealed = sign(make_head(NAME, 1, loose, ()), [key(1)])
+    with pytest.raises(InputError, match="canonical form"):
+        keeper().adopt(Signed(sealed, loose))
+
+
+def test_all_objections_are_told_and_nothing_has_changed() -> None:
+    disk = MemoryDisk()
+    one = keeper(disk)
+    one.adopt(signed(1))
+    before, quiet = bytes(disk.data), Recorder()
+    one.join("a", Recorder("there is no room"))
+    one.join("quiet", quiet)
+    one.join("b", Recorder("it is too late"))
+    with pytest.raises(InputError) as refused:
+        one.adopt(signed(2, operators=(2,)))
+    lines = str(refused.value).splitlines()
+    assert lines[1:] == ["there is no room", "it is too late"]
+    assert "names new operators, but none of them has signed it" in lines[0]
+    assert (one.version, quiet.taken, bytes(disk.data)) == (1, [1], before)
+
+
+# Two contents of one version
+
+
+def test_two_contents_of_one_version_raise_an_alarm_that_a_higher_version_ends() -> None:
+    disk = MemoryDisk()
+    one = keeper(disk)
+    one.adopt(signed(2))
+    first = one.digest
+    with pytest.raises(RivalError, match="two documents have version 2"):
+        one.adopt(signed(2, revoked=["a"]))
+    assert "sign one with a higher version" in one.alarm
+    assert one.digest == first, "the first one stays"
+    again = keeper(disk)
+    assert again.alarm == one.alarm, "after a restart, too"
+    assert again.adopt(signed(3))
+    assert not again.alarm
+    assert not keeper(disk).alarm
+
+
+def test_a_rival_that_nobody_trusted_raises_no_alarm() -> None:
+    one = keeper()
+    one.adopt(signed(2))
+    with pytest.raises(InputError, match="is signed by"):
+        one.adopt(signed(2, 9, revoked=["a"]))
+    assert not one.alarm
+
+
+def test_the_same_content_signed_by_somebody_else_is_no_rival() -> None:
+    one = keeper(roots=(1, 2))
+    one.adopt(signed(2, 1))
+    assert not one.adopt(signed(2, 2))
+    assert not one.alarm
+
+
+# Keys that change
+
+
+def test_keys_rotate_by_a_document_signed_with_a_key_trusted_before() -> None:
+    one = keeper()
+    assert one.adopt(signed(2, 1, 2, operators=(2,)))
+    assert one.keys == (public(2),)
+    with pytest.raises(InputError, match="is signed by"):
+        one.adopt(signed(3, 1))
+    assert one.adopt(signed(3, 2))
+
+
+def test_a_key_that_was_rotated_out_cannot_come_back_by_a_chain_of_its_own() -> None:
+    one = keeper()
+    one.adopt(signed(2, 1, 2, operators=(2,)))
+    back = signed(3, 1, operators=(1,)).seal
+    late = signed(4, 1)
+    with pytest.raises(InputError, match="is signed by"):
+        one.adopt(Signed(late.seal, late.content, (back,)))
+    assert one.keys == (public(2),)
+
+
+def test_who_was_away_follows_the_chain() -> None:
+    away, there = keeper(), keeper()
+    for one in (away, there):
+        one.adopt(signed(1))
+    there.adopt(signed(2, 1, 2, operators=(2,)))
+    there.adopt(signed(5, 2, 3, operators=(3,)))
+    there.adopt(signed(6, 3))
+    assert there.kept is not None
+    with pytest.raises(InputError, match="is signed by"):
+        away.adopt(signed(6, 3))
+    assert away.adopt(there.kept.signed)
+    assert (away.version, away.keys) == (6, (public(3),))
+    assert away.kept is not None
+    assert away.kept.signed.chain == there.kept.signed.chain, "and can hand it on"
+
+
+def test_a_chain_does_not_grow_without_end() -> None:
+    one = keeper(roots=(0,))
+    for version in range(1, MAX_CHAIN + 5):
+        one.adopt(signed(version, version - 1, version, operators=(version,)))
+    assert one.kept is not None
+    assert len(one.kept.signed.chain) == MAX_CHAIN
+
+
+def test_who_writes_the_agents_own_file_decides_whom_it_believes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All keys are lost: new ones are written into the files of all nodes."""
+    disk = MemoryDisk()
+    one = keeper(disk)
+    one.adopt(signed(2, 1, 2, operators=(2,)))
+    assert "none of the operators in this agent's file is trusted any more" in caplog.text
+    again = keeper(disk, roots=(7,))
+    assert (again.version, again.keys) == (2, (public(7),))
+    assert again.adopt(signed(3, 7))
+    assert keeper(disk, roots=(7,)).version == 3
+
+
+# Crashes and damage
+
+
+def test_what_could_not_be_stored_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, recorder = MemoryDisk(), Recorder()
+    one = keeper(disk)
+    one.adopt(signed(1))
+    one.join("recorder", recorder)
+
+    def fail(data: bytes) -> None:
+        raise DiskError("the journal cannot be written: no room")
+
+    monkeypatch.setattr(disk, "append", fail)
+    with pytest.raises(DiskError):
+        one.adopt(signed(2))
+    assert (one.version, recorder.taken) == (1, [1])
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_a_crash_at_any_byte_leaves_the_old_or_the_new_document(durability: str) -> None:
+    disk = MemoryDisk(durability=durability)
+    one = keeper(disk)
+    one.adopt(signed(1))
+    start = len(disk.data)
+    one.adopt(signed(2))
+    whole = bytes(disk.data)
+    for end in range(start, len(whole) + 1):
+        torn = MemoryDisk(durability=durability)
+        torn.data = bytearray(whole[:end])
+        assert keeper(torn).version == (2 if end == len(whole) else 1)
+
+
+def test_a_document_that_is_damaged_in_the_journal_is_refused() -> None:
+    disk = MemoryDisk()
+    keeper(disk).adopt(signed(1))
+    at = disk.data.index(b"[cluster]")
+    disk.data[at] ^= 1
+    with pytest.raises(InputError, match="the journal is damaged at byte"):
+        keeper(disk)
+
+
+def test_a_document_of_a_later_version_of_this_program_is_refused() -> None:
+    for body in (b"\x80", b"\xc1", msgspec.msgpack.encode({"signed": 3})):
+        disk = MemoryDisk()
+        journal(disk).adopt(Adopted(body))
+        with pytest.raises(
+            InputError, match=r"document in the journal cannot be used: .*; install"
+        ):
+            keeper(disk)
+
+
+def test_a_new_snapshot_keeps_the_document() -> None:
+    disk = MemoryDisk()
+    one = keeper(disk)
+    one.adopt(signed(1))
+    for version in (2, 3):
+        one.journal.compact({})
+        one.adopt(signed(version))
+    one.journal.compact({})
+    found = keeper(disk)
+    assert found.version == 3
+    assert bytes(disk.data).count(b"[cluster]") == 1, "the ones before are gone"

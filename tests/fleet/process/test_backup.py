@@ -1,0 +1,117 @@
+"""A lost journal and a backup: every reward counts once, and no ticket comes back."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.client import Client
+from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.backup import back_up, restore
+from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
+
+from .agents import Agent, agents, lonely, pulls, wait
+
+
+def config_of(agent: Agent) -> NodeConfig:
+    return read_config(agent.path, now=time.time(), insecure=True)
+
+
+def play(client: Client, times: int) -> None:
+    for _ in range(times):
+        client.observe(client.choose().ticket, 1.0)
+
+
+def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Path) -> None:
+    copy = tmp_path / "backup"
+    with agents(tmp_path, certificates=certificates) as (alpha, beta):
+        alpha.start()
+        beta.start()
+        with alpha.client() as client, beta.client() as other:
+            play(client, 5)
+            waiting = client.choose().ticket
+            told = back_up(config_of(alpha), copy, time.time())  # while it runs
+            assert "agent alpha after" in told
+            assert "5 rewards, 1 open tickets" in told
+            assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+            client.observe(waiting, 1.0)  # open in the backup, but counted since
+            play(client, 3)
+            late = client.choose().ticket
+            wait(lambda: pulls(other) == 9.0)
+            alpha.kill()
+            shutil.rmtree(alpha.folder / "memory")
+
+            told = restore(config_of(alpha), copy, time.time())
+            assert told.endswith("5 rewards, 1 open tickets, which were closed")
+            alpha.start()
+            with pytest.raises(ExpiredTicketError):
+                client.observe(waiting, 1.0)
+            with pytest.raises(UnknownTicketError):
+                client.observe(late, 1.0)
+            assert late.partition("-")[0] != client.choose().ticket.partition("-")[0]
+            play(client, 2)
+            wait(lambda: pulls(other) == pulls(client) == 11.0)
+            wait(lambda: "counting anew as" in alpha.told())
+            time.sleep(0.5)  # ten rounds later it is still so
+            assert pulls(other) == pulls(client) == 11.0
+
+
+def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    copy = tmp_path / "backup"
+    with lonely(tmp_path) as agent:
+        agent.start()
+        with agent.client() as client:
+            play(client, 1)
+            config = config_of(agent)
+            back_up(config, copy, time.time())
+            with pytest.raises(InputError, match="is in use by another process"):
+                restore(config, copy, time.time(), replace=True)
+            play(client, 1)
+        agent.kill()
+        with pytest.raises(InputError, match=r"holds a journal already; .* give --replace"):
+            restore(config, copy, time.time())
+        before = (config.journal / "journal").read_bytes()
+        restore(config, copy, time.time(), replace=True)
+        assert (config.journal / "journal.replaced").read_bytes() == before
+        agent.start()
+        with agent.client() as client:
+            assert client.health()["rewards"] == 1
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
+    config = config_of(agent)
+    with pytest.raises(InputError, match=r"cannot read .*journal: No such file"):
+        back_up(config, copy, time.time())
+    assert not copy.exists()
+    copy.touch()
+    with pytest.raises(InputError, match="is empty; take another backup"):
+        restore(config, copy, time.time())
+    copy.write_bytes(b"no journal at all, and long enough to be one")
+    with pytest.raises(InputError, match="damaged"):
+        restore(config, copy, time.time())
+    assert not config.journal.exists()
+
+
+def test_a_backup_is_of_one_agent_and_a_policy_that_can_go_back(tmp_path: Path) -> None:
+    alpha, beta = Agent(tmp_path / "alpha"), Agent(tmp_path / "beta", "beta")
+    copy = tmp_path / "backup"
+    with LocalAgent(config_of(alpha)) as embedded:
+        embedded.observe(embedded.choose().ticket, 1.0)
+    back_up(config_of(alpha), copy, time.time())
+    with pytest.raises(InputError, match="exists already; name a file that does not"):
+        back_up(config_of(alpha), copy, time.time())
+    with pytest.raises(InputError, match="the journal is of another configuration: its node is"):
+        restore(config_of(beta), copy, time.time())
+    beta.tables["cluster"] |= {"policy": "dec-ts", "num_agents": 1}
+    beta.write()
+    with pytest.raises(InputError, match=r"is synchronous: .* begin a new epoch instead"):
+        restore(config_of(beta), copy, time.time())
+    with pytest.raises(InputError, match="cannot be written: No such file"):
+        back_up(config_of(alpha), tmp_path / "nowhere" / "backup", time.time())

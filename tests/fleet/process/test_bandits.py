@@ -1,0 +1,212 @@
+"""Real agents with several bandits: processes, sockets, HTTP, clients, and one in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.client import AsyncClient, Client
+from coopbandits.fleet.config import read_config
+from coopbandits.fleet.process.backup import back_up, restore
+from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.service import UnavailableError, UnknownBanditError
+
+from .agents import lonely, wait
+
+FILE = """
+[cluster]
+name = "shop"
+epoch = 2026-01-31T12:00:00Z
+
+[bandits.checkout-button]
+arms = ["red", "green"]
+reward_range = [0.0, 1.0]
+token_file = "token"
+
+[bandits.banner]
+arms = ["a", "b", "c"]
+sigma = 1.0
+
+[node]
+id = "{id}"
+listen = "127.0.0.1:{port}"
+api = "unix:{id}.sock"
+journal = "{id}"
+
+[[neighbors]]
+id = "{other}"
+address = "127.0.0.1:{other_port}"
+"""
+
+TOKEN = "0123456789abcdef" * 2
+
+
+def free_ports() -> tuple[int, int]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for each in found:
+            each.bind(("127.0.0.1", 0))
+        one, other = (each.getsockname()[1] for each in found)
+    return one, other
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    ports = dict(zip("ab", free_ports(), strict=True))
+    paths = []
+    for name, other in ("ab", "ba"):
+        paths.append(tmp_path / f"{name}.toml")
+        paths[-1].write_text(
+            FILE.format(id=name, other=other, port=ports[name], other_port=ports[other])
+        )
+    return paths
+
+
+@contextmanager
+def running(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "coopbandits", "agent", str(path), "--insecure"]
+    process = subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL)
+    try:
+        with Client(f"unix:{path.with_suffix('.sock')}", timeout=1.0) as client:
+            until(lambda: client.ready() is None)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+async def pulls_at(place: str) -> float:
+    async with AsyncClient(place, timeout=20.0, bandit="banner") as client:
+        return sum(arm.pulls for arm in await client.arms())
+
+
+@pytest.mark.plays
+def test_two_processes_learn_of_two_bandits_through_a_kill(files: list[Path]) -> None:
+    places = [f"unix:{path.with_suffix('.sock')}" for path in files]
+    with ExitStack() as stack:
+        first = stack.enter_context(running(files[0]))
+        stack.enter_context(running(files[1]))
+        client = stack.enter_context(Client(places[0], timeout=20.0))
+        trusted = stack.enter_context(Client(places[0], TOKEN, timeout=20.0))
+        far = stack.enter_context(Client(places[1], timeout=20.0))
+        button = trusted.bandit("checkout-button", default="red")
+        banner = client.bandit("banner")
+        for _ in range(5):
+            choice = button.choose()
+            button.observe(choice.ticket, 1.0)
+            banner.observe(banner.choose().ticket, 0.5)
+        with pytest.raises(UnknownBanditError, match="this agent has 2 bandits"):
+            client.choose()
+        with pytest.raises(InputError, match="a valid token is needed"):
+            client.bandit("checkout-button").choose()
+        with pytest.raises(UnknownBanditError, match="unknown bandit 'bannr'; known are"):
+            client.bandit("bannr").choose()
+        late = banner.choose().ticket
+        first.kill()
+        first.wait()
+        stack.enter_context(running(files[0]))
+        assert not banner.observe(late, 0.5).duplicate
+
+        def known() -> bool:
+            told = far.export()["bandits"]
+            pulls = {name: sum(arm["pulls"] for arm in each["arms"]) for name, each in told.items()}
+            return pulls == {"checkout-button": 5.0, "banner": 6.0}
+
+        until(known)
+        assert asyncio.run(pulls_at(places[1])) == 6.0
+        listed = client.bandits()
+        assert [(each.name, each.rewards) for each in listed] == [
+            ("checkout-button", 5),
+            ("banner", 6),
+        ]
+        assert client.health()["bandits"]["banner"]["rewards"] == 6
+
+
+def test_an_agent_in_a_thread_takes_other_arms_while_it_runs(files: list[Path]) -> None:
+    config = read_config(files[0], now=time.time(), insecure=True)
+    with LocalAgent(config) as agent:
+        banner = agent.bandit("banner")
+        banner.observe(banner.choose(["a"]).ticket, 1.0)
+        late = banner.choose(["a"]).ticket
+        files[0].write_text(files[0].read_text().replace('["a", "b", "c"]', '["b", "c", "d"]'))
+        agent.take(read_config(files[0], now=time.time(), insecure=True).declared)
+        assert {banner.choose().arm for _ in range(40)} == {"b", "c", "d"}
+        assert banner.observe(late, 0.0).arm == "a"
+        exported = banner.export()["arms"]
+        assert [(arm["arm"], arm["state"], arm["own_pulls"]) for arm in exported] == [
+            ("a", "removed", 2),
+            ("b", "active", 0),
+            ("c", "active", 0),
+            ("d", "active", 0),
+        ]
+        json.dumps(agent.export())
+        assert [each.name for each in agent.bandits()] == ["checkout-button", "banner"]
+
+
+def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Path) -> None:
+    """Declarations change with SIGHUP, a drain waits for all tickets, a backup holds them all."""
+    arms = {"sigma": 1.0, "arms": ["red", "blue"]}
+    with lonely(tmp_path, drain_seconds=60.0) as agent:
+        for name in ("arms", "reward_range"):
+            del agent.tables["cluster"][name]
+        agent.tables["bandits"] = {"button": dict(arms), "banner": dict(arms)}
+        agent.write()
+        agent.start()
+        with agent.client() as client:
+            button, banner = client.bandit("button"), client.bandit("banner")
+            late, other = button.choose().ticket, banner.choose().ticket
+            button.observe(button.choose().ticket, 1.0)
+            copy = tmp_path / "copy"
+            config = read_config(agent.path, now=time.time(), insecure=True)
+            assert "1 rewards, 2 open tickets" in back_up(config, copy, time.time())
+
+            agent.tables["bandits"]["button"]["arms"] = ["red", "green"]
+            agent.write()
+            agent.send(signal.SIGHUP)
+            wait(lambda: "the configuration was reloaded" in agent.told())
+            assert {button.choose(allowed=["green"]).arm} == {"green"}
+            agent.tables["bandits"]["banner"]["sigma"] = 2.0
+            agent.write()
+            agent.send(signal.SIGHUP)
+            wait(lambda: "nothing was reloaded: [bandits.banner] sigma is 2.0" in agent.told())
+            agent.tables["bandits"]["banner"]["sigma"] = 1.0
+            agent.write()
+
+            agent.send(signal.SIGTERM)
+            wait(lambda: "about to stop" in str(client.ready()))
+            with pytest.raises(UnavailableError, match="makes no more choices"):
+                banner.choose()
+            assert not button.observe(late, 1.0).duplicate
+            assert not banner.observe(other, 1.0).duplicate
+            agent.send(signal.SIGTERM)
+            assert agent.end() == 0
+            assert "draining: 3 tickets are open" in agent.told()
+
+            config = read_config(agent.path, now=time.time(), insecure=True)
+            said = restore(config, copy, time.time(), replace=True)
+            assert "1 rewards, 2 open tickets, which were closed" in said
+            agent.start()
+            with pytest.raises(InputError, match="expired"):
+                button.observe(late, 1.0)
+            assert client.health()["rewards"] == 1  # of an arm that is gone, maybe

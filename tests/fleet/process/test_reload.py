@@ -1,0 +1,83 @@
+"""SIGHUP: what a running agent takes over, and that it takes over all or nothing."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.reload import LIVE, TABLES
+from coopbandits.fleet.service import UnavailableError
+
+from .agents import TOKEN, Agent, agents, wait
+
+SECOND = "fedcba9876543210"
+
+
+def reload(agent: Agent, sentence: str) -> None:
+    """Send SIGHUP, and wait for a sentence that the log does not have yet."""
+    before = len(agent.told())
+    agent.send(signal.SIGHUP)
+    wait(lambda: sentence in agent.told()[before:], sentence)
+
+
+def test_a_running_agent_takes_over_all_that_changed_or_nothing(
+    tmp_path: Path, certificates: Path
+) -> None:
+    with agents(tmp_path, certificates=certificates) as (alpha, beta):
+        alpha.write_token(TOKEN)
+        alpha.start()
+        beta.start()
+        with alpha.client(TOKEN) as old, alpha.client(SECOND) as new, beta.client() as other:
+            wait(lambda: other.health()["links"]["alpha"] == "up")
+            rounds, process = old.health()["round"], alpha.process
+            revoked = alpha.folder / "revoked"
+            revoked.write_text("beta\n")
+            alpha.write_token(SECOND)
+            alpha.write(revoked="revoked", drain_seconds=60.0, ready_neighbors=1)
+            alpha.write(log_format="json")
+            reload(alpha, '"message": "the configuration was reloaded"')
+            with pytest.raises(InputError, match="a valid token is needed"):
+                old.choose()
+            assert new.choose().arm in ("red", "blue")
+            wait(lambda: other.health()["links"]["alpha"] != "up")  # it was revoked
+            assert "0 of 1 neighbours are linked" in str(new.ready())
+            assert new.health()["round"] >= rounds
+            assert process is not None
+            assert process.poll() is None
+
+            alpha.write_token(TOKEN)
+            listen = alpha.tables["node"]["listen"]
+            alpha.write(ready_neighbors=0, listen="127.0.0.1:1", silence=9.0)
+            reload(
+                alpha,
+                "nothing was reloaded: [node] listen and [node] silence changed, which takes a "
+                "restart; undo that, or restart the agent",
+            )
+            assert new.choose().arm in ("red", "blue")  # not even the token
+            assert new.ready() is not None
+            alpha.path.write_text("[node\n")
+            reload(alpha, "is no TOML file")
+            assert new.choose().arm in ("red", "blue")
+
+            alpha.write(listen=listen, silence=5.0, log_level="warning")
+            alpha.send(signal.SIGHUP)
+            wait(lambda: old.ready() is None)
+            alpha.write(log_level="info")
+            reload(alpha, "the configuration was reloaded")
+            assert alpha.told().count("the configuration was reloaded") == 2  # of three
+            alpha.send(signal.SIGTERM)
+            wait(lambda: "draining: 3 tickets are open, and waited for 60 s" in alpha.told())
+            with pytest.raises(UnavailableError, match="makes no more choices"):
+                old.choose()
+
+
+def test_every_setting_is_either_live_or_named() -> None:
+    known = {field.name for field in fields(NodeConfig)}
+    assert set(LIVE) < known
+    assert set(TABLES) < known
+    assert not set(LIVE) & set(TABLES)

@@ -1,0 +1,118 @@
+"""What a neighbour may say of bandits: strange ones, strange arms, too many of them, too early."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.protocol.arms import pack_arms, unpack_arms
+from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.frames import (
+    BanditFrame,
+    FrameError,
+    Greeting,
+    Stamp,
+    encode_data,
+    encode_greeting,
+)
+from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.talks import MOST_UNNAMED
+
+from ..bandits import CLUSTER, Many, both
+
+
+def two() -> tuple[Many, ManyNode]:
+    """Two agents that have met, and the first of them."""
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    node = fleet.node(0)
+    assert isinstance(node, ManyNode)
+    return fleet, node
+
+
+def stamp(node: ManyNode, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
+    return Stamp(arms, CLUSTER.epoch, round_, node.peers["n1"].incarnation, bandit)
+
+
+def greet(node: ManyNode, arms: list[int], name: str = "button") -> None:
+    bandit = both()["button"]
+    greeting = Greeting(name, bandit.digest, pack_arms(arms))
+    node.received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
+
+
+def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing() -> None:
+    fleet, node = two()
+    before = {number: each.export() for number, each in node.bandits.replicas.items()}
+    node.received("n1", encode_data(stamp(node, 99, 2), np.ones(8)))
+    assert node.refusals["bandit"] == 1
+    assert node.peers["n1"].met
+    node.tick()
+    assert {number: each.export() for number, each in node.bandits.replicas.items()} == before
+    fleet.play(1, "button", 1.0)
+    fleet.steps(5)
+    assert fleet.learned(0) == fleet.counts
+
+
+def test_a_message_about_another_number_of_arms_than_greeted_is_refused() -> None:
+    _, node = two()
+    number = both()["button"].number
+    node.received("n1", encode_data(stamp(node, number, 3), np.ones(2)))
+    assert node.refusals["arms"] == 1
+
+
+def test_arms_made_up_are_taken_up_to_a_bound_and_declared_ones_in_any_case() -> None:
+    fleet, node = two()
+    known = [arm.number for arm in both()["button"].arms]
+    greet(node, [*known, *range(MOST_UNNAMED)])
+    replica = node.bandits.replicas[both()["button"].number]
+    assert len(replica.arms) == 2 + MOST_UNNAMED
+    greet(node, [*known, 777_777])
+    assert node.refusals["bandit"] == 1
+    assert len(replica.arms) == 2 + MOST_UNNAMED
+    fleet.take(0, both(arms=["red", "green", "blue"]))
+    assert len(replica.arms) == 3 + MOST_UNNAMED
+    assert {fleet.play(0, "button", 0.5) for _ in range(40)} == {"red", "green", "blue"}
+    fleet.crash(0)
+    fleet.declared[0] = both(arms=["red", "green", "blue"])
+    fleet.restart(0)
+    assert fleet.learned(0) == fleet.counts
+
+
+def test_one_arm_twice_and_bytes_that_are_no_ids_are_refused() -> None:
+    _, node = two()
+    greet(node, [1, 1])
+    assert node.refusals["bandit"] == 1
+    bandit = both()["button"]
+    odd = Greeting("button", bandit.digest, b"123")
+    with pytest.raises(FrameError, match="3 bytes of ids for 1 arms"):
+        Decoder(1000).feed(encode_greeting(stamp(node, bandit.number, 1), odd))
+
+
+def test_what_is_said_before_a_greeting_is_stale() -> None:
+    fleet, node = two()
+    greet(node, [arm.number for arm in both()["button"].arms], name="bottom")
+    assert node.refusals["bandit"] == 1
+    fleet.play(1, "button", 1.0)
+    fleet.steps(3)
+    assert node.peers["n1"].frames["stale"] > 0
+    assert not fleet.learned(0)
+
+
+def test_greetings_read_back() -> None:
+    greeting = Greeting("button", "0" * 16, pack_arms([5, 2**63]), 7, 8, (1, 2, 3), True)
+    made = Stamp(2, 1, 4, 5, 6)
+    assert Decoder(1000).feed(encode_greeting(made, greeting)) == [BanditFrame(made, greeting)]
+    assert unpack_arms(greeting.arms) == [5, 2**63]
+
+
+def test_journals_of_the_two_forms_are_not_taken_for_each_other() -> None:
+    fleet, _ = two()
+    data = bytes(fleet.disks[0].data)
+    fleet.crash(0)
+    fleet.cluster = both()["button"].settings
+    fleet.declared[0] = {}
+    with pytest.raises(InputError, match="the journal is of another configuration"):
+        fleet.restart(0)
+    assert bytes(fleet.disks[0].data) == data

@@ -1,0 +1,1 @@
+"""The GPU engine, on kernels built by a C++ compiler."""
