@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,22 @@ def test_ready_says_why_not() -> None:
         answer = ask(server, "GET", "/ready")
     assert answer.status == 503
     assert answer.json() == {"error": agent.unready}
+
+
+def test_who_may_ask_an_agent_to_stop(tmp_path: Path) -> None:
+    asked: list[float | None] = []
+    headers = {"content-type": "application/json"}
+    with running(StandIn(), drain=asked.append) as server:  # whoever is on this machine
+        answer = ask(server, "POST", "/drain", headers=headers)
+        assert answer.status == 403
+        assert answer.json()["error"].endswith("or send its process SIGTERM")
+    with running(StandIn(), token=KEY, drain=asked.append) as server:
+        assert ask(server, "POST", "/drain", headers=headers).status == 401
+        proof = headers | {"authorization": f"Bearer {KEY}"}
+        assert ask(server, "POST", "/drain", headers=proof).status == 200
+    with running(StandIn(), f"unix:{tmp_path}/api", drain=asked.append) as server:
+        assert ask(server, "POST", "/drain", headers=headers).status == 200
+    assert asked == [None, None]
 
 
 def test_a_drain_is_asked_for_with_a_number_of_seconds_or_without() -> None:

@@ -18,17 +18,18 @@ REGISTERS = {
     "play": 168,
     "mix_dense": 128,
     "mix_sparse": 64,
-    "runs": 168,
-    "one_round": 168,
-    "central": 168,
+    "runs": 128,
+    "one_round": 128,
+    "central": 128,
     "fold": 64,
     "accumulate": 40,
 }
 """The most that a kernel may take for 17 arms, so that a multiprocessor holds as many agents as it
 is to."""
 
-SPILLS = {("runs", "sm_100"): 12}
-"""Bytes that are spilled all the same; nothing else spills any."""
+SPILLS = {"runs": 80, "central": 40}
+"""Bytes that may be spilled: with more registers and fewer agents a consensus is slower. Others
+spill none."""
 
 FOUND = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -79,5 +80,5 @@ def test_registers_and_spills(arch: str, sources: list[str]) -> None:
         for name, stores, loads, registers in FOUND.findall(log.getvalue()):
             seen.add(name)
             assert int(registers) <= REGISTERS[name], name
-            assert max(int(stores), int(loads)) <= SPILLS.get((name, arch), 0), name
+            assert max(int(stores), int(loads)) <= SPILLS.get(name, 0), name
     assert seen == set(REGISTERS)

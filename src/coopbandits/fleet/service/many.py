@@ -58,8 +58,8 @@ class ManyService:
             if service is None:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
-                service.draining = self._draining
                 service.listed = partial(self._listed, service)
+                service.draining = self._draining
                 self.services[bandit.number] = service
             else:
                 service.take(bandit)

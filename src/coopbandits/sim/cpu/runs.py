@@ -205,7 +205,8 @@ def explorations_of(
 def index_numbers(parts: Parts, task: Task) -> NDArray[np.float64]:
     """Return the numbers of an index, one row per agent, or a single row where all are equal."""
     agents = task.network.num_agents if parts.index.needs else 1
-    known = global_knowledge(task.network, parts.index.needs)
+    # A million empty entries would take longer than some kernels.
+    known = global_knowledge(task.network, parts.index.needs) if parts.index.needs else [{}]
     rows = []
     for agent in range(agents):
         view = task.network.local_view(

@@ -62,6 +62,9 @@ class Backend(Protocol):
     def download(self, memory: Any, into: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return an array's content, when all that was started has ended; `into` is where to."""
 
+    def touch(self, values: NDArray[Any]) -> None:
+        """Have the system hand out the memory of an array, while kernels are under way."""
+
     def clear(self, memory: Any, first: int, size: int) -> None:
         """Set some bytes to zero."""
 

@@ -24,7 +24,8 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick, backend: Bac
     agents, arms, size_of_real = state.num_agents, state.num_arms, state.real.itemsize
     threads, kept = -(-agents // 32) * 32, rounds_kept(parts)
     shared = 4 * size_of_real * arms + agents * (8 * state.lines + size_of_real + 4)
-    constants = state.constants(THREADS=threads, RESIDENT=max(1, RESIDENT // threads), KEPT=kept)
+    resident = max(1, RESIDENT[size_of_real] // threads)
+    constants = state.constants(THREADS=threads, RESIDENT=resident, KEPT=kept)
     kernels = state.compiled(("central.cu",), constants)
     history = backend.zeros((len(runs), kept, arms, 2), state.real)
     sums = backend.zeros((len(runs), arms, 2), state.real)

@@ -23,11 +23,11 @@ MOST_THREADS = 1024
 MOST_SHARED = 75_000
 """Bytes of shared memory that a block of 128 may take."""
 
-SOME = 9
+SOME = 17
 """Arms whose averages an agent makes in one go over its neighbours, in registers."""
 
-RESIDENT = 384
-"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+RESIDENT = {8: 512, 4: 1024}
+"""As in `staged`."""
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
@@ -50,7 +50,7 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     kernels = state.compiled(
         ("rounds.cu",),
         state.constants(
-            THREADS=threads, RESIDENT=max(1, RESIDENT // threads), LINKS=links_each,
+            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads), LINKS=links_each,
             SOME=SOME,
         ),
     )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from coopbandits.sim.gpu.source import text_of
 LEAST_CAPABILITY = (8, 0)
 
 PART = 1 << 22
-COPIERS = 4
-"""Records of many runs are hundreds of MB. The driver copies them by one thread, into memory that
-is not pinned; that takes as long as playing."""
+COPIERS = 8
+"""Records of many runs are hundreds of MB. That such memory is handed out, and filled by one thread
+that goes through pinned memory, would take as long as playing."""
 
 
 class Array:
@@ -89,12 +89,17 @@ class CudaDevice:
         values = np.empty(memory.shape, memory.kind) if into is None else into
         self.wait()
         if memory.nbytes > PART:
-            with ThreadPoolExecutor(COPIERS) as pool:
-                list(pool.map(self._copy_parts, range(COPIERS), repeat(memory), repeat(values)))
+            _by_threads(lambda number: self._copy_parts(number, memory, values))
         elif memory.nbytes:
             at = values.ctypes.data
             _checked(driver.cuMemcpyDtoH(at, memory.address, memory.nbytes))
         return values
+
+    def touch(self, values: NDArray[Any]) -> None:
+        """Have the system hand out the memory of an array, while kernels are under way."""
+        if values.nbytes > PART:
+            content = values.reshape(-1)
+            _by_threads(lambda number: np.array_split(content, COPIERS)[number].fill(0))
 
     def _copy_parts(self, number: int, memory: Array, values: NDArray[Any]) -> None:
         """Copy every so many parts, through memory that the device writes by itself."""
@@ -147,6 +152,11 @@ class CudaDevice:
         text = text_of("device.h") + source
         path = cached(f"{self.arch} {text}", ".cubin", lambda: compiled(text, self.arch))
         return Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
+
+
+def _by_threads(work: Callable[[int], None]) -> None:
+    with ThreadPoolExecutor(COPIERS) as pool:
+        list(pool.map(work, range(COPIERS)))
 
 
 def compiled(text: str, arch: str, log: Any = None) -> bytes:

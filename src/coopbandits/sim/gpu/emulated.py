@@ -65,6 +65,9 @@ class Emulated:
         into[:] = memory.values
         return into
 
+    def touch(self, values: NDArray[Any]) -> None:
+        """Return: nothing is ever under way."""
+
     def clear(self, memory: Array, first: int, size: int) -> None:
         """Set some bytes to zero."""
         memory.values.reshape(-1).view(np.uint8)[first : first + size] = 0

@@ -205,7 +205,7 @@ class DeviceRuns:
             self.num_arms, self.num_runs,
         )  # fmt: skip
         record = Record.empty(task, self.num_runs)
-        record.arm_counts.fill(0)  # the system hands out this memory while the device still plays
+        self.backend.touch(record.arm_counts)
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
         load(self.counts, record.arm_counts)

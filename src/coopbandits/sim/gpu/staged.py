@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
+from coopbandits.network import Network
 from coopbandits.sim.cpu.pulls import Reading
 from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
@@ -18,8 +20,9 @@ from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there
 from coopbandits.sim.record import Record, Task, Tick
 
-RESIDENT = 384
-"""Agents that a multiprocessor is to hold at a time: more of them have fewer registers each."""
+RESIDENT = {8: 384, 4: 640}
+"""Agents that a multiprocessor is to hold at a time, by the bytes of a real number: more of them
+have fewer registers each."""
 
 BLOCK = 64
 """Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
@@ -69,8 +72,8 @@ class Player:
         self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
         self.shared = each * self.block
         constants = state.constants(
-            BLOCK=self.block, RESIDENT=RESIDENT // self.block, HAS_BONUS=int(found is not None),
-            NEAR=NEAR,
+            BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
+            HAS_BONUS=int(found is not None),
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
@@ -174,7 +177,7 @@ class Mixer:
             self.dense = state.upload(operator.dense)
         else:
             self.spare = state.registers()
-            if (regular := regular_links(matrix)) is not None:
+            if (regular := _regular_once(state.task.network, matrix)) is not None:
                 degree, near, weights = regular
                 near_there = backend.upload(near)
                 self.links = (near_there, near_there, state.upload(weights))
@@ -241,6 +244,18 @@ class Mixer:
             )  # fmt: skip
             values, before = before, values
         return values, before
+
+
+_regular: WeakKeyDictionary[Network, Any] = WeakKeyDictionary()
+"""What `regular_links` has found: with a million agents that takes a tenth of a second."""
+
+
+def _regular_once(network: Network, matrix: Any) -> Any:
+    if matrix is not network.matrix:
+        return regular_links(matrix)
+    if network not in _regular:
+        _regular[network] = regular_links(matrix)
+    return _regular[network]
 
 
 def regular_links(

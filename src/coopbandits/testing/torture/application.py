@@ -114,7 +114,8 @@ class Account:
 
 def reward_of(key: int, at: int, arm: int) -> float:
     """Return a reward in quarters, so that sums are exact; the first arm is the best by far."""
-    return OPTIONS[arm].pays + 0.25 * (word_at(key, at) >> 7 & 1)
+    more: int = word_at(key, at) >> 7 & 1
+    return OPTIONS[arm].pays + 0.25 * more
 
 
 class Application:

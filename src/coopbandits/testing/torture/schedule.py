@@ -75,7 +75,7 @@ class Setting:
         if self.bandits and not can_widen(parse_policy(self.policy)):
             raise InputError(
                 f"--policy is {self.policy!r}, and with --bandits arms come and go; choose one on "
-                "flooded-totals or tree-sums, such as flood-ts"
+                "flooded-totals, tree-sums or ledger-sums, such as flood-ts"
             )
         if self.half_life is None:
             return
@@ -178,6 +178,10 @@ ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
 """Kinds after which a synchronous fleet may stand still until a new epoch."""
 
 
+ARMS_ONLY = {"declare": 8}
+"""Kinds that take two bandits, and arms that come and go."""
+
+
 def make_schedule(seed: int, setting: Setting) -> Schedule:
     """Return the schedule of a seed."""
     require_count("seed", seed, least=0)
@@ -193,7 +197,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     elif durability == "process":
         del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
     if setting.bandits:
-        kinds |= {"declare": 8}
+        kinds |= ARMS_ONLY
         kinds.pop("liar", None)  # who lies about one bandit, and is tortured with one
     bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
     count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
