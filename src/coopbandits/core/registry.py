@@ -100,6 +100,10 @@ class Registry(Generic[T]):
         """Return all names: ours first, then registered ones, then those of entry points."""
         return list(dict.fromkeys([*self._things, *self.offered()]))
 
+    def has(self, name: str) -> bool:
+        """Return whether a name is known; entry points are read only where it is not ours."""
+        return name in self._things or name in self.offered()
+
     def offered(self) -> list[str]:
         """Return the names that installed packages offer."""
         return list(_offers(self.group, tuple(sys.path)))
@@ -300,12 +304,12 @@ def parse_policy(text: str) -> AnyPolicy:
     population = parse_population(text, parse_policy)
     if population is not None:
         return population
-    source, star, policy = text.partition("*")
-    if star and source.partition(":")[0].strip() in SOURCE_REGISTRY.names():
-        return at_source(parse_source(source), parse_policy(policy))
-    aggregation, star, index = text.partition("*")
+    first, star, rest = text.partition("*")
+    name = first.partition(":")[0].strip()
+    if star and not AGGREGATION_REGISTRY.has(name) and SOURCE_REGISTRY.has(name):
+        return at_source(parse_source(first), parse_policy(rest))
     if star:
-        return combine(parse_aggregation(aggregation), parse_index(index))
+        return combine(parse_aggregation(first), parse_index(rest))
     return parse_named(REGISTRY, text, EXAMPLES)
 
 
