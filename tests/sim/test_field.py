@@ -73,13 +73,13 @@ def test_one_policy_for_all_is_no_population() -> None:
 
 
 def test_fewer_are_fooled_who_drop_extreme_means() -> None:
-    """A liar praises the worst arm; honest agents pull it less often if they expect a liar."""
+    """A liar praises the worst arm; agents that expect one pull it less often."""
     problem, network = BernoulliBandit([0.5, 0.4, 0.1]), Network.from_spec("complete:8")
-    texts = ["resilient-ucb+liar@0", "resilient-ucb:liars=0+liar@0"]
+    texts = ["resilient-ucb+liar:mean=5@0", "resilient-ucb:liars=0+liar:mean=5@0"]
     policies = [parse_policy(text) for text in texts]
     result = simulate(problem, network, policies, 150, 3, keep="agents")
     wary, trusting = result.pulls.values[:, :, 1:, 2].sum(axis=(1, 2))
-    assert wary < 0.7 * trusting
+    assert wary < 0.5 * trusting
 
 
 def test_messages_are_counted_by_the_driver() -> None:
