@@ -35,6 +35,7 @@ CLASS_EXCEPTIONS = {
     "sim/simulate.py": "refuses arguments that are no policy at all",
     "experiments/fleet_bench/run.py": "a case of its own table is short for a longer spelling",
     "experiments/paper/claims.py": "the paper's claims are on the lines of its figures, by key",
+    "testing/torture/stage.py": "a kind of trouble is called liar, too",
     "testing/checks/calls.py": "refuses arguments that are no policy of agents",
     "testing/checks/central.py": "refuses arguments that are no central policy",
     "theory/assumptions.py": "a theorem on one policy refuses all others",

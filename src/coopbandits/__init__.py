@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AGGREGATIONS,
         DDUCB,
         DPE2,
+        GSE,
         INDICES,
         KLUCB,
         LINEAR_INDICES,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         EpsilonGreedy,
         Estimate,
         Exp3Coop,
+        FedUCB,
         FleetAgent,
         FloodedPulls,
         FloodedTotals,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         FloodUCB,
         GosInE,
         GossipTS,
+        GossipUCB,
         IndependentTS,
         IndependentUCB,
         Index,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
         LedgerSums,
         LedgerTS,
         LedgerUCB,
+        Liar,
         LinearSums,
         LinTS,
         LinUCB,
@@ -76,14 +80,18 @@ if TYPE_CHECKING:
         Parts,
         PermutedBuffers,
         Policy,
+        Private,
         PullMixing,
         Recommendation,
         Registers,
+        ResilientUCB,
+        RobustUCB,
         RowEstimates,
         RunningConsensus,
         RunningSums,
         ServerTotals,
         Share,
+        Source,
         StagedMixing,
         Statistic,
         TopTwo,
@@ -91,17 +99,23 @@ if TYPE_CHECKING:
         TreeSums,
         TreeTS,
         TreeUCB,
+        TrimmedMeans,
+        Truncated,
         UCBNetwork,
         Vector,
+        at_source,
         combine,
         gamma_of,
         normal_of,
         parse_aggregation,
         parse_index,
         parse_policy,
+        parse_source,
+        populate,
         register_aggregation,
         register_index,
         register_policy,
+        register_source,
         uniform_of,
         word_at,
         word_of,
@@ -165,19 +179,20 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw "
-        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims "
-        "ContextAgent CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB "
-        "DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop "
-        "FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GosInE GossipTS INDICES "
-        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES LinTS "
-        "LedgerSums LedgerTS LedgerUCB LinUCB LinearSums LocalSums LocalView MOSS MPUCB Machine "
-        "NeighborhoodSums NormalDraw "
-        "Parts PermutedBuffers Policy PullMixing Recommendation Registers RowEstimates "
-        "RunningConsensus RunningSums ServerTotals Share StagedMixing Statistic TopTwo "
-        "TrackedMeans TreeSums TreeTS TreeUCB UCB UCBNetwork UCL Vector combine gamma_of normal_of "
-        "parse_aggregation parse_index parse_policy register_aggregation register_index "
-        "register_policy uniform_of word_at word_of"
+        "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
+        "CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims ContextAgent "
+        "CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB DecKLUCB DecTS "
+        "DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop FedUCB FleetAgent "
+        "FloodTS FloodUCB FloodedPulls FloodedTotals GSE GosInE GossipTS GossipUCB INDICES "
+        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES "
+        "LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB LinearSums LocalSums LocalView MOSS "
+        "MPUCB Machine NeighborhoodSums NormalDraw Parts PermutedBuffers Policy Private "
+        "PullMixing Recommendation Registers ResilientUCB RobustUCB RowEstimates "
+        "RunningConsensus RunningSums ServerTotals Share Source StagedMixing Statistic TopTwo "
+        "TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated UCB UCBNetwork UCL Vector "
+        "at_source combine gamma_of normal_of parse_aggregation parse_index parse_policy "
+        "parse_source populate register_aggregation register_index register_policy "
+        "register_source uniform_of word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
@@ -207,6 +222,7 @@ __all__ = [
     "AGGREGATIONS",
     "DDUCB",
     "DPE2",
+    "GSE",
     "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
@@ -252,6 +268,7 @@ __all__ = [
     "Exp3Coop",
     "ExponentialBandit",
     "Faults",
+    "FedUCB",
     "FleetAgent",
     "FloodTS",
     "FloodUCB",
@@ -260,6 +277,7 @@ __all__ = [
     "GaussianBandit",
     "GosInE",
     "GossipTS",
+    "GossipUCB",
     "Graphs",
     "IndependentTS",
     "IndependentUCB",
@@ -270,6 +288,7 @@ __all__ = [
     "LedgerSums",
     "LedgerTS",
     "LedgerUCB",
+    "Liar",
     "LinTS",
     "LinUCB",
     "LinearBandit",
@@ -292,13 +311,16 @@ __all__ = [
     "PoissonBandit",
     "PoissonClocks",
     "Policy",
+    "Private",
     "Problem",
     "PullMixing",
     "Recommendation",
     "Redraw",
     "Registers",
     "RegularClocks",
+    "ResilientUCB",
     "Result",
+    "RobustUCB",
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
@@ -306,6 +328,7 @@ __all__ = [
     "Share",
     "SimulationInterrupted",
     "Sleep",
+    "Source",
     "Speeds",
     "StagedMixing",
     "Statistic",
@@ -318,9 +341,12 @@ __all__ = [
     "TreeSums",
     "TreeTS",
     "TreeUCB",
+    "TrimmedMeans",
+    "Truncated",
     "UCBNetwork",
     "Vector",
     "World",
+    "at_source",
     "check_policy",
     "combine",
     "compare",
@@ -333,6 +359,8 @@ __all__ = [
     "parse_index",
     "parse_policy",
     "parse_problem",
+    "parse_source",
+    "populate",
     "read_experiment",
     "register_aggregation",
     "register_clocks",
@@ -341,6 +369,7 @@ __all__ = [
     "register_index",
     "register_policy",
     "register_problem",
+    "register_source",
     "simulate",
     "sites",
     "subsets",

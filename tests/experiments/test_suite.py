@@ -93,7 +93,10 @@ def test_no_policy_of_the_registry_is_left_out() -> None:
     assert {"dducb:bonus_factor=4", "dducb:own_pulls=false", "coop-ucb:gamma=2"} <= set(POLICIES)
 
 
-SLOW = {"dpe2", "gosine", "dec-ucb", "dec-kl-ucb", "exp3-coop"}
+SLOW = {
+    "dpe2", "gosine", "dec-ucb", "dec-kl-ucb", "exp3-coop", "resilient-ucb", "liar", "gossip-ucb",
+    "fed-ucb:epsilon=1,horizon=20000", "gse:horizon=20000",
+}  # fmt: skip
 """Only the reference engine plays them, and they take part when they are named."""
 
 

@@ -57,6 +57,31 @@ def test_random_pairs_with_epsilon_greedy_beat_no_talk() -> None:
     assert regret["pull-mixing*epsilon-greedy"] < 0.6 * regret["local-sums*epsilon-greedy"]
 
 
+def test_agents_of_a_population_must_exist_and_suit_the_rewards() -> None:
+    with pytest.raises(InputError, match="names agent 20; agents are numbered 0 to 19 here"):
+        simulate(PROBLEM, NETWORK, parse_policy("resilient-ucb+liar@20"), 10)
+    mixed = parse_policy("flood-ts+flood-ts:family=bernoulli@3")
+    with pytest.raises(InputError, match=r"flood-ts:family=bernoulli is for rewards in \[0, 1\]"):
+        simulate(GaussianBandit([1.0, 0.0]), NETWORK, mixed, 10)
+
+
+def test_one_policy_for_all_is_no_population() -> None:
+    network = Network.from_spec("complete:5")
+    texts = ["resilient-ucb", "resilient-ucb+resilient-ucb@1,3"]
+    result = simulate(PROBLEM, network, [parse_policy(text) for text in texts], 60, keep="arms")
+    assert np.array_equal(result.arms.values[0], result.arms.values[1])
+
+
+def test_fewer_are_fooled_who_drop_extreme_means() -> None:
+    """A liar praises the worst arm; agents that expect one pull it less often."""
+    problem, network = BernoulliBandit([0.5, 0.4, 0.1]), Network.from_spec("complete:8")
+    texts = ["resilient-ucb+liar:mean=5@0", "resilient-ucb:liars=0+liar:mean=5@0"]
+    policies = [parse_policy(text) for text in texts]
+    result = simulate(problem, network, policies, 150, 3, keep="agents")
+    wary, trusting = result.pulls.values[:, :, 1:, 2].sum(axis=(1, 2))
+    assert wary < 0.5 * trusting
+
+
 def test_messages_are_counted_by_the_driver() -> None:
     """GosInE: one value over each of 40 directed links at the ends of phases 1 and 2."""
     result = simulate(PROBLEM, NETWORK, parse_policy("gosine"), 10)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StagedMixing,
         TrackedMeans,
         TreeSums,
+        TrimmedMeans,
     )
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import (
@@ -64,11 +65,13 @@ if TYPE_CHECKING:
         LinTS,
         LinUCB,
         NormalDraw,
+        RobustUCB,
         TopTwo,
     )
     from coopbandits.core.policies import (
         DDUCB,
         DPE2,
+        GSE,
         MPUCB,
         CentralBatchedUCB,
         CentralTS,
@@ -83,37 +86,46 @@ if TYPE_CHECKING:
         DecUCB,
         DelayedCentralUCB,
         Exp3Coop,
+        FedUCB,
         FloodTS,
         FloodUCB,
         GosInE,
         GossipTS,
+        GossipUCB,
         IndependentTS,
         IndependentUCB,
         LedgerTS,
         LedgerUCB,
+        Liar,
+        ResilientUCB,
         TreeTS,
         TreeUCB,
         UCBNetwork,
     )
     from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
+    from coopbandits.core.population import populate
     from coopbandits.core.recommend import Recommendation
     from coopbandits.core.registry import (
         POLICIES,
         parse_aggregation,
         parse_index,
         parse_policy,
+        parse_source,
         register_aggregation,
         register_index,
         register_policy,
+        register_source,
     )
+    from coopbandits.core.sourced import at_source
+    from coopbandits.core.sources import Private, Source, Truncated
     from coopbandits.core.statistic import ArmSums, LinearSums, Registers, Statistic
 
 _HOMES = {
     "aggregate": (
-        "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls "
-        "FloodedTotals LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers "
-        "PullMixing RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing "
-        "TrackedMeans TreeSums"
+        "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
+        "LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
+        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
+        "TreeSums TrimmedMeans"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -121,20 +133,24 @@ _HOMES = {
     "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
-        "INDICES KLUCB LINEAR_INDICES MOSS UCB UCL BayesUCB BetaDraw CentredDraw Elimination "
-        "EpsilonGreedy Index InflatedUCB LinTS LinUCB NormalDraw TopTwo"
+        "BayesUCB BetaDraw CentredDraw Elimination EpsilonGreedy INDICES Index InflatedUCB "
+        "KLUCB LINEAR_INDICES LinTS LinUCB MOSS NormalDraw RobustUCB TopTwo UCB UCL"
     ),
     "policies": (
-        "DDUCB DPE2 MPUCB CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL "
-        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FloodTS FloodUCB GosInE "
-        "GossipTS IndependentTS IndependentUCB LedgerTS LedgerUCB TreeTS TreeUCB UCBNetwork"
+        "CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL DDUCB DPE2 "
+        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FedUCB FloodTS FloodUCB "
+        "GSE GosInE GossipTS GossipUCB IndependentTS IndependentUCB LedgerTS LedgerUCB Liar "
+        "MPUCB ResilientUCB TreeTS TreeUCB UCBNetwork"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
     "registry": (
-        "POLICIES parse_aggregation parse_index parse_policy register_aggregation "
-        "register_index register_policy"
+        "POLICIES parse_aggregation parse_index parse_policy parse_source register_aggregation "
+        "register_index register_policy register_source"
     ),
+    "population": "populate",
+    "sourced": "at_source",
+    "sources": "Private Source Truncated",
     "statistic": "ArmSums LinearSums Registers Statistic",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -143,6 +159,7 @@ __all__ = [
     "AGGREGATIONS",
     "DDUCB",
     "DPE2",
+    "GSE",
     "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
@@ -181,6 +198,7 @@ __all__ = [
     "EpsilonGreedy",
     "Estimate",
     "Exp3Coop",
+    "FedUCB",
     "FleetAgent",
     "FloodTS",
     "FloodUCB",
@@ -188,6 +206,7 @@ __all__ = [
     "FloodedTotals",
     "GosInE",
     "GossipTS",
+    "GossipUCB",
     "IndependentTS",
     "IndependentUCB",
     "Index",
@@ -196,6 +215,7 @@ __all__ = [
     "LedgerSums",
     "LedgerTS",
     "LedgerUCB",
+    "Liar",
     "LinTS",
     "LinUCB",
     "LinearSums",
@@ -208,14 +228,18 @@ __all__ = [
     "Parts",
     "PermutedBuffers",
     "Policy",
+    "Private",
     "PullMixing",
     "Recommendation",
     "Registers",
+    "ResilientUCB",
+    "RobustUCB",
     "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "ServerTotals",
     "Share",
+    "Source",
     "StagedMixing",
     "State",
     "Statistic",
@@ -224,17 +248,23 @@ __all__ = [
     "TreeSums",
     "TreeTS",
     "TreeUCB",
+    "TrimmedMeans",
+    "Truncated",
     "UCBNetwork",
     "Vector",
+    "at_source",
     "combine",
     "gamma_of",
     "normal_of",
     "parse_aggregation",
     "parse_index",
     "parse_policy",
+    "parse_source",
+    "populate",
     "register_aggregation",
     "register_index",
     "register_policy",
+    "register_source",
     "uniform_of",
     "word_at",
     "word_of",

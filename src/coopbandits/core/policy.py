@@ -95,6 +95,22 @@ class AnyPolicy(Named, ABC):
         aggregation = self.parts and self.parts.aggregation
         return isinstance(aggregation, Aggregation) and aggregation.needs_common_round
 
+    @property
+    def members(self) -> tuple[AnyPolicy, ...]:
+        """The policies whose agents take part: itself, unless it is a population."""
+        return (self,)
+
+    @property
+    def named_agents(self) -> frozenset[int]:
+        """Agents that it names, which must exist; none unless it is a population."""
+        return frozenset()
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether a message makes all earlier ones over its link worthless."""
+        aggregation = self.parts and self.parts.aggregation
+        return isinstance(aggregation, Aggregation) and aggregation.overtakes
+
     def stages(self, view: LocalView) -> tuple[int, int] | None:
         """Return the round after which agents first read news, and every how many rounds then.
 

@@ -26,6 +26,9 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import INDICES, LINEAR_INDICES, Index
 from coopbandits.core.policies import NAMED
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
+from coopbandits.core.population import parse_population
+from coopbandits.core.sourced import at_source
+from coopbandits.core.sources import SOURCES, Source
 from coopbandits.core.spelling import parse_named, told
 
 if TYPE_CHECKING:
@@ -96,6 +99,10 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """Return all names: ours first, then registered ones, then those of entry points."""
         return list(dict.fromkeys([*self._things, *self.offered()]))
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is known; entry points are read only where it is not ours."""
+        return name in self._things or name in self.offered()
 
     def offered(self) -> list[str]:
         """Return the names that installed packages offer."""
@@ -237,6 +244,8 @@ EXAMPLES = tuple(
         "coop-ucb2": "coop-ucb2:gamma=1.01",
         "coop-ucl": "coop-ucl:gamma=1.01",
         "mp-ucb": "mp-ucb:hop_limit=2",
+        "fed-ucb": "fed-ucb:epsilon=1,horizon=20000",
+        "gse": "gse:horizon=20000",
         "delayed-central-ucb": "delayed-central-ucb:delay=10",
     }.get(name, name)
     for name in POLICIES
@@ -266,30 +275,52 @@ INDEX_REGISTRY: Registry[type[Index]] = Registry(
     concrete(Index),
     f"a class derived from coopbandits.Index that writes value, {DATACLASS}",
 )
+SOURCE_REGISTRY: Registry[type[Source]] = Registry(
+    "source",
+    "coopbandits.sources",
+    {cls.name: cls for cls in SOURCES},
+    concrete(Source),
+    f"a class derived from coopbandits.Source that writes make, {DATACLASS}",
+)
 Policy.registry = CentralPolicy.registry = REGISTRY
 Aggregation.registry = CentralAggregation.registry = AGGREGATION_REGISTRY
 Index.registry = INDEX_REGISTRY
+Source.registry = SOURCE_REGISTRY
 
 register_policy = REGISTRY.register
 register_aggregation = AGGREGATION_REGISTRY.register
 register_index = INDEX_REGISTRY.register
+register_source = SOURCE_REGISTRY.register
 
 
 def parse_policy(text: str) -> AnyPolicy:
     """Read a spelling of a policy.
 
-    ``dducb:eta=3,own_pulls=false``, ``tree-sums*kl-ucb`` for an aggregation × an index, or with
-    ``module:Name`` in the place of a name, ``my_module:MyPolicy:step=2``.
+    ``dducb:eta=3,own_pulls=false``, ``tree-sums*kl-ucb`` for an aggregation × an index,
+    ``private:epsilon=1,horizon=1000*flood-ucb`` with what happens to rewards at their source,
+    ``resilient-ucb+liar@0,5`` for a population, or with ``module:Name`` in the place of a name,
+    ``my_module:MyPolicy:step=2``.
     """
-    aggregation, star, index = text.partition("*")
+    population = parse_population(text, parse_policy)
+    if population is not None:
+        return population
+    first, star, rest = text.partition("*")
+    name = first.partition(":")[0].strip()
+    if star and not AGGREGATION_REGISTRY.has(name) and SOURCE_REGISTRY.has(name):
+        return at_source(parse_source(first), parse_policy(rest))
     if star:
-        return combine(parse_aggregation(aggregation), parse_index(index))
+        return combine(parse_aggregation(first), parse_index(rest))
     return parse_named(REGISTRY, text, EXAMPLES)
 
 
 def parse_aggregation(text: str) -> Aggregation | CentralAggregation:
     """Read a spelling such as ``tree-sums`` or ``staged-mixing:own_pulls=false``."""
     return parse_named(AGGREGATION_REGISTRY, text)
+
+
+def parse_source(text: str) -> Source:
+    """Read a spelling such as ``private:epsilon=1,horizon=1000``."""
+    return parse_named(SOURCE_REGISTRY, text)
 
 
 def parse_index(text: str) -> Index:

@@ -83,7 +83,7 @@ class Run:
         self.task, self.clocks = task, clocks
         self.players = make_players(task, run)
         self.agents = self.players.agents if isinstance(self.players, Agents) else []
-        self.overtakes = isinstance(self.players, Agents) and self.players.overtakes
+        self.overtakes = task.policy.overtakes
         self.newest: dict[tuple[int, int], float] = {}  # when the newest that arrived was sent
         self.counts = self.players.counts
         self.queue: list[tuple[float, int, int, int]] = []

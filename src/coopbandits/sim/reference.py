@@ -107,9 +107,7 @@ class Agents(Players):
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.allowed = task.tables.playable(task.arm_order(run))
-        spec = policy.parts and policy.parts.aggregation
-        self.overtakes: bool = getattr(spec, "overtakes", False)  # of totals at one place: no mail
-        self.mail = Mail(task.network, overtakes=self.overtakes)
+        self.mail = Mail(task.network, overtakes=policy.overtakes)
         self.counts = self.mail.counts
 
     def pull(

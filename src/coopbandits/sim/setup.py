@@ -146,6 +146,24 @@ class Setup:
 
     def check_policy(self, policy: AnyPolicy) -> None:
         """Refuse a policy that cannot be played in this setup."""
+        size = self.network.num_agents
+        for agent in sorted(policy.named_agents):
+            if agent >= size:
+                raise InputError(
+                    f"policy {policy.spelling} names agent {agent}; agents are numbered 0 to "
+                    f"{size - 1} here"
+                )
+        for member in policy.members:
+            self._check_member(member)
+        if self.stop is not None:
+            require_certain(f"policy {policy.spelling}", policy.parts)
+        if self.clocks and policy.needs_common_round:
+            raise InputError(
+                f"policy {policy.spelling} needs rounds that all agents count together, and with "
+                "clocks there are none; leave clocks out, or take a policy without such a need"
+            )
+
+    def _check_member(self, policy: AnyPolicy) -> None:
         family = getattr(policy.parts.index if policy.parts else policy, "family", None)
         low, high = self.tables.bounds or (0.0, 1.0)
         if family == "bernoulli" and not 0.0 <= low <= high <= 1.0:
@@ -155,13 +173,6 @@ class Setup:
                 "family, or rescale the rewards"
             )
         self._check_features(policy)
-        if self.stop is not None:
-            require_certain(f"policy {policy.spelling}", policy.parts)
-        if self.clocks and policy.needs_common_round:
-            raise InputError(
-                f"policy {policy.spelling} needs rounds that all agents count together, and with "
-                "clocks there are none; leave clocks out, or take a policy without such a need"
-            )
 
     def _check_features(self, policy: AnyPolicy) -> None:
         if not policy.takes_context:

@@ -24,6 +24,7 @@ from coopbandits.core import (
     InflatedUCB,
     LocalView,
     NormalDraw,
+    RobustUCB,
     TopTwo,
 )
 
@@ -34,7 +35,7 @@ SETTINGS: tuple[Index, ...] = (
     BayesUCB(), BayesUCB("bernoulli"), KLUCB(), KLUCB(c=3.0), KLUCB("bernoulli"),
     KLUCB("bernoulli", 3.0), MOSS(), MOSS(horizon=500, constant=1.0), NormalDraw(), CentredDraw(),
     CentredDraw("estimate"), BetaDraw(), TopTwo(), TopTwo(0.2, "bernoulli"), EpsilonGreedy(),
-    EpsilonGreedy(0.1), Elimination(), Elimination(500),
+    EpsilonGreedy(0.1), Elimination(), Elimination(500), RobustUCB(), RobustUCB(3.0, 1.5, 1.0),
 )  # fmt: skip
 assert {type(index) for index in SETTINGS} == set(INDICES)
 

@@ -145,7 +145,10 @@ def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) ->
 def test_no_information_at_all(index: Index, num_arms: int) -> None:
     nothing = Estimate(np.zeros(num_arms), np.zeros(num_arms), 2.0, 1.0)
     values = values_at(index, nothing, 5)
-    unseen = {"ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination"}
+    unseen = {
+        "ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination",
+        "robust-ucb",
+    }  # fmt: skip
     assert all((value == math.inf) == (index.name in unseen) for value in values)
     assert choose_arm(index, numbers_of(index, num_arms), nothing, 5) in range(num_arms)
 

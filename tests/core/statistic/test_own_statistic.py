@@ -32,6 +32,7 @@ from coopbandits.core import (
     StagedMixing,
     TrackedMeans,
     TreeSums,
+    TrimmedMeans,
     Vector,
     combine,
 )
@@ -77,7 +78,8 @@ MIXING: tuple[Aggregation, ...] = (
 )
 
 
-CARRYING = [spec for spec in AGGREGATIONS if spec is not TrackedMeans]
+MEANS_ALONE = (TrackedMeans, TrimmedMeans)
+CARRYING = [spec for spec in AGGREGATIONS if spec not in MEANS_ALONE]
 
 
 def ids(spec: Any) -> str:
@@ -182,9 +184,10 @@ def test_a_ledger_enters_everything(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_means_alone_carry_nothing_else(name: str) -> None:
-    with pytest.raises(InputError, match="tracked-means averages the means of arms, and carries"):
-        combine(TrackedMeans(), INDICES[name])
+@pytest.mark.parametrize("spec", MEANS_ALONE)
+def test_means_alone_carry_nothing_else(name: str, spec: type[Aggregation]) -> None:
+    with pytest.raises(InputError, match="-means averages the means of arms, and carries"):
+        combine(spec(), INDICES[name])
 
 
 @pytest.mark.plays

@@ -17,10 +17,11 @@ from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
 from coopbandits.core.aggregate.tracked_means import TrackedMeans
 from coopbandits.core.aggregate.tree_sums import TreeSums
+from coopbandits.core.aggregate.trimmed_means import TrimmedMeans
 
 AGGREGATIONS = (
     LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans,
+    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans, TrimmedMeans,
 )  # fmt: skip
 """Every aggregation that ships, but for those with one controller."""
 
@@ -51,4 +52,5 @@ __all__ = [
     "StagedMixing",
     "TrackedMeans",
     "TreeSums",
+    "TrimmedMeans",
 ]

@@ -18,7 +18,7 @@ from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
 from coopbandits.core.state import Stateful
-from coopbandits.core.statistic import Registers, Statistic
+from coopbandits.core.statistic import ArmSums, Registers, Statistic
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
@@ -283,6 +283,16 @@ class ContextMachine(Machine):
 def forgets(spec: Named) -> bool:
     """Return whether a spec has settings by which older pulls count less, or no longer."""
     return getattr(spec, "discount", 1.0) != 1.0 or bool(getattr(spec, "window", None))
+
+
+def means_alone(name: str, asked: Statistic) -> Statistic:
+    """Return sums per arm; refuse anything else for an aggregation of which only means travel."""
+    if asked != ArmSums():
+        raise InputError(
+            f"{name} averages the means of arms, and carries no {asked.spelling}; take an index on "
+            "sums and counts such as ucb, or another aggregation"
+        )
+    return asked
 
 
 def told_agents(view: LocalView, who: str) -> int:

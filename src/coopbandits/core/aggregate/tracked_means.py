@@ -2,26 +2,32 @@
 
 With x_i the own means of the arms, z_i ← Σ_j P_ij z_j + x_i(new) − x_i(old) in every round, so that
 Σ_i z_i = Σ_i x_i always. Beside z, agents tell the largest number of pulls of every arm that they
-have heard of; an arm on which an agent lags behind that by K or more counts as unknown, and so
-comes first. A message is [z | largest counts], as they were when the last round ended. An agent is
-silent until it has pulled every arm once. A neighbour that was not heard counts as if it had sent
-the own z.
+have heard of; an arm on which an agent lags too far behind that counts as unknown, and so comes
+first. A message is [z | largest counts], as they were when the last round ended. An agent is silent
+until it has pulled every arm once. A neighbour that was not heard counts as if it had sent the own
+z; where agents meet in pairs, the one that was heard counts half.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import (
+    Aggregation,
+    Machine,
+    MessageSize,
+    means_alone,
+    told_agents,
+)
 from coopbandits.core.aggregate.exchange import check_vectors
-from coopbandits.core.checks import require_count, require_positive
+from coopbandits.core.checks import require_count, require_flag, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import weighted_sum
-from coopbandits.core.statistic import ArmSums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,40 +37,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrackedMeans(Aggregation):
-    """The network's average of means, with the confidence of the own pulls.
+    r"""The network's average of means, with the confidence of the own pulls.
 
     Parameters
     ----------
     credit : float
         What a pull counts: an arm that the agent pulled n times, which has d neighbours, counts as
-        `credit` · (d + 1) · n pulls.
+        `credit` · (d + 1) · n pulls, and in pairs as `credit` · n/N.
+    pairs : bool
+        Whether agents meet in pairs (the fault ``pairs=1``), as Gossip_UCB has it: who was heard
+        alone counts half.
+    epsilon : float
+        ε of the source `private` that rewards have passed; counts shrink to
+        :math:`n/(1 + 128 N \ln^2 T \ln t \ln n/(n ε^2))` then.
+    horizon : int
+        T of that.
 
     Notes
     -----
-    Knows its row of P. Sends 2K values to each neighbour in every round, once it has pulled every
-    arm. All agents count alike in z, however often each has pulled an arm; hence the rule against
-    lagging behind.
+    Knows its row of P, and in pairs N. Sends 2K values to each neighbour in every round, once it
+    has pulled every arm. All agents count alike in z, however often each has pulled an arm; hence
+    the rule against lagging behind: by K pulls or more, in pairs by more than N.
     """
 
     credit: float = 1.0
+    pairs: bool = False
+    epsilon: float = math.inf
+    horizon: int = 1
     name: ClassVar[str] = "tracked-means"
 
     def __post_init__(self) -> None:
-        """Refuse a credit that is none."""
+        """Refuse settings outside what it is defined for."""
         require_positive("credit", self.credit)
+        require_flag("pairs", self.pairs)
+        if self.epsilon != math.inf:
+            accepted = "a positive number, or inf for no noise"
+            require_number("epsilon", self.epsilon, accepted, 0.0, math.inf)
+        require_count("horizon", self.horizon)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """N, where pairs are averaged or noise is allowed for."""
+        asks = self.pairs or self.epsilon != math.inf
+        return frozenset({"num_agents"} if asks else ())
 
     def carried(self, asked: Statistic) -> Statistic:
         """Return sums per arm; refuse anything else, since only means travel."""
-        if asked != ArmSums():
-            raise InputError(
-                f"{self.name} averages the means of arms, and carries no {asked.spelling}; take "
-                "an index on sums and counts such as ucb, or another aggregation"
-            )
-        return asked
+        return means_alone(self.name, asked)
 
     def make(self, view: LocalView, registers: Registers) -> TrackedMeansMachine:
         """Return the machine of one agent."""
-        return TrackedMeansMachine(view, registers, self.credit)
+        return TrackedMeansMachine(view, registers, self)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size of means and counts."""
@@ -83,9 +106,13 @@ class TrackedMeansMachine(Machine):
 
     fields = ("own", "means", "tracked", "heard", "num_pulls", "ready")
 
-    def __init__(self, view: LocalView, registers: Registers, credit: float) -> None:
-        self.view, self.registers = view, registers
-        self.credit = credit * (1.0 + len(view.neighbor_weights))
+    def __init__(self, view: LocalView, registers: Registers, settings: TrackedMeans) -> None:
+        self.view, self.registers, self.settings = view, registers, settings
+        self.credit = settings.credit * (1.0 + len(view.neighbor_weights))
+        self.least_lag = registers.num_arms  # so far behind is too far
+        self.num_agents = told_agents(view, settings.spelling) if settings.needs else 1
+        if settings.pairs:
+            self.credit, self.least_lag = settings.credit / self.num_agents, self.num_agents + 1
         self.own = registers.zeros()
         arms = registers.num_arms
         self.means, self.tracked, self.heard = np.zeros(arms), np.zeros(arms), np.zeros(arms)
@@ -96,10 +123,20 @@ class TrackedMeansMachine(Machine):
         """Return own counts times the credit, none where the agent lags behind, and z as means."""
         time = max(2.0, float(self.num_pulls))
         read = self.registers.read(self.own, time=time, num_agents=1.0)
-        lags = read.counts <= self.heard - self.registers.num_arms
-        counts = np.where(lags, 0.0, self.credit * read.counts)
+        lags = read.counts <= self.heard - self.least_lag
+        counts = np.where(lags, 0.0, self.credit * self._trusted(read.counts, time))
         z = self.tracked + self._means(read) - self.means  # as if this round had ended
         return read._replace(sums=z * counts, counts=counts)
+
+    def _trusted(self, counts: Vector, time: float) -> Vector:
+        """Return what counts are worth where sums are noisy."""
+        if self.settings.epsilon == math.inf:
+            return counts
+        known = np.maximum(1.0, counts)
+        scale = math.log(self.settings.horizon) / self.settings.epsilon
+        noise = 128.0 * self.num_agents * scale**2 * math.log(time) * np.log(known) / known
+        found: Vector = counts / (1.0 + noise)
+        return found
 
     def _means(self, read: Estimate) -> Vector:
         found: Vector = read.sums / np.maximum(1.0, read.counts)
@@ -125,9 +162,7 @@ class TrackedMeansMachine(Machine):
                     f"message from {j} tells of {message[arms:].min():g} pulls; counts are never "
                     "negative"
                 )
-        weights, own = self.view.neighbor_weights, self.view.own_weight
-        if len(messages) < len(weights):
-            own += sum(weight for j, weight in weights.items() if j not in messages)
+        own, weights = self._weights(messages)
         heard = {j: message[:arms] for j, message in messages.items()}
         read = self.registers.read(self.own, time=1.0, num_agents=1.0)
         means = self._means(read)
@@ -137,6 +172,15 @@ class TrackedMeansMachine(Machine):
         for message in messages.values():
             self.heard = np.maximum(self.heard, message[arms:])
         self.ready = self.ready or bool(read.counts.min() > 0.0)
+
+    def _weights(self, messages: Mapping[int, Vector]) -> tuple[float, Mapping[int, float]]:
+        """Return the weight of the own z, and those of who was heard."""
+        weights, own = self.view.neighbor_weights, self.view.own_weight
+        if self.settings.pairs and len(messages) == 1:
+            return 0.5, dict.fromkeys(messages, 0.5)
+        if len(messages) < len(weights):
+            own += sum(weight for j, weight in weights.items() if j not in messages)
+        return own, weights
 
     def check_state(self, values: State) -> None:
         """Refuse counts that cannot be."""

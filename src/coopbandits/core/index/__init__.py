@@ -9,12 +9,13 @@ from coopbandits.core.index.linear import LINEAR_INDICES, LinTS, LinUCB
 from coopbandits.core.index.moss import MOSS
 from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw
 from coopbandits.core.index.quantile import UCL, BayesUCB
+from coopbandits.core.index.robust import RobustUCB
 from coopbandits.core.index.top_two import TopTwo
 from coopbandits.core.index.ucb import UCB
 
 INDICES = (
     UCB, InflatedUCB, UCL, BayesUCB, KLUCB, MOSS, NormalDraw, CentredDraw, BetaDraw, TopTwo,
-    EpsilonGreedy, Elimination,
+    EpsilonGreedy, Elimination, RobustUCB,
 )  # fmt: skip
 """Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
 
@@ -36,6 +37,7 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "NormalDraw",
+    "RobustUCB",
     "TopTwo",
     "require_family",
 ]

@@ -1,0 +1,128 @@
+"""Populations: agents of several policies in one network, such as liars among the honest.
+
+Spelled ``resilient-ucb+liar@0,5``: agents 0 and 5 are liars, all others play resilient UCB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from coopbandits.core.checks import require_count
+from coopbandits.core.errors import InputError
+from coopbandits.core.policy import AnyPolicy, Policy
+
+if TYPE_CHECKING:
+    from coopbandits.core.contract import Agent, LocalView
+
+PLUS = re.compile(r"(?<!\de)\+")
+"""A plus between policies; not that of a number such as 1e+20."""
+
+
+@dataclass(frozen=True)
+class Population(Policy):
+    """Several policies, each for some agents; made by `populate`.
+
+    Attributes
+    ----------
+    rest : Policy
+        What all agents play that are in no group.
+    groups : tuple of (policy, agents)
+        Who plays something else.
+    """
+
+    rest: Policy
+    groups: tuple[tuple[Policy, tuple[int, ...]], ...]
+    name: ClassVar[str] = "population"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be played together, and agents in two groups."""
+        for policy in self.members:
+            if not isinstance(policy, Policy) or isinstance(policy, Population):
+                raise InputError(
+                    f"{policy!r} cannot be part of a population; give policies that every agent "
+                    "runs by itself, such as cb.ResilientUCB()"
+                )
+            if policy.takes_context:
+                raise InputError(
+                    f"policy {policy.spelling} looks at features, which agents of a population are "
+                    "not told; take an index without features"
+                )
+        placed = [agent for _, agents in self.groups for agent in agents]
+        for agent in placed:
+            require_count("agent of a group", agent, least=0)
+            if placed.count(agent) > 1:
+                raise InputError(f"agent {agent} is given two policies; give it one")
+
+    @property
+    def members(self) -> tuple[AnyPolicy, ...]:
+        """All policies that take part."""
+        return self.rest, *(policy for policy, _ in self.groups)
+
+    @property
+    def named_agents(self) -> frozenset[int]:
+        """Who is in a group."""
+        return frozenset(agent for _, agents in self.groups for agent in agents)
+
+    @property
+    def spelling(self) -> str:
+        """All spellings, with the agents of each group: ``resilient-ucb+liar@0,5``."""
+        groups = [f"{policy.spelling}@{','.join(map(str, who))}" for policy, who in self.groups]
+        return "+".join([self.rest.spelling, *groups])
+
+    @property
+    def needs_common_round(self) -> bool:
+        """Whether a member does."""
+        return any(policy.needs_common_round for policy in self.members)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What some member needs; each agent is told what its own policy needs."""
+        return frozenset().union(*(policy.needs for policy in self.members))
+
+    def make_agent(self, view: LocalView) -> Agent:
+        """Return a fresh agent of the policy that this one plays."""
+        policy = next((one for one, who in self.groups if view.agent_id in who), self.rest)
+        return policy.make_agent(_told(view, policy.needs))
+
+
+def _told(view: LocalView, needs: frozenset[str]) -> LocalView:
+    """Return a view without what was told for the sake of others."""
+    known = {name: value for name, value in view.global_knowledge.items() if name in needs}
+    return replace(
+        view,
+        num_agents=view.num_agents if "num_agents" in needs else None,
+        lambda_bound=view.lambda_bound if "lambda_bound" in needs else None,
+        random_word=view.random_word if "random_word" in needs else 0,
+        global_knowledge=known,
+    )
+
+
+def populate(rest: Policy, groups: Mapping[Policy, Iterable[int]]) -> Population:
+    """Return the policy by which some agents play something else than the rest.
+
+    >>> from coopbandits import Liar, ResilientUCB
+    >>> populate(ResilientUCB(), {Liar(): [0, 5]}).spelling
+    'resilient-ucb+liar@0,5'
+    """
+    return Population(rest, tuple((policy, tuple(who)) for policy, who in groups.items()))
+
+
+def parse_population(text: str, parse: Callable[[str], AnyPolicy]) -> Population | None:
+    """Read ``policy+policy@agents+…``; None where a text names one policy alone."""
+    first, *others = PLUS.split(text)
+    if not others:
+        return None
+    groups = []
+    for other in others:
+        spelled, at, agents = other.rpartition("@")
+        places = agents.split(",")
+        if not at or not all(place.strip().isdecimal() for place in places):
+            raise InputError(
+                f"{other.strip()!r} does not say which agents play it; write "
+                f"{other.partition('@')[0].strip()}@0,5 for agents 0 and 5"
+            )
+        groups.append((parse(spelled), tuple(int(place) for place in places)))
+    return Population(parse(first), tuple(groups))  # type: ignore[arg-type]  # it refuses others

@@ -1,0 +1,127 @@
+"""Policies whose agents see rewards through a source: a source × any policy made of parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.errors import InputError
+from coopbandits.core.guards import read_arm, read_reward
+from coopbandits.core.policy import AnyPolicy, Policy
+from coopbandits.core.sources import Source
+from coopbandits.core.statistic import ArmSums
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate import Aggregation
+    from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.policy import Parts
+
+
+@dataclass(frozen=True)
+class Sourced(Policy):
+    """A source × a policy made of parts; made by `at_source`.
+
+    Attributes
+    ----------
+    source : Source
+        What happens to rewards before they count.
+    policy : Policy
+        What is played on what they count.
+    """
+
+    source: Source
+    policy: Policy
+    name: ClassVar[str] = "sourced"
+
+    def __post_init__(self) -> None:
+        """Refuse policies that do more with a reward than to add it up."""
+        if not isinstance(self.source, Source):
+            raise InputError(f"source is {self.source!r}; give one such as cb.Private(1.0, 1000)")
+        policy, parts = self.policy, getattr(self.policy, "parts", None)
+        if not isinstance(policy, Policy) or parts is None:
+            spelled = policy.spelling if isinstance(policy, AnyPolicy) else repr(policy)
+            raise InputError(
+                f"{self.source.name} changes what agents add up, and {spelled} is not made of "
+                "agents that do; give a policy made of parts, such as cb.FloodUCB()"
+            )
+        if parts.statistic != ArmSums():
+            raise InputError(
+                f"{self.source.name} goes with sums and counts per arm, and {policy.spelling} adds "
+                f"up {parts.statistic.spelling}; take another index, such as ucb"
+            )
+        if getattr(parts.index, "family", "") == "bernoulli" and not self.source.keeps_range:
+            raise InputError(
+                f"policy {policy.spelling} is for rewards in [0, 1], and {self.source.name} makes "
+                "others of them; take its Gaussian family"
+            )
+
+    @property
+    def spelling(self) -> str:
+        """Both spellings, as on the command line: ``truncated:limit=4*flood-ucb``."""
+        return f"{self.source.spelling}*{self.policy.spelling}"
+
+    @property
+    def members(self) -> tuple[AnyPolicy, ...]:
+        """The policy, for what it asks of rewards."""
+        return (self.policy,)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What either needs."""
+        return self.source.needs | self.policy.needs
+
+    @property
+    def needs_common_round(self) -> bool:
+        """Whether the policy does."""
+        return self.policy.needs_common_round
+
+    @property
+    def overtakes(self) -> bool:
+        """Whether the policy's messages do."""
+        return self.policy.overtakes
+
+    def make_agent(self, view: LocalView) -> SourcedAgent:
+        """Return a fresh agent."""
+        parts: Any = self.policy.parts  # there are some, or this had been refused
+        return SourcedAgent(view, self.source, parts, self.spelling)
+
+
+class SourcedAgent(CooperativeAgent):
+    """An agent of parts whose rewards pass a source first."""
+
+    def __init__(self, view: LocalView, source: Source, parts: Parts, policy: str) -> None:
+        aggregation: Aggregation = parts.aggregation  # type: ignore[assignment]  # not central
+        machine = aggregation.make(view, parts.registers(view.num_arms))
+        super().__init__(view, machine, parts.index, policy)  # no parts: no confidence is stated
+        self.tap = source.make(view)
+
+    def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
+        """Add what the source makes of one reward."""
+        arm, reward = read_arm(arm, self.view.num_arms), read_reward(reward)
+        self._refuse_context(context)
+        super().observe(arm, self.tap.drawn(arm, reward, self.machine.estimate()))
+
+    def export_state(self) -> State:
+        """Return the agent's state, and that of the source."""
+        return super().export_state() | {"source": self.tap.export_state()}
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        before = self.tap.export_state()
+        self.tap.restore_state(state.get("source", {}))
+        try:
+            super().restore_state({name: state[name] for name in state if name != "source"})
+        except InputError:
+            self.tap.restore_state(before)
+            raise
+
+
+def at_source(source: Source, policy: AnyPolicy) -> Sourced:
+    """Return the policy whose agents see their rewards through a source.
+
+    >>> from coopbandits import FloodUCB, Truncated
+    >>> at_source(Truncated(limit=4), FloodUCB()).spelling
+    'truncated:limit=4*flood-ucb'
+    """
+    return Sourced(source, policy)  # type: ignore[arg-type]  # it refuses others

@@ -1,0 +1,161 @@
+"""The best arm by several players with few exchanges (Hillel, Karnin, Koren, Lempel, Somekh 2013).
+
+Players pull at the same time, and only the pulls of one of them count, and how often they talk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.errors import InputError
+from coopbandits.models.coins import Dice, Floats, read_means, require_chance, require_sizes
+
+
+@dataclass(frozen=True)
+class BestArm:
+    """What became of some runs.
+
+    Attributes
+    ----------
+    arms : (run,)
+        The arm that was named.
+    pulls : (run,)
+        Pulls of one player.
+    exchanges : (run,)
+        How often all told each other something.
+    """
+
+    arms: NDArray[np.int64]
+    pulls: NDArray[np.int64]
+    exchanges: NDArray[np.int64]
+
+
+def many_exchanges(
+    means: Sequence[float],
+    players: int,
+    delta: float,
+    tolerance: float = 0.0,
+    runs: int = 1,
+    seed: int = 0,
+) -> BestArm:
+    r"""Find the best arm with an exchange after every round of pulls.
+
+    In round r every player pulls every arm left :math:`\lceil 2/(N ε_r^2) \ln(4 K r^2/δ)\rceil`
+    times, :math:`ε_r = 2^{-r}`; by the means of all these pulls, arms more than :math:`ε_r` below
+    the best are dropped.
+
+    Parameters
+    ----------
+    means : sequence of float
+        The chance of each arm to pay 1.
+    players : int
+        N; pulls per player fall as 1/N.
+    delta : float
+        δ, the largest probability to name a wrong arm.
+    tolerance : float
+        How much below the best an arm may be that is named; 0 for the best itself.
+    runs, seed : int
+        As in `simulate`.
+    """
+    chances = read_means(means)
+    require_sizes(players=players, runs=runs, seed=seed)
+    require_chance("delta", delta)
+    if not 0.0 <= tolerance < 1.0:
+        raise InputError(f"tolerance is {tolerance}; it must be a number in [0, 1)")
+    _require_one_best(chances, tolerance)
+    found = [
+        _exchange_until_sure(chances, players, delta, tolerance, Dice(seed, run))
+        for run in range(runs)
+    ]
+    arms, pulls, exchanges = np.array(found, dtype=np.int64).T
+    return BestArm(arms, pulls, exchanges)
+
+
+def _exchange_until_sure(
+    chances: Floats, players: int, delta: float, tolerance: float, dice: Dice
+) -> tuple[int, int, int]:
+    left, pulls, exchanges, width = list(range(chances.size)), 0, 0, 1.0
+    means = np.zeros(chances.size)
+    while len(left) > 1 and width >= tolerance / 2.0:
+        exchanges, width = exchanges + 1, width / 2.0
+        inside = 4.0 * chances.size * exchanges**2 / delta
+        each = math.ceil(2.0 / (players * width**2) * math.log(inside))
+        pulls += each * len(left)
+        for k in left:
+            means[k] = np.mean(dice.uniforms(players * each) < chances[k])
+        best = max(means[k] for k in left)
+        left = [k for k in left if means[k] >= best - width]
+    return max(left, key=lambda k: means[k]), pulls, exchanges
+
+
+def one_exchange(
+    means: Sequence[float], players: int, budget: int, runs: int = 1, seed: int = 0
+) -> BestArm:
+    r"""Find the best arm with a single exchange, in the end.
+
+    Every player takes :math:`6K/\sqrt N` random arms, finds the best of them by halving with half
+    of its pulls, estimates that one anew with the rest, and tells arm and mean. Of the arms named
+    by at least :math:`\sqrt N` players, the one with the largest average wins; if there is none,
+    that named most often.
+
+    Parameters
+    ----------
+    means : sequence of float
+        The chance of each arm to pay 1.
+    players : int
+        N; the same certainty takes about :math:`1/\sqrt N` of one player's pulls.
+    budget : int
+        How many pulls a player makes at most; at least four for every arm that it takes.
+    runs, seed : int
+        As in `simulate`.
+    """
+    chances = read_means(means)
+    require_sizes(players=players, budget=budget, runs=runs, seed=seed)
+    taken = min(chances.size, math.ceil(6.0 * chances.size / math.sqrt(players)))
+    if budget < 4 * taken:
+        raise InputError(
+            f"budget is {budget}, and a player takes {taken} arms; give at least {4 * taken} pulls"
+        )
+    arms = [
+        winner([_champion(chances, taken, budget, Dice(seed, run, j)) for j in range(players)])
+        for run in range(runs)
+    ]
+    ones = np.ones(runs, dtype=np.int64)
+    return BestArm(np.array(arms, dtype=np.int64), budget * ones, ones)
+
+
+def _champion(chances: Floats, taken: int, budget: int, dice: Dice) -> tuple[int, float]:
+    """Return the best of some random arms by halving, and its mean by other pulls."""
+    left = dice.shuffled(chances.size)[:taken]
+    rounds = max(1, math.ceil(math.log2(taken)))
+    while len(left) > 1:
+        each = max(1, budget // 2 // rounds // len(left))
+        paid = {k: float(np.mean(dice.uniforms(each) < chances[k])) for k in left}
+        left = sorted(left, key=lambda k: -paid[k])[: -(-len(left) // 2)]
+    mean = float(np.mean(dice.uniforms(budget - budget // 2) < chances[left[0]]))
+    return left[0], mean
+
+
+def winner(told: list[tuple[int, float]]) -> int:
+    """Return the arm that wins by what players told: an arm, and its mean."""
+    values: dict[int, list[float]] = {}
+    for arm, mean in told:
+        values.setdefault(arm, []).append(mean)
+    often = {arm: named for arm, named in values.items() if len(named) ** 2 >= len(told)}
+    if often:
+        return max(often, key=lambda arm: sum(often[arm]) / len(often[arm]))
+    return max(values, key=lambda arm: len(values[arm]))
+
+
+def _require_one_best(chances: Floats, tolerance: float) -> None:
+    first, second = np.sort(chances)[-1:-3:-1].tolist()
+    if tolerance == 0.0 and first == second:
+        raise InputError(
+            f"two arms have the largest mean {first:g}, so there is no best arm to find; give a "
+            "tolerance above 0"
+        )

@@ -1,0 +1,104 @@
+"""Pull or tell: in a round an agent either pulls an arm or tells all others its last reward.
+
+The model of Chakraborty, Chua, Das and Juba (2017), in which to communicate costs a pull. The rule
+by which agents tell is ours: theirs, by the value of information, was not available to us.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.choice import best_arm
+from coopbandits.core.errors import InputError
+from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of some runs.
+
+    Attributes
+    ----------
+    regret : (run,)
+        Of all agents; a round spent on telling loses the mean of the best arm.
+    told : (run,)
+        How many rounds of agents were spent on telling.
+    """
+
+    regret: Floats
+    told: NDArray[np.int64]
+
+
+def pull_or_tell(
+    means: Sequence[float],
+    agents: int,
+    horizon: int,
+    eagerness: float = 1.0,
+    runs: int = 1,
+    seed: int = 0,
+) -> Told:
+    r"""Let agents play UCB on their own pulls and what others told.
+
+    An agent tells its last reward, instead of pulling, while fewer than :math:`c\,\ln t` rewards of
+    that arm have been told by anybody.
+
+    Parameters
+    ----------
+    means : sequence of float
+        The chance of each arm to pay 1.
+    agents : int
+        N.
+    horizon, runs, seed : int
+        As in `simulate`.
+    eagerness : float
+        c; 0 for agents that never talk.
+    """
+    chances = read_means(means)
+    require_sizes(agents=agents, horizon=horizon, runs=runs, seed=seed)
+    if not 0.0 <= eagerness < math.inf:
+        raise InputError(f"eagerness is {eagerness}; it must be a finite number, at least 0")
+    regret, told = np.zeros(runs), np.zeros(runs, dtype=np.int64)
+    for run in range(runs):
+        regret[run], told[run] = _play(chances, agents, horizon, eagerness, Dice(seed, run))
+    return Told(regret, told)
+
+
+def _play(
+    chances: Floats, agents: int, horizon: int, eagerness: float, dice: Dice
+) -> tuple[float, int]:
+    own, public = np.zeros((agents, 2, chances.size)), np.zeros((2, chances.size))
+    last: list[tuple[int, float] | None] = [None] * agents  # what is not told yet
+    regret, told, best = 0.0, 0, float(chances.max())
+    for t in range(1, horizon + 1):
+        news = np.zeros_like(public)
+        for i in range(agents):
+            kept = last[i]
+            if kept is not None and public[1, kept[0]] < eagerness * math.log(t):
+                news[:, kept[0]] += kept[1], 1.0
+                own[i, :, kept[0]] -= kept[1], 1.0  # from now on it is public
+                last[i] = None
+                regret, told = regret + best, told + 1
+                continue
+            arm = _ucb(own[i] + public)
+            paid = float(dice.uniform() < chances[arm])
+            own[i, :, arm] += paid, 1.0
+            last[i] = arm, paid
+            regret += best - float(chances[arm])
+        public += news
+    return regret, told
+
+
+def _ucb(known: Floats) -> int:
+    """Return the arm with the largest μ̂ + √(ln s/(2n)): B = 2 for rewards in [0, 1]."""
+    sums, counts = known.tolist()
+    log = math.log(max(1.0, sum(counts)))
+    values = [
+        s / n + math.sqrt(log / (2.0 * n)) if n > 0.0 else math.inf
+        for s, n in zip(sums, counts, strict=True)
+    ]
+    return best_arm(values)

@@ -1,0 +1,60 @@
+"""Arms that pay 0 or 1, and the chance behind them: pure functions of the seed and the place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.draws import stream_key, uniform_of, uniforms, word_at, words
+from coopbandits.core.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+class Dice:
+    """Uniform numbers in a row, from one key."""
+
+    def __init__(self, *place: int) -> None:
+        self.key, self.drawn = stream_key(*place), 0
+
+    def uniform(self) -> float:
+        """Return the next number."""
+        self.drawn += 1
+        return uniform_of(word_at(self.key, self.drawn - 1))
+
+    def uniforms(self, count: int) -> Floats:
+        """Return the next few numbers."""
+        counters = np.arange(self.drawn, self.drawn + count, dtype=np.uint64)
+        self.drawn += count
+        return uniforms(words(self.key, counters))
+
+    def one_of(self, choices: Sequence[int]) -> int:
+        """Return one of some numbers, each as likely."""
+        return choices[int(self.uniform() * len(choices))]
+
+    def shuffled(self, count: int) -> list[int]:
+        """Return 0 … count − 1 in any order."""
+        order: list[int] = np.argsort(self.uniforms(count), kind="stable").tolist()
+        return order
+
+
+def read_means(means: Sequence[float]) -> Floats:
+    """Return probabilities of 1, at least two of them, or refuse them."""
+    found = np.asarray(means, dtype=np.float64)
+    if found.ndim != 1 or found.size < 2 or not ((found >= 0.0) & (found <= 1.0)).all():
+        raise InputError(f"means are {means}; give at least two numbers from 0 to 1, one per arm")
+    return found
+
+
+def require_sizes(**counts: int) -> None:
+    """Refuse numbers of players, rounds and runs that are none."""
+    for name, value in counts.items():
+        require_count(name, value, least=0 if name == "seed" else 1)
+
+
+def require_chance(name: str, value: float) -> None:
+    """Refuse all but numbers between 0 and 1."""
+    require_number(name, value, "a number between 0 and 1", 0.0, 1.0)

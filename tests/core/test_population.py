@@ -1,0 +1,87 @@
+"""Populations: who plays what, who is told what, and how they are spelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coopbandits.core import (
+    DDUCB,
+    MPUCB,
+    CentralUCB,
+    CoopUCB,
+    InputError,
+    Liar,
+    LinTS,
+    LocalSums,
+    ResilientUCB,
+    combine,
+    parse_policy,
+    populate,
+)
+from coopbandits.core.policies.resilient import LyingMachine
+
+from .fleet import make_agent, one_view
+
+LIARS = populate(ResilientUCB(), {Liar(): [0, 5], Liar("swap"): [2]})
+
+
+def test_every_agent_plays_the_policy_of_its_group() -> None:
+    lies = [
+        isinstance(make_agent(LIARS, one_view(agent_id=i)).machine, LyingMachine) for i in range(7)
+    ]
+    assert lies == [True, False, True, False, False, True, False]
+    assert make_agent(LIARS, one_view(agent_id=2)).policy == "liar:attack=swap"
+
+
+def test_spellings_are_read_back() -> None:
+    assert LIARS.spelling == "resilient-ucb+liar@0,5+liar:attack=swap@2"
+    assert parse_policy(LIARS.spelling) == LIARS
+    assert parse_policy(" resilient-ucb + liar @ 0, 5 + liar:attack=swap @ 2 ") == LIARS
+    huge = populate(ResilientUCB(kappa=1e20), {Liar(mean=1e20): [1]})
+    assert huge.spelling == "resilient-ucb:kappa=1e+20+liar:mean=1e+20@1"
+    assert parse_policy(huge.spelling) == huge
+    assert parse_policy("coop-ucb:gamma=1e+20") == CoopUCB(1e20)
+
+
+def test_agents_are_told_what_their_own_policy_needs() -> None:
+    mixed = populate(ResilientUCB(), {DDUCB(): [1]})
+    assert mixed.needs == DDUCB().needs
+    view = one_view(global_knowledge={"epsilon_c:closed": 1.0})
+    plain = mixed.make_agent(view).view
+    assert (plain.num_agents, plain.lambda_bound, plain.random_word) == (None, None, 0)
+    assert plain.global_knowledge == {}
+    told = mixed.make_agent(one_view(agent_id=1)).view
+    assert (told.num_agents, told.lambda_bound) == (3, 0.25)
+
+
+def test_what_members_declare_holds_for_all() -> None:
+    assert not LIARS.needs_common_round
+    assert populate(ResilientUCB(), {MPUCB(2): [0]}).needs_common_round
+    assert LIARS.members == (ResilientUCB(), Liar(), Liar("swap"))
+    assert LIARS.named_agents == {0, 2, 5}
+    assert LIARS.parts is None
+    assert Liar().members == (Liar(),)
+    assert Liar().named_agents == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("rest", "groups", "sentence"),
+    [
+        (ResilientUCB(), {CentralUCB(): [0]}, "cannot be part of a population; give policies that"),
+        (LIARS, {Liar(): [0]}, "cannot be part of a population"),
+        (combine(LocalSums(), LinTS()), {Liar(): [0]}, "looks at features, which agents of a pop"),
+        (ResilientUCB(), {Liar(): [0, 0]}, "agent 0 is given two policies; give it one"),
+        (ResilientUCB(), {Liar(): [-1]}, "agent of a group is -1; it must be a whole number"),
+    ],
+)
+def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        populate(rest, groups)
+
+
+@pytest.mark.parametrize("text", ["resilient-ucb+liar", "resilient-ucb+liar@", "dducb+liar@x"])
+def test_a_group_without_agents_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"does not say which agents play it; write liar@0,5"):
+        parse_policy(text)
