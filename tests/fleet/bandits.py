@@ -42,7 +42,6 @@ class Many(World):
         more.setdefault("declared", both(cluster))
         super().__init__(cluster, graph, **more)
         self.words = count(1)
-        self.sums: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[tuple[str, str]] = Counter()
         self._services: dict[int, tuple[Any, ManyService]] = {}
 
@@ -66,7 +65,6 @@ class Many(World):
     def reward(self, agent: int, name: str, ticket: str, reward: float) -> None:
         """Hand in a reward, and remember that it was acknowledged."""
         receipt = self.of(agent).bandit(name).observe(ticket, reward)
-        self.sums[name, receipt.arm] += reward
         self.counts[name, receipt.arm] += 1
 
     def take(self, agent: int, declared: Mapping[str, BanditConfig]) -> None:

@@ -27,6 +27,7 @@ def opened(folder: Path) -> Iterator[ApplicationService]:
     """Open an agent's journal without starting to gossip."""
     runtime = make_runtime(config_in(folder))
     try:
+        assert isinstance(runtime.service, ApplicationService)
         yield runtime.service
     finally:
         runtime.disk.close()

@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.service import ExpiredTicketError, UnknownBanditError, UnknownTicketError
+from coopbandits.fleet.service import (
+    ExpiredTicketError,
+    UnavailableError,
+    UnknownBanditError,
+    UnknownTicketError,
+)
 from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.feed import Feed
 from coopbandits.testing.torture.words import words_of
 
@@ -302,7 +309,7 @@ def test_pinned_frozen_and_minimum_shares() -> None:
 
 def test_a_page_shows_one_bandit_and_names_all() -> None:
     fleet = Many(nx.path_graph(2))
-    first, shown = fleet.of(0).state(), fleet.of(0).state(bandit="banner")
+    first, shown = fleet.of(0).state(), fleet.of(0).bandit("banner").state()
     assert (first.bandits, [arm.arm for arm in first.arms]) == (
         ["button", "banner"],
         ["red", "green"],
@@ -311,8 +318,6 @@ def test_a_page_shows_one_bandit_and_names_all() -> None:
         ["banner", "button"],
         ["a", "b", "c"],
     )
-    with pytest.raises(UnknownBanditError, match="unknown bandit 'bottom'"):
-        fleet.of(0).state(bandit="bottom")
     feed = Feed("agent", fleet.now)
     feed.tell(first, fleet.now)
     feed.step(fleet.now)
@@ -336,3 +341,58 @@ def test_metrics_of_many_bandits_have_few_labels() -> None:
     assert len(arms) == 51
     assert sum(arms.values()) == 60.0
     assert "b0/x" in arms
+
+
+def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    wide = both(arms=["red", "green", *(f"arm-{at}" for at in range(400))])
+    fleet.take(1, wide)
+    for _ in range(3):
+        fleet.play(1, "button", 1.0)
+        fleet.play(1, "banner", 1.0)
+        fleet.steps(3)
+    assert fleet.node(0).peers["n1"].met
+    known = fleet.learned(0)
+    assert sum(pulls for (name, _), pulls in known.items() if name == "banner") == 3.0
+    assert not [name for name, _ in known if name == "button"]  # 400 are more than are taken
+    fleet.take(0, wide)
+    fleet.steps(5)
+    assert fleet.learned(0) == fleet.counts
+
+
+def test_what_is_taken_in_part_on_a_full_disk_is_told_as_it_is() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    banner = bandit("banner", BANNER | {"arms": ["a", "b", "c", "d"]})
+    node = fleet.node(0)
+    assert isinstance(node, ManyNode)
+    journal, append = node.bandits.journal, node.bandits.journal.append
+
+    def fails(event: Any, number: int = 0) -> None:
+        if number == banner.number:
+            raise DiskError("the disk is full")
+        append(event, number)
+
+    journal.append = fails  # type: ignore[method-assign,assignment]  # as a disk would, in between
+    with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
+        fleet.take(0, both(arms=["red", "green", "blue"]) | {"banner": banner})
+    journal.append = append  # type: ignore[method-assign]
+    fleet.play(0, "button", 1.0)
+    fleet.play(1, "button", 1.0)
+    fleet.steps(60)
+    for agent in range(2):
+        assert fleet.learned(agent) == fleet.counts
+        assert "arms" not in fleet.node(agent).refusals
+
+
+def test_of_two_arms_that_had_one_name_the_declared_one_is_active() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.play(0, "button", 1.0)
+    fleet.take(0, both(arms=[{"name": "red", "id": "red-2"}, "green"]))
+    found = fleet.of(0).bandit("button").export()["arms"]
+    assert [(arm["arm"], arm["id"], arm["state"]) for arm in found] == [
+        ("red", "red", "removed"),
+        ("green", "green", "active"),
+        ("red", "red-2", "active"),
+    ]

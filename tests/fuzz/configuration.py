@@ -103,7 +103,7 @@ def require_useful(config: NodeConfig) -> None:
     assert config.cluster.mode in ("robust", "synchronous")
     assert config.cluster.hash
     assert explain(replace(config, tls=None), NOW)
-    make_agent(config.cluster, {"word": 1, "number": 1}, [], {})
+    make_agent(config.cluster, {"word": 1, "number": 1}, [], {}, len(config.cluster.arms))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from coopbandits.fleet.overlay.messages import Contact, Shuffle
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import Frame, FrameError, Stamp
@@ -30,6 +31,7 @@ def seeds() -> list[bytes]:
         frames.encode_data(STAMP, None, signed),
         frames.encode_data(STAMP, np.arange(9000.0)),
         frames.encode_document(STAMP, b"news"),
+        frames.encode_members(STAMP, Shuffle(7, 3, [Contact("shop-2", "10.0.0.2:7400")])),
     ]
     later = bytearray(frames.encode_beat(STAMP))
     later[3:6] = b"\x63\x00\x80"  # kind 99, which may be skipped
@@ -80,6 +82,10 @@ def encode(frame: Frame) -> bytes:
             return frames.encode_beat(stamp)
         case frames.DocumentFrame(stamp, body):
             return frames.encode_document(stamp, body)
+        case frames.BanditFrame(stamp, greeting):
+            return frames.encode_greeting(stamp, greeting)
+        case frames.MembersFrame(stamp, message):
+            return frames.encode_members(stamp, message)
         case frames.DataFrame(stamp, values, fields):
             named = None if fields == frames.Fields() else fields
             return frames.encode_data(stamp, values, named)

@@ -224,13 +224,6 @@ MUTANTS = (
         ROBUST,
     ),
     Mutant(
-        "a document is not sent again",
-        "fleet/document/spread.py",
-        "        reader.due = now + reader.pause\n",
-        "        reader.due = now + 1e9\n",
-        ROBUST,
-    ),
-    Mutant(
         "a document takes effect without being stored",
         "fleet/document/keeper.py",
         "        self.journal.adopt(Adopted(msgspec.msgpack.encode(kept)))\n",

@@ -85,7 +85,7 @@ def test_a_ledger_sends_and_costs_five_thousand_agents_what_it_does_a_hundred() 
             cb.LedgerTS(), 500, progress=False,
         )  # fmt: skip
         assert result.meta["engines"] == ["cpu"]
-        sent[agents] = float(result.values_sent) / (agents * 500)
+        sent[agents] = float(result.values_sent.sum()) / (agents * 500)
         print(f"\nregular:4,{agents}: {sent[agents]:.1f} values, {costs[agents]:.1f} draws")
     ratio = costs[5_000] / costs[100]
     print(f"5000 agents over 100: {ratio:.2f}")

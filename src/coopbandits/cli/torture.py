@@ -32,6 +32,9 @@ def torture_command(
     agents: Annotated[int, whole("how many agents")] = 8,
     rounds: Annotated[int, whole("rounds of gossip in which things go wrong")] = 200,
     half_life: Annotated[str | None, typer.Option(help="agents forget half in so long: 1h")] = None,
+    bandits: Annotated[
+        bool, typer.Option("--bandits", help="two bandits, and arms that come and go")
+    ] = False,
     trouble: Annotated[
         list[str] | None, typer.Option(help="these instead of the seed's own; or none")
     ] = None,
@@ -47,7 +50,7 @@ def torture_command(
     schedules = part("testing.torture.schedule")
     read = part("fleet.config.durations").duration
     forgets = None if half_life is None else read("--half-life", half_life)
-    setting = schedules.Setting(policy, agents, rounds, forgets)
+    setting = schedules.Setting(policy, agents, rounds, forgets, bandits)
     setting.check()
     if seed is None:
         last = first + (SEEDS if seeds is None else seeds)

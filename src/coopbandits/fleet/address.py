@@ -11,6 +11,9 @@ from coopbandits.core.errors import InputError
 
 UNIX = "unix:"
 
+LONGEST_ADDRESS = 259
+"""Characters of the longest `host:port`: a DNS name has up to 253, in brackets an address fewer."""
+
 PLACE = re.compile(r"(\[(?P<six>[^\[\]]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 
 

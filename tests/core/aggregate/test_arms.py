@@ -53,7 +53,7 @@ def test_what_belongs_to_no_arm_is_the_same_wherever_arms_are(make: Any) -> None
 
 
 def agent_of(spelling: str, number: int, arms: int) -> CooperativeAgent:
-    policy = parse_policy(spelling)
+    policy: Any = parse_policy(spelling)
     view = LocalView(
         number, 0.5, {1 - number: 0.5}, arms, random_word=5 + number, common_round=False,
         num_features=2 if policy.takes_context else 0,
@@ -123,8 +123,9 @@ def test_others_keep_the_arms_that_they_began_with() -> None:
 def test_of_entries_told_twice_the_last_of_the_newest_is_taken() -> None:
     """As in a merge of many: more pulls win, and of equals told the last."""
     view = LocalView(1, 0.5, {0: 0.25, 2: 0.25}, 2, common_round=False)
-    agent = parse_policy("flood-ts").make_agent(view)
-    machine: Any = agent.machine  # type: ignore[attr-defined]  # it is made of parts
+    policy: Any = parse_policy("flood-ts")
+    agent = policy.make_agent(view)
+    machine = agent.machine
     row = [7.0, 1.0, 0.5, 0.0, 1.0, 0.0]
     agent.receive({0: np.array([1.0, 0.0, *row])})
     newer, equal = [7.0, 2.0, 0.5, 1.0, 1.0, 1.0], [7.0, 2.0, 1.5, 0.0, 2.0, 0.0]

@@ -122,9 +122,7 @@ class StandIn:
     def health(self) -> dict[str, Any]:
         return {"id": "stand-in", "tickets": len(self.open)}
 
-    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
-        if bandit is not None:
-            self.bandit(bandit)
+    def state(self, since: int = 0) -> AgentState:
         arms = [self._shown(arm) for arm in self.arms()]
         known = [arm for arm in arms if arm.mean is not None]
         prefers = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None

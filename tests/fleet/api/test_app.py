@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Choice, UnavailableError
 
@@ -89,6 +91,22 @@ def test_ready_says_why_not() -> None:
     assert answer.json() == {"error": agent.unready}
 
 
+def test_who_may_ask_an_agent_to_stop(tmp_path: Path) -> None:
+    asked: list[float | None] = []
+    headers = {"content-type": "application/json"}
+    with running(StandIn(), drain=asked.append) as server:  # whoever is on this machine
+        answer = ask(server, "POST", "/drain", headers=headers)
+        assert answer.status == 403
+        assert answer.json()["error"].endswith("or send its process SIGTERM")
+    with running(StandIn(), token=KEY, drain=asked.append) as server:
+        assert ask(server, "POST", "/drain", headers=headers).status == 401
+        proof = headers | {"authorization": f"Bearer {KEY}"}
+        assert ask(server, "POST", "/drain", headers=proof).status == 200
+    with running(StandIn(), f"unix:{tmp_path}/api", drain=asked.append) as server:
+        assert ask(server, "POST", "/drain", headers=headers).status == 200
+    assert asked == [None, None]
+
+
 def test_a_drain_is_asked_for_with_a_number_of_seconds_or_without() -> None:
     asked: list[float | None] = []
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
@@ -106,6 +124,7 @@ def test_index_lists_every_path(server: ApiServer) -> None:
     answer = ask(server, "GET", "/")
     assert answer.headers["content-type"].startswith("text/plain")
     lines = answer.body.decode().splitlines()
+    assert isinstance(server.api, Api)
     assert len(lines) == len(server.api.endpoints) + len(server.api.of_bandit)
     for line in lines:
         method, path = line.replace("NAME", "default").split()

@@ -181,3 +181,39 @@ def test_half_lives_that_cannot_be(changes: dict[str, Any], sentence: str) -> No
     given = {"half_life": "2h"} | changes
     (found,) = problems(*((f"cluster.{key}", value) for key, value in given.items()))
     assert sentence in found
+
+
+AUTO: tuple[tuple[str, Any], ...] = (("node.neighbors", "auto"), ("neighbors", REMOVED))
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
+def test_policies_whose_neighbours_may_change(policy: str) -> None:
+    config = made(*AUTO, ("cluster.policy", policy), ("node.seeds", ["shop.example.net:7400"]))
+    assert config.auto
+    assert config.neighbors == {}
+    assert config.most_links == 7
+    assert not made().auto
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"cluster.policy": "dec-ts", "cluster.num_agents": 3},
+            "but policy dec-ts is synchronous, and its neighbours stay the same; list the",
+        ),
+        ({"tls": REMOVED}, "agents that find each other know each other by their certificates"),
+        ({"neighbors": [{"id": "b", "address": "b:1"}]}, '"auto", but 1 are listed; remove one or'),
+    ],
+)
+def test_neighbours_that_cannot_be_found(changes: dict[str, Any], sentence: str) -> None:
+    found = problems(*(dict(AUTO) | changes).items())
+    assert any(sentence in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("seeds", ["shop.example.net:7400"]), ("advertise", "203.0.113.7:7400")]
+)
+def test_what_goes_with_neighbours_that_are_found(key: str, value: Any) -> None:
+    (found,) = problems((f"node.{key}", value))
+    assert f'[node] has {key}, but its neighbours are listed; say neighbors = "auto"' in found

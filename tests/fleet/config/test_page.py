@@ -27,6 +27,7 @@ DEFAULTS = {
     for field in fields(kind)
 }
 DEFAULTS |= {"number": None, "pinned": None, "minimum_share": 0.0}
+DEFAULTS |= {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
     "[cluster]": read.CLUSTER,
     "[bandits.NAME]": bandits.BANDIT,

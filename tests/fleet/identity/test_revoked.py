@@ -31,6 +31,23 @@ def test_a_change_is_noticed(tmp_path: Path) -> None:
     assert found.names == {"shop-1", "shop-2"}, "a missing file sets nobody free"
 
 
+def test_another_file_counts_from_the_next_look_on(tmp_path: Path) -> None:
+    path = tmp_path / "revoked"
+    path.write_text("shop-1")
+    found = Revoked(None)
+    found.follow(path)
+    assert found.refresh()
+    assert found.names == {"shop-1"}
+    found.follow(path)
+    assert not found.refresh()
+    found.follow(tmp_path / "none")
+    assert not found.refresh()
+    assert found.names == {"shop-1"}, "nor does a wrong name"
+    found.follow(None)
+    assert found.refresh()
+    assert found.names == frozenset()
+
+
 @pytest.mark.parametrize("content", [b"Shop 1", b"shop-1\n-", b"\xff"])
 def test_what_is_no_list_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "revoked"

@@ -16,14 +16,14 @@ from coopbandits.fleet.process.backup import back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
 
-from .agents import Agent, agents, lonely, pulls, wait
+from .agents import Agent, agents, pulls, wait
 
 
 def config_of(agent: Agent) -> NodeConfig:
     return read_config(agent.path, now=time.time(), insecure=True)
 
 
-def play(client: Client, times: int) -> None:
+def play(client: Client | LocalAgent, times: int) -> None:
     for _ in range(times):
         client.observe(client.choose().ticket, 1.0)
 
@@ -37,8 +37,8 @@ def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Pat
             play(client, 5)
             waiting = client.choose().ticket
             told = back_up(config_of(alpha), copy, time.time())  # while it runs
-            assert "agent alpha after" in told
-            assert "5 rewards, 1 open tickets" in told
+            assert "agent alpha in round " in told
+            assert told.endswith("; rewards: 5; open tickets: 1")
             assert stat.S_IMODE(copy.stat().st_mode) == 0o600
             client.observe(waiting, 1.0)  # open in the backup, but counted since
             play(client, 3)
@@ -48,7 +48,7 @@ def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Pat
             shutil.rmtree(alpha.folder / "memory")
 
             told = restore(config_of(alpha), copy, time.time())
-            assert told.endswith("5 rewards, 1 open tickets, which were closed")
+            assert told.endswith("; rewards: 5; open tickets: 1, all closed")
             alpha.start()
             with pytest.raises(ExpiredTicketError):
                 client.observe(waiting, 1.0)
@@ -63,25 +63,20 @@ def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Pat
 
 
 def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
-    copy = tmp_path / "backup"
-    with lonely(tmp_path) as agent:
-        agent.start()
-        with agent.client() as client:
-            play(client, 1)
-            config = config_of(agent)
-            back_up(config, copy, time.time())
-            with pytest.raises(InputError, match="is in use by another process"):
-                restore(config, copy, time.time(), replace=True)
-            play(client, 1)
-        agent.kill()
-        with pytest.raises(InputError, match=r"holds a journal already; .* give --replace"):
-            restore(config, copy, time.time())
-        before = (config.journal / "journal").read_bytes()
-        restore(config, copy, time.time(), replace=True)
-        assert (config.journal / "journal.replaced").read_bytes() == before
-        agent.start()
-        with agent.client() as client:
-            assert client.health()["rewards"] == 1
+    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
+    with LocalAgent(config) as agent:
+        play(agent, 1)
+        back_up(config, copy, time.time())
+        with pytest.raises(InputError, match="is in use by another process"):
+            restore(config, copy, time.time(), replace=True)
+        play(agent, 1)
+    with pytest.raises(InputError, match=r"holds a journal already; .* give --replace"):
+        restore(config, copy, time.time())
+    before = (config.journal / "journal").read_bytes()
+    restore(config, copy, time.time(), replace=True)
+    assert (config.journal / "journal.replaced").read_bytes() == before
+    with LocalAgent(config) as agent:
+        assert agent.health()["rewards"] == 1
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

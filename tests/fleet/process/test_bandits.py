@@ -179,7 +179,7 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             button.observe(button.choose().ticket, 1.0)
             copy = tmp_path / "copy"
             config = read_config(agent.path, now=time.time(), insecure=True)
-            assert "1 rewards, 2 open tickets" in back_up(config, copy, time.time())
+            assert "; rewards: 1; open tickets: 2" in back_up(config, copy, time.time())
 
             agent.tables["bandits"]["button"]["arms"] = ["red", "green"]
             agent.write()
@@ -201,11 +201,11 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             assert not banner.observe(other, 1.0).duplicate
             agent.send(signal.SIGTERM)
             assert agent.end() == 0
-            assert "draining: 3 tickets are open" in agent.told()
+            assert "; open tickets: 3" in agent.told()
 
             config = read_config(agent.path, now=time.time(), insecure=True)
             said = restore(config, copy, time.time(), replace=True)
-            assert "1 rewards, 2 open tickets, which were closed" in said
+            assert "; rewards: 1; open tickets: 2, all closed" in said
             agent.start()
             with pytest.raises(InputError, match="expired"):
                 button.observe(late, 1.0)

@@ -46,7 +46,7 @@ def test_two_agents_of_which_one_runs(tmp_path: Path, certificates: Path) -> Non
                 found = examine(alpha)
                 assert [what for what, each in found.items() if each.state == BROKEN] == []
                 assert "both certificates hold" in found["listens"].found
-                assert "1 rewards, 0 open tickets" in found["journal"].found
+                assert "; rewards: 1; open tickets: 0" in found["journal"].found
                 up = {metric.name: metric.samples for metric in links}["reconnects_total"]
                 now = {metric.name: metric.samples for metric in running.metrics()}
                 assert now["reconnects_total"] == up  # no link was touched

@@ -33,7 +33,7 @@ def test_from_a_backup_to_the_end(tmp_path: Path) -> None:
             client.choose()
         status, told = call("fleet", "backup", node, copy)
         assert status == 0
-        assert told.startswith(f"backed up to {copy}: agent alpha after ")
+        assert told.startswith(f"backed up to {copy}: agent alpha in round ")
         with pytest.raises(InputError, match="exists already"):
             call("fleet", "backup", node, copy)
         status, told = call("doctor", node)
@@ -47,7 +47,7 @@ def test_from_a_backup_to_the_end(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="give --replace"):
             call("fleet", "restore", node, copy)
         told = call("fleet", "restore", node, copy, "--replace")[1]
-        assert told.endswith("0 rewards, 1 open tickets, which were closed\n")
+        assert told.endswith("; rewards: 0; open tickets: 1, all closed\n")
         agent.start()
         agent.send(signal.SIGTERM)
         assert agent.end() == 0  # at once, since none is open

@@ -71,7 +71,7 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
             reload(alpha, "the configuration was reloaded")
             assert alpha.told().count("the configuration was reloaded") == 2  # of three
             alpha.send(signal.SIGTERM)
-            wait(lambda: "draining: 3 tickets are open, and waited for 60 s" in alpha.told())
+            wait(lambda: "draining for at most 60 s; open tickets: 3" in alpha.told())
             with pytest.raises(UnavailableError, match="makes no more choices"):
                 old.choose()
 

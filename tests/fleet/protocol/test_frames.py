@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core.draws import words
+from coopbandits.fleet.overlay.messages import Goodbye
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
@@ -23,12 +24,14 @@ from coopbandits.fleet.protocol.frames import (
     FrameError,
     Hello,
     HelloFrame,
+    MembersFrame,
     Stamp,
     common_version,
     encode_beat,
     encode_bye,
     encode_data,
     encode_hello,
+    encode_members,
 )
 
 pytestmark = pytest.mark.plays
@@ -47,6 +50,8 @@ def encode(frame: Frame) -> bytes:
         return encode_data(frame.stamp, frame.values, fields)
     if isinstance(frame, ByeFrame):
         return encode_bye(frame.stamp, frame.reason)
+    if isinstance(frame, MembersFrame):
+        return encode_members(frame.stamp, frame.message)
     return encode_beat(frame.stamp)
 
 
@@ -78,6 +83,7 @@ STREAM = b"".join(
         encode_data(STAMP, np.zeros(0)),
         extended({"later": [1, {"a": None}]}, struct.pack("<d", 2.5)),
         header(77, frames.OPTIONAL, 5) + b"later",
+        encode_members(STAMP, Goodbye(leaving=True)),
         extended({}, flags=frames.FIELDS | frames.SILENT),
         encode_bye(STAMP, "another cluster"),
     )
@@ -86,7 +92,8 @@ STREAM = b"".join(
 
 def test_a_stream_is_read_as_it_was_written() -> None:
     decoder = Decoder(CAP)
-    hello, data, beat, silent, empty, more, none, bye = decoder.feed(STREAM)
+    hello, data, beat, silent, empty, more, members, none, bye = decoder.feed(STREAM)
+    assert members == MembersFrame(STAMP, Goodbye(leaving=True))
     assert hello == HelloFrame(STAMP, WHO)
     assert isinstance(data, DataFrame)
     assert data.stamp == STAMP

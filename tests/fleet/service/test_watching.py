@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.metrics import Meter, render
 from coopbandits.fleet.config import NodeConfig, TlsFiles
-from coopbandits.fleet.process.main import doors
+from coopbandits.fleet.process.main import door_for
 from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, encode_hello
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.watching import LONGEST_LABEL, MOST_LABELS, labels
@@ -127,7 +127,7 @@ def test_a_port_that_is_none_is_refused_as_no_greeting(port: object) -> None:
 
 def test_an_agent_greets_with_its_own_port() -> None:
     world = path_world()
-    world.node(0).doors = {"n1": Door(8400, api_secure=True)}
+    world.node(0).door_of = lambda _: Door(8400, api_secure=True)
     world.step()
     relinked(world)
     world.step()
@@ -151,11 +151,12 @@ def test_neighbours_are_told_of_an_api_that_they_can_reach(
     api: Address | Path, told: set[str]
 ) -> None:
     config = NodeConfig(CLUSTER, "n0", Path("unused"), {"near": NEAR, "far": FAR}, api=api)
-    found = doors(config)
-    assert set(found) == told
-    assert all(door == Door(8400) for door in found.values())
     files = TlsFiles(Path("a"), Path("b"), Path("c"))
-    assert all(door.api_secure for door in doors(replace(config, api_tls=files)).values())
+    for name, place in config.neighbors.items():
+        secure = door_for(replace(config, api_tls=files), place)
+        assert door_for(config, place) == (Door(8400) if name in told else NO_DOOR)
+        assert secure == (Door(8400, api_secure=True) if name in told else NO_DOOR)
+    assert door_for(config, None) == NO_DOOR
 
 
 # Metrics per arm

@@ -37,6 +37,16 @@ def test_no_promise_is_broken_where_agents_forget(policy: str) -> None:
         assert not outcome.violation, f"torture --policy {policy} --half-life 1h --seed {seed}"
 
 
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+def test_no_promise_is_broken_where_two_bandits_share_agents_and_arms_come_and_go(
+    policy: str,
+) -> None:
+    setting = Setting(policy, agents=6, rounds=60, bandits=True)
+    for seed in range(6):
+        outcome = play(make_schedule(seed, setting))
+        assert not outcome.violation, f"torture --policy {policy} --bandits --seed {seed}"
+
+
 FOUND = {
     "a liar with many numbers is one agent": (
         Setting("flood-ts"), 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],

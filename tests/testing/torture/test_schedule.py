@@ -10,7 +10,7 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.testing.torture import Outcome, Schedule, Setting, make_schedule, shrink
-from coopbandits.testing.torture.schedule import ANY_MODE, ROBUST_ONLY
+from coopbandits.testing.torture.schedule import ANY_MODE, ARMS_ONLY, ROBUST_ONLY
 from coopbandits.testing.torture.spelling import changed, command
 from coopbandits.testing.torture.troubles import KINDS
 
@@ -22,13 +22,19 @@ def test_a_seed_decides() -> None:
 
 
 def test_every_kind_of_trouble_comes() -> None:
-    assert set(KINDS) == {*ANY_MODE, *ROBUST_ONLY}
+    assert set(KINDS) == {*ANY_MODE, *ROBUST_ONLY, *ARMS_ONLY}
     found = Counter(
         trouble.kind
         for seed in range(300)
         for trouble in make_schedule(seed, Setting("tree-ts")).troubles
     )
-    assert set(found) == set(KINDS)
+    assert set(found) == set(KINDS) - set(ARMS_ONLY)
+    changing = {
+        trouble.kind
+        for seed in range(300)
+        for trouble in make_schedule(seed, Setting("tree-ts", bandits=True)).troubles
+    }
+    assert changing == set(KINDS) - {"liar"}
     synchronous = {
         trouble.kind
         for seed in range(300)

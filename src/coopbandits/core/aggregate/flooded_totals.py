@@ -383,7 +383,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
 
     def _take_known(self, told: Mapping[int, Vector]) -> bool:
         """Do what `_merge` does, in less time, for few entries of known numbers; or nothing."""
-        width, found = self.entries.shape[1], []
+        width = self.entries.shape[1]
+        found: list[tuple[int, int, Vector]] = []
         for j, values in told.items():
             if len(found) * width + values.size > FEW * width:
                 return False
@@ -392,7 +393,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
                 if at == len(self.entries) or self.entries[at, 0] != row[0]:
                     return False
                 found.append((at, j, row))
-        version, taken = self.registers.version, set()
+        version = self.registers.version
+        taken: set[int] = set()
         for at, j, row in found:
             news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
             if news > known or (news == known and at in taken):  # of equals told, the last one

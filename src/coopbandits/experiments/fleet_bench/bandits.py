@@ -182,9 +182,9 @@ def time_bandits(shape: Shape) -> list[Row]:
             costs.append(alone.submit(play, each).result())
     many, one = costs
     what, over = shape.words, f"over one with {shape.bandits * shape.arms}"
-    each = (many.busy - many.idle) / shape.bandits
+    cost = (many.busy - many.idle) / shape.bandits
     return [
-        Row(f"{what}: computing per bandit with news and round", "none", each, "µs", COST),
+        Row(f"{what}: computing per bandit with news and round", "none", cost, "µs", COST),
         Row(f"{what}: computing per round without news", "none", many.idle, "µs"),
         Row(
             f"{what}: bytes per round and neighbour, {over}",

@@ -239,22 +239,25 @@ class Api(PageSite):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        state = self.service.state(_since(request.query), _bandit(request.query))
+        state = self._shown(_bandit(request.query)).state(_since(request.query))
         return accepted(state)._replace(headers=(FRESH,))
 
     def events(self, request: Request) -> Answer:
         """Tell a page of everything that changes about a bandit, or the first."""
         name = _bandit(request.query)
-        self.service.state(bandit=name)  # refuses one that there is not
+        self._shown(name)  # refuses one that there is not
         watched = self._feeds.setdefault(name, _Watched())
         return self.page_stream(watched.feed, partial(self._look, name))
+
+    def _shown(self, name: str | None) -> Service | BanditService:
+        return self.service if name is None else self.service.bandit(name)
 
     def _look(self, name: str | None = None, apart: float = LOOK_SECONDS) -> None:
         """Bring a feed up to date, unless that was done just before."""
         watched, now = self._feeds[name], time.monotonic()
         if now - watched.asked >= apart:
             watched.asked = now
-            watched.feed.tell(self.service.state(bandit=name), time.time())
+            watched.feed.tell(self._shown(name).state(), time.time())
             watched.feed.step(time.time())
 
     def beat(self) -> None:

@@ -39,6 +39,7 @@ DERIVED = 1 << 16
 
 NUMBERS = 1 << 32
 MOST_BANDITS = 1000
+MOST_ARMS = 1000
 
 SHARED = ("policy", "reward_range", "sigma", "half_life", "features")
 """What agents must agree on to talk about a bandit."""
@@ -170,9 +171,11 @@ def _share(what: str, value: Any) -> float:
 
 def _arms(what: str, value: Any) -> tuple[Arm, ...]:
     """Read a list of names, or of tables where an arm has settings."""
-    if not isinstance(value, list) or not 2 <= len(value) <= 1000:
+    if not isinstance(value, list) or not 2 <= len(value) <= MOST_ARMS:
         found = f"a list of {len(value)}" if isinstance(value, list) else repr(value)
-        raise InputError(f'{what} is {found}; it must be a list of 2 to 1000 names: ["a", "b"]')
+        raise InputError(
+            f'{what} is {found}; it must be a list of 2 to {MOST_ARMS} names: ["a", "b"]'
+        )
     found_arms = tuple(_arm(f"{what}[{at}]", each) for at, each in enumerate(value))
     for key in ("name", "id", "number"):
         counts = Counter(getattr(arm, key) for arm in found_arms)

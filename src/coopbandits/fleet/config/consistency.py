@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, number_problems
 from coopbandits.fleet.config.durations import shown
-from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of
+from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of, trial_view
 from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.rewards import MOST
@@ -35,6 +37,7 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
     yield from declaration_problems(config.bandits)
     yield from _numbers_of_agents(config)
     yield from _names(config)
+    yield from _members(config)
     yield from _links(config, insecure=insecure)
     yield from _api(config)
     if config.document.file is not None and not config.document.operators:
@@ -42,10 +45,12 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
             "[document] has a file, but no operators, so that nothing in it would be believed; "
             "list the keys that `coopbandits cluster keygen` prints"
         )
-    if config.ready_neighbors > len(config.neighbors):
+    wanted = config.degree if config.auto else len(config.neighbors)
+    if config.ready_neighbors > wanted:
         yield (
-            f"[node] ready_neighbors is {config.ready_neighbors}, but {len(config.neighbors)} "
-            "neighbours are listed, so the agent would never be ready; lower it or list more"
+            f"[node] ready_neighbors is {config.ready_neighbors}, but {wanted} neighbours are "
+            f"{'looked for' if config.auto else 'listed'}, so the agent would never be ready; "
+            f"lower it or {'raise degree' if config.auto else 'list more'}"
         )
 
 
@@ -176,6 +181,47 @@ def _names(config: NodeConfig) -> Iterator[str]:
                 f"the names {other} and {name} have the same number {agent_number(name)}; "
                 "give one of the two another name"
             )
+
+
+def _members(config: NodeConfig) -> Iterator[str]:
+    """Compare how neighbours are found with what takes that."""
+    if not config.auto:
+        for key in ("seeds", "advertise"):
+            if getattr(config, key):
+                yield (
+                    f'[node] has {key}, but its neighbours are listed; say neighbors = "auto", or '
+                    f"remove {key}"
+                )
+        return
+    if config.neighbors:
+        yield (
+            f'[node] neighbors is "auto", but {len(config.neighbors)} are listed; remove one or '
+            "the other"
+        )
+    if config.tls is None:
+        yield (
+            '[node] neighbors is "auto", but there is no [tls]; agents that find each other know '
+            "each other by their certificates alone: make them with: coopbandits certs"
+        )
+    for bandit in config.bandits.values():
+        if obstacle := _stays_with_neighbors(bandit.settings):
+            yield (
+                f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or take flood-ts'
+            )
+
+
+def _stays_with_neighbors(cluster: ClusterConfig) -> str:
+    """Return why a policy cannot go on with other neighbours, as a clause; "" if it can."""
+    if cluster.mode != ROBUST:
+        return f"policy {cluster.policy} is {cluster.mode}, and its neighbours stay the same"
+    policy = cluster.policy_object()
+    few = policy.make_agent(replace(trial_view(policy), own_weight=1.0, neighbor_weights={}))
+    more: Any = policy.make_agent(trial_view(policy))
+    try:
+        more.relinked(few.export_state(), [])
+    except InputError as error:
+        return f"policy {cluster.policy} cannot go on with other neighbours: {error}"
+    return ""
 
 
 def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:

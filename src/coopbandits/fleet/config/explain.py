@@ -51,7 +51,11 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     yield "memory", f"about {memory_mb(config):.0f} MB"
     yield "listens", f"{config.listen}, {'mutual TLS' if config.tls else 'without TLS'}"
     listed = [f"{name} at {place}" for name, place in config.neighbors.items()]
-    yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
+    if config.auto:
+        seeds = ", ".join(map(str, config.seeds)) or "nowhere"
+        yield "neighbours", f"{config.degree} that it finds itself, looking first at {seeds}"
+    else:
+        yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
     yield "API", _api(config)
     if config.document.operators:
@@ -108,7 +112,9 @@ def _api(config: NodeConfig) -> str:
 def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
     """Yield a sentence for everything that works but may not be intended."""
     cluster = config.cluster
-    if not config.neighbors:
+    if config.auto and not config.seeds:
+        yield f"{config.id} has no seeds, and waits until others find it; list some seeds"
+    if not config.neighbors and not config.auto:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
     if not config.tls:
         yield "without TLS every process on this machine can take part; give [tls] in earnest"

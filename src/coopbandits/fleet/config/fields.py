@@ -42,6 +42,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_FORMATS = ("text", "json")
 
+AUTO = "auto"
+
+DEGREES = range(3, 51)
+
+MOST_SEEDS = 32
+
 
 def node_id(what: str, value: Any) -> str:
     """Read an agent's id, which is also the name in its certificate."""
@@ -200,6 +206,35 @@ def flag(what: str, value: Any) -> bool:
     """Read true or false."""
     require_flag(what, value)
     return bool(value)
+
+
+def auto(what: str, value: Any) -> str:
+    """Read that an agent finds its neighbours itself."""
+    if value != AUTO:
+        raise InputError(
+            f"{what} is {value!r}; it must be {AUTO!r}; to list neighbours, leave it out and write "
+            "[[neighbors]] above each of them"
+        )
+    return AUTO
+
+
+def degree(what: str, value: Any) -> int:
+    """Read how many neighbours an agent looks for."""
+    if not isinstance(value, int) or isinstance(value, bool) or value not in DEGREES:
+        raise InputError(
+            f"{what} is {value!r}; it must be a whole number from {DEGREES[0]} to {DEGREES[-1]}"
+        )
+    return value
+
+
+def seeds(what: str, value: Any) -> tuple[Address, ...]:
+    """Read where other agents may be."""
+    if not isinstance(value, list) or len(value) > MOST_SEEDS:
+        raise InputError(
+            f"{what} is {value!r}; it must be a list of up to {MOST_SEEDS} addresses, such as "
+            "['shop-1.example.net:7400']"
+        )
+    return tuple(address(f"{what}[{at}]", each) for at, each in enumerate(value))
 
 
 def durability(what: str, value: Any) -> str:

@@ -201,6 +201,14 @@ class NodeConfig:
         Folder of its journal.
     neighbors : dict of str to Address
         Addresses of its neighbours, by id.
+    auto : bool
+        Whether it finds its neighbours itself instead.
+    degree : int
+        How many it looks for then.
+    seeds : tuple of Address
+        Where it looks first.
+    advertise : Address or None
+        Where others reach it; None for the host that it calls from, and the port of `listen`.
     listen : Address
         Where neighbours reach it.
     durability : {"process", "power"}
@@ -261,8 +269,17 @@ class NodeConfig:
     api_limits: ApiLimits = ApiLimits()
     document: DocumentConfig = DocumentConfig()
     declared: Mapping[str, BanditConfig] = field(default_factory=dict)
+    auto: bool = False
+    degree: int = 5
+    seeds: tuple[Address, ...] = ()
+    advertise: Address | None = None
 
     @property
     def bandits(self) -> Mapping[str, BanditConfig]:
         """All bandits: those declared by sections, or the one that [cluster] declares."""
         return self.declared or {PLAIN: plain_bandit(self.cluster)}
+
+    @property
+    def most_links(self) -> int:
+        """Return how many neighbours it may have at once."""
+        return self.degree + 2 if self.auto else len(self.neighbors)

@@ -72,6 +72,10 @@ CLUSTER: dict[str, read.Reader] = {
 NODE: dict[str, read.Reader] = {
     "id": read.node_id,
     "listen": read.listen_address,
+    "neighbors": read.auto,
+    "degree": read.degree,
+    "seeds": read.seeds,
+    "advertise": read.address,
     "journal": read.path,
     "durability": read.durability,
     "api": read.api_address,
@@ -118,12 +122,16 @@ OF_BANDITS = (
 )  # fmt: skip
 """Keys of [cluster] that belong into sections of bandits where there are any."""
 
-OPTIONAL = {
-    field.name
-    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
-    for field in fields(kind)
-    if field.default is not MISSING
-} | bandits.OPTIONAL
+OPTIONAL = (
+    {
+        field.name
+        for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
+        for field in fields(kind)
+        if field.default is not MISSING
+    }
+    | bandits.OPTIONAL
+    | {"neighbors"}
+)  # in [node]: instead of a list of them
 
 
 class ConfigError(InputError):
@@ -190,6 +198,7 @@ def parse_config(
     node = found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
     limits, document = found.table("api_limits", API_LIMITS), found.table("document", DOCUMENT)
+    node["auto"] = node.pop("neighbors", None) is not None
     if found.problems:
         raise ConfigError(str(path), found.problems)
     many = cluster.get("max_agents", 0) > MOST_FLOODED

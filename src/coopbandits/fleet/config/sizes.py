@@ -86,5 +86,5 @@ def memory_mb(config: NodeConfig) -> float:
         size = message_size(bandit.settings)
         largest += 8 * (size.most if size else most_values(bandit.settings)) / 1e6
     # A message is held both as values and as bytes, when sent and when received.
-    links = (LINK_MB + 4 * largest) * len(config.neighbors)
+    links = (LINK_MB + 4 * largest) * config.most_links
     return PROCESS_MB + links + TICKET_MB * config.max_open_tickets * len(config.bandits)

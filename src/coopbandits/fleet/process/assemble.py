@@ -20,6 +20,9 @@ from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.overlay.chance import Chance
+from coopbandits.fleet.overlay.hyparview import HyParView
+from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
@@ -29,6 +32,7 @@ from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
+from coopbandits.fleet.transport.open import OpenTransport
 
 LEARNING = (
     "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
@@ -202,6 +206,18 @@ def make_keeper(config: NodeConfig, journal: Journal, transport: Transport) -> K
     keeper = Keeper(config.cluster.name, config.document.operators, journal)
     keeper.join("places", Places(config, transport))
     return keeper
+
+
+def make_members(
+    config: NodeConfig, node: Node, transport: OpenTransport, words: Callable[[], int]
+) -> Members:
+    """Return what finds neighbours for a node."""
+
+    def place() -> str:
+        return str(config.advertise or f":{transport.address.port}")
+
+    view = HyParView(config.id, config.degree, Chance(words))
+    return Members(view, node, transport, config.seeds, place)
 
 
 def make_notary(config: NodeConfig) -> Notary | None:

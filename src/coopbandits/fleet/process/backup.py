@@ -78,7 +78,7 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
         raise InputError(f"{error}; nothing was restored") from error
     finally:
         disk.close()
-    return f"restored to {config.journal}: {held}, which were closed"
+    return f"restored to {config.journal}: {held}, all closed"
 
 
 def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
@@ -92,8 +92,8 @@ def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandi
 def told(config: NodeConfig, replica: Replica | Bandits) -> str:
     """Return in words what a journal holds."""
     return (
-        f"agent {config.id} after {replica.rounds} rounds, {replica.rewards} rewards, "
-        f"{replica.open_tickets} open tickets"
+        f"agent {config.id} in round {replica.rounds}; rewards: {replica.rewards}; "
+        f"open tickets: {replica.open_tickets}"
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import BanditConfig, from_journal
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.bandits import MOST_ARMS, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.identity.names import agent_number
@@ -37,6 +37,9 @@ from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
 
 Declarations = Mapping[str, BanditConfig]
+
+LARGE = 1 << 26
+"""Room in bytes for what neighbours may say of arms that are unknown here."""
 
 
 def open_bandits(
@@ -147,19 +150,27 @@ def make_many_node(
     start = bandits.incarnation or int(clock())
     settings = node_settings(config, start, *common, number, keeper)
     found = all_bandits(config, bandits, config.declared)
-    settings = replace(settings, max_message_bytes=room_for(found))
+    settings = replace(settings, max_message_bytes=room_for(found, bandits))
     return ManyNode(settings, bandits, found, terms, transport, clock)
 
 
-def room_for(bandits: Iterable[BanditConfig]) -> int:
-    """Return the bytes for which a receiver must have room, also of arms yet to come."""
-    needed = [_room(bandit) for bandit in bandits if bandit.arms]
-    return SPARE_BYTES + max(needed, default=0)
+def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:
+    """Return the bytes for which a receiver must have room, also of arms yet to come.
+
+    A neighbour may be told of many arms before this agent is. What it says of them is not believed
+    until then, but must not end the link.
+    """
+    needed = [0]
+    for bandit in found:
+        known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
+        plain = replace(bandit.settings, arms=())
+        needed.append(max(_room(plain, known), min(LARGE, _room(plain, MOST_ARMS))))
+    return SPARE_BYTES + max(needed)
 
 
-def _room(bandit: BanditConfig) -> int:
-    more = tuple(f"unnamed {at}" for at in range(MOST_UNNAMED))
-    return message_bytes(replace(bandit.settings, arms=bandit.settings.arms + more))
+@lru_cache(maxsize=1000)  # bandits are many, and their policies few
+def _room(settings: ClusterConfig, num_arms: int) -> int:
+    return message_bytes(replace(settings, arms=tuple(map(str, range(num_arms)))))
 
 
 def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
@@ -186,8 +197,9 @@ def take(service: ManyService, declared: Declarations) -> None:
     try:
         declare(node.bandits, declared.values(), write=True)
     except DiskError as error:
+        node.talks.take([talk.bandit for talk in node.talks.talks.values()])  # those with new arms
         raise UnavailableError(f"{error}; hand in the declarations again") from error
     found = all_bandits(config, node.bandits, declared)
-    node.make_room(room_for(found))
+    node.make_room(room_for(found, node.bandits))
     node.talks.take(found)
     service.take(found)

@@ -17,7 +17,7 @@ PER_NEIGHBOR = 3
 
 def descriptors_needed(config: NodeConfig) -> int:
     """Return how many descriptors the budgets of a node add up to."""
-    neighbors = MAX_CALLERS + PER_NEIGHBOR * len(config.neighbors)
+    neighbors = MAX_CALLERS + PER_NEIGHBOR * config.most_links
     return OWN + neighbors + config.api_limits.max_connections
 
 
@@ -38,6 +38,6 @@ def reserve_descriptors(config: NodeConfig) -> None:
     except (OSError, ValueError) as error:
         raise InputError(
             f"this process may open {soft} files, but {config.api_limits.max_connections} "
-            f"connections of applications and {len(config.neighbors)} neighbours take {needed}; "
+            f"connections of applications and {config.most_links} neighbours take {needed}; "
             "raise the limit (LimitNOFILE, ulimit -n), or lower max_connections in [api_limits]"
         ) from error

@@ -70,7 +70,7 @@ class Drain:
         service, node = self.runtime.service, self.runtime.node
         service.draining = True
         waiting = node.replica.open_tickets
-        log.info("draining: %d tickets are open, and waited for %g s", waiting, seconds)
+        log.info("draining for at most %g s; open tickets: %d", seconds, waiting)
         node.chronicle.note("draining", "stops soon, and makes no more choices")
         deadline = asyncio.get_running_loop().time() + seconds
         await self._until(lambda: not node.replica.open_tickets, deadline)
@@ -79,7 +79,7 @@ class Drain:
         if not await self._until(are_told, deadline):
             log.warning("stopping although not all neighbours have the last rewards")
         left = node.replica.open_tickets
-        log.info("drained: %d tickets are still open; the journal keeps them", left)
+        log.info("drained; open tickets, which the journal keeps: %d", left)
 
     async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
         """Wait until something holds; return whether it does."""

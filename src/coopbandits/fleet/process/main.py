@@ -9,19 +9,23 @@ import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from secrets import randbits
 from typing import Any
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.notify import READY, STOPPING, ServiceManager
 from coopbandits.fleet.process.reload import Reload
 from coopbandits.fleet.process.runtime import Runtime
-from coopbandits.fleet.protocol.frames import Door
+from coopbandits.fleet.protocol.frames import NO_DOOR, Door
 from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.transport.open import OpenTransport
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -32,7 +36,10 @@ log = logging.getLogger(__name__)
 def make_runtime(config: NodeConfig) -> Runtime:
     """Return an agent with its journal on disk and its neighbours on the network."""
     credentials = read_credentials(config.id, config.tls) if config.tls else None
-    transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
+    if config.auto and credentials is not None:
+        transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
+    else:
+        transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
     disk = FileDisk(config.journal, config.durability)
     try:
         runtime = Runtime(config, disk, transport)
@@ -41,6 +48,9 @@ def make_runtime(config: NodeConfig) -> Runtime:
         raise
     if credentials is not None:
         credentials.tell = runtime.node.chronicle.note
+    if isinstance(transport, OpenTransport):
+        node = runtime.node
+        node.members = make_members(config, node, transport, lambda: randbits(64))
     return runtime
 
 
@@ -56,16 +66,12 @@ def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -
     )
 
 
-def doors(config: NodeConfig) -> dict[str, Door]:
-    """Return what each neighbour is told of this agent's API, if it can reach it."""
+def door_for(config: NodeConfig, place: Address | None) -> Door:
+    """Return what a neighbour at a place is told of this agent's API, if it can reach it."""
     api = config.api
-    if isinstance(api, Path):
-        return {}
-    return {
-        name: Door(api.port, config.api_tls is not None)
-        for name, neighbor in config.neighbors.items()
-        if neighbor.is_loopback or not api.is_loopback
-    }
+    if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
+        return NO_DOOR
+    return Door(api.port, config.api_tls is not None)
 
 
 def run_agent(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
@@ -99,7 +105,8 @@ async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = No
     for number in SIGNALS:
         loop.add_signal_handler(number, drain.begin)
     api = make_api(config, runtime, drain)
-    runtime.node.doors = doors(config)
+    node = runtime.node
+    node.door_of = lambda name: door_for(config, config.neighbors.get(name) or node.place_of(name))
     watchdog = loop.create_task(manager.keep_telling())
     try:
         await runtime.start()

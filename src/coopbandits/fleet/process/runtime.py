@@ -161,6 +161,8 @@ class Runtime:
         """Stop, even after a failed start, and close the journal."""
         self._stop_timers()
         if self._ending is None:
+            if self.node.members is not None:
+                self.node.members.leave()
             self.node.leave()
         if self._writer:
             await self._writer.close()

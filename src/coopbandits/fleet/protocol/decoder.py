@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.overlay.messages import decode as decode_message
 from coopbandits.fleet.protocol.frames import (
     ARM_BYTES,
     BANDIT,
@@ -23,6 +24,7 @@ from coopbandits.fleet.protocol.frames import (
     LITTLE,
     MAGIC,
     MAX_BODY,
+    MEMBERS,
     MORE,
     NO_FIELDS,
     OPTIONAL,
@@ -42,6 +44,7 @@ from coopbandits.fleet.protocol.frames import (
     Greeting,
     Hello,
     HelloFrame,
+    MembersFrame,
     Stamp,
     plain_form,
     printable,
@@ -50,8 +53,8 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
-KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT)
-SKIPPABLE = (DOCUMENT, BANDIT)
+KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS)
+SKIPPABLE = (DOCUMENT, BANDIT, MEMBERS)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -209,6 +212,8 @@ class Decoder:
         try:
             if kind == HELLO:
                 return HelloFrame(stamp, _read_hello(buffer[body:stop]))
+            if kind == MEMBERS:
+                return MembersFrame(stamp, decode_message(buffer[body:stop]))
             if kind == BANDIT:
                 return _bandit_frame(stamp, _read_greeting(buffer[body:stop]))
             return ByeFrame(stamp, printable(_read_bye(buffer[body:stop]).reason))

@@ -160,6 +160,8 @@ class EntryExchange:
 
     def heard(self, peer: Peer) -> tuple[int, int, int]:
         """Return which message of a neighbour was heard last: its memory, start and number."""
+        if peer.number not in self.peers:  # it is not a neighbour yet
+            return 0, 0, 0
         return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
 
     def met(self, peer: Peer, hello: Greeted, pending: Vector | None) -> Vector | None:
@@ -335,6 +337,12 @@ class EntryExchange:
                 held = self.machine.entry(number)
                 assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
+
+    def hand_over(self, number: int) -> None:
+        """Let another neighbour's message carry the orders in that of one who has gone."""
+        rows = self.orders.pop(number)
+        if self.peers:
+            self.orders.setdefault(next(iter(self.peers)), []).extend(rows)
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""

@@ -21,6 +21,9 @@ import msgspec
 import numpy as np
 
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.address import LONGEST_ADDRESS
+from coopbandits.fleet.overlay.messages import Message
+from coopbandits.fleet.overlay.messages import encode as encode_message
 
 MAGIC = 0xB4CB
 VERSION = 2
@@ -58,9 +61,10 @@ class Kind(IntEnum):
     BYE = 4
     DOCUMENT = 5
     BANDIT = 6
+    MEMBERS = 7
 
 
-HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT = (int(kind) for kind in Kind)
+HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS = (int(kind) for kind in Kind)
 
 
 class FrameError(ValueError):
@@ -138,6 +142,9 @@ class Hello(msgspec.Struct, frozen=True):
     document, document_digest : int or None, and bytes
         The version of the cluster's document that it has, 0 for none, and the SHA-256 of it; None
         if it takes no documents.
+    ask, place : str
+        Where agents find each other: why it calls, see `overlay.messages.Ask`, and where others
+        reach it, ``:port`` on the host that it calls from, or ``host:port``.
     """
 
     node: Annotated[str, msgspec.Meta(max_length=63)]
@@ -152,6 +159,8 @@ class Hello(msgspec.Struct, frozen=True):
     api_secure: bool = False
     document: Count | None = None
     document_digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    ask: Annotated[str, msgspec.Meta(max_length=16)] = ""
+    place: Annotated[str, msgspec.Meta(max_length=LONGEST_ADDRESS)] = ""
 
 
 ARM_BYTES = 8
@@ -250,7 +259,14 @@ class BanditFrame(msgspec.Struct, frozen=True):
     greeting: Greeting
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame
+class MembersFrame(msgspec.Struct, frozen=True):
+    """What is told of members, where agents find each other; others skip it."""
+
+    stamp: Stamp
+    message: Message
+
+
+Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame | MembersFrame
 
 
 def encode_hello(stamp: Stamp, hello: Hello) -> bytes:
@@ -276,6 +292,11 @@ def encode_beat(stamp: Stamp) -> bytes:
 def encode_document(stamp: Stamp, body: bytes) -> bytes:
     """Return news of the cluster's document, which who does not know of documents skips."""
     return _frame(DOCUMENT, OPTIONAL, stamp, body)
+
+
+def encode_members(stamp: Stamp, message: Message) -> bytes:
+    """Return a message about members, which who has a list of neighbours skips."""
+    return _frame(MEMBERS, OPTIONAL, stamp, encode_message(message))
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -95,6 +95,21 @@ class Gossip(ABC):
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
         """Handle a neighbour's message of a round: None if it has nothing to say."""
+
+    def take_in(self, peer: Peer) -> None:
+        """Go on with one more neighbour."""
+        self.replica.relink({*self.peers, peer.number})
+        self.peers[peer.number] = peer
+
+    def let_go(self, numbers: Collection[int]) -> None:
+        """Go on without some neighbours; right after a tick, when nothing of theirs is waiting."""
+        self.replica.relink(self.peers.keys() - numbers)
+        for number in numbers:
+            self.peers.pop(number, None)
+            self.forget(number)
+
+    def forget(self, number: int) -> None:  # noqa: B027  most keep nothing
+        """Drop what is kept for, or of, somebody who is no neighbour any more."""
 
     def revoke(self, authors: frozenset[int]) -> None:  # noqa: B027  most have no authors
         """Believe nothing of some authors any more, where messages have authors."""
@@ -254,6 +269,12 @@ class RobustGossip(Gossip):
         """Believe nothing of some authors any more."""
         if self.entries is not None:
             self.entries.revoke(authors, self.inbox)
+
+    def forget(self, number: int) -> None:
+        """Drop what it said and has not taken effect; orders are given by the next neighbour."""
+        self.inbox.pop(number, None)
+        if self.entries is not None and number in self.entries.orders:
+            self.entries.hand_over(number)
 
 
 class QuietGossip(RobustGossip):

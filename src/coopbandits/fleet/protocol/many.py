@@ -91,8 +91,9 @@ class ManyNode(Node):
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
+        here = self.peers[peer]
         super().link_down(peer, reason)
-        self.talks.down(self.peers[peer], reason)
+        self.talks.down(here, reason)
 
     def _read(self, peer: Peer, frame: Frame) -> None:
         if isinstance(frame, BanditFrame | DataFrame) and peer.met:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,10 +21,13 @@ from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.overlay.members import Members
+from coopbandits.fleet.overlay.messages import Message, Refused
 from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.entries import Signing
@@ -43,6 +46,7 @@ from coopbandits.fleet.protocol.frames import (
     FrameError,
     Hello,
     HelloFrame,
+    MembersFrame,
     Stamp,
     common_version,
     encode_beat,
@@ -50,6 +54,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_document,
     encode_hello,
+    encode_members,
     encode_plain,
     plain_form,
 )
@@ -72,6 +77,11 @@ BANDIT = 0
 
 LEAVING = "it is leaving"
 """The reason in a BYE that refuses nobody: the agent stops in order."""
+
+MOST_SILENT = 16
+"""So many who have called, and not said who they are, are waited for."""
+
+NO_ROOM = "there is no room for another neighbour"
 
 QUIET_SECONDS = 60.0
 """Refusals of one kind are logged at most this often; all of them are counted."""
@@ -143,8 +153,10 @@ class Node:
     ----------
     chronicle : Chronicle
         What lately happened.
-    doors : mapping of str to Door
-        What each neighbour is told of this agent's API.
+    door_of : callable
+        Returns what a neighbour is told of this agent's API.
+    members : Members or None
+        Finds neighbours; None where they are listed.
     """
 
     def __init__(
@@ -171,7 +183,9 @@ class Node:
         self._told_trouble = ""
         self._logged: dict[tuple[str, str], float] = {}
         self._strangers_log = SparingLog(log, "strangers")
-        self.doors: Mapping[str, Door] = {}
+        self.door_of: Callable[[str], Door] = lambda _: NO_DOOR
+        self.members: Members | None = None
+        self._gone: set[int] = set()
         self.chronicle = Chronicle(clock, settings.incarnation)
         self.chronicle.note("started", f"started, after {replica.rounds} rounds")
         self.gossip = self._make_gossip()
@@ -228,6 +242,9 @@ class Node:
             return
         try:
             self.gossip.tick(now)
+            if self._gone:
+                self.gossip.let_go(self._gone)
+                self._gone.clear()
         except DiskError as error:
             self._note_trouble(error)
             self.gossip.next_tick = now + BEAT_SECONDS
@@ -242,8 +259,10 @@ class Node:
                 continue
             if now - peer.last_heard > self.settings.silence:
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
-            elif now - peer.last_sent >= BEAT_SECONDS:
+            elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+        if self.members is not None:
+            self.members.tick()
         self._spread(partial(self.spread.beat, now))
         try:
             self.replica.maintain(now)
@@ -300,15 +319,30 @@ class Node:
     # Called by the transport
 
     def link_up(self, peer: str) -> None:
-        """Send HELLO."""
-        here, now = self.peers[peer], self.clock()
+        """Send HELLO; where agents find each other, whoever has called says it first."""
+        now = self.clock()
+        if self.members is not None:
+            self._admit(self.members, peer, now)
+        here = self.peers[peer]
         here.up(Decoder(self.settings.max_message_bytes), now)
         reason = self._bars(peer)
         if reason:
             self._refuse(here, "revoked", reason)
             self._close(here, reason)
             return
-        self._send(here, encode_hello(self._stamp(self.replica.rounds), self._hello(here)), now)
+        if self.members is None or self.members.has_called(peer):
+            self._say_hello(here, now)
+
+    def _admit(self, members: Members, name: str, now: float) -> None:
+        """Make room to hear whoever has called; of those who say nothing, the oldest makes room."""
+        silent = [peer for peer in self.peers.values() if peer.decoder and not peer.met]
+        if len(silent) >= MOST_SILENT:
+            self._close(silent[0], "it made room for a newer caller")
+        members.link_up(name)
+        self.peers[name] = Peer(name, self.settings.signing.number_of(name), last_heard=now)
+
+    def _say_hello(self, peer: Peer, now: float) -> None:
+        self._send(peer, encode_hello(self._stamp(self.replica.rounds), self._hello(peer)), now)
 
     def _hello(self, peer: Peer) -> Hello:
         told = self.settings
@@ -317,7 +351,9 @@ class Node:
         if entries is not None:
             more = {"memory": entries.memory, "entry": entries.machine.number}
             more |= {"heard": entries.heard(peer)}
-        more |= self.doors.get(peer.name, NO_DOOR)._asdict() | self.spread.greeting()
+        more |= self.door_of(peer.name)._asdict() | self.spread.greeting()
+        if self.members is not None:
+            more |= self.members.greeting(peer.name)
         return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -327,9 +363,14 @@ class Node:
         self.peers[peer].down(reason)
         self.spread.lost(peer)
         log.info("link to %s is down: %s", peer, reason)
+        if self.members is not None:
+            self._gone.add(self.peers.pop(peer).number)
+            self.members.link_down(peer)
 
     def refused(self, who: str, reason: str) -> None:
         """Count a connection that could not prove to be a neighbour's."""
+        if who == self.settings.node:  # among its seeds is its own address
+            return
         self.strangers += 1
         if who in self.peers:
             self._log_refusal(who, "stranger", reason)
@@ -393,6 +434,8 @@ class Node:
         elif isinstance(frame, DocumentFrame):
             if peer.met and frame.stamp.incarnation == peer.incarnation:
                 self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
+        elif isinstance(frame, MembersFrame):
+            self._hear_of_members(peer, frame)
         elif isinstance(frame, BeatFrame):  # `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
         else:
@@ -406,6 +449,9 @@ class Node:
 
     def leave(self) -> None:
         """Say goodbye to all neighbours that are linked."""
+        if self.members is not None:
+            self.members.leave()
+            return
         now = self.clock()
         for peer in self.peers.values():
             if peer.met:
@@ -423,6 +469,8 @@ class Node:
         try:
             check_hello(self.settings, peer, frame)
             now = self.clock()
+            if self.members is not None and not self._take_in(self.members, peer, frame.hello, now):
+                return
             peer.meet(frame, now)
             if peer.decoder is not None:
                 peer.decoder.expect(
@@ -440,6 +488,52 @@ class Node:
         else:
             log.info("link to %s is up", peer.name)
             self.chronicle.note("link-up", f"link to {peer.name} is up", peer.name)
+
+    def _take_in(self, members: Members, peer: Peer, hello: Hello, now: float) -> bool:
+        """Make somebody a neighbour, or tell it whom to ask instead."""
+        number_of = self.settings.signing.number_of
+        for name in (self.settings.node, *self.peers):
+            if name != peer.name and number_of(name) == peer.number:
+                raise InputError(
+                    f"the names {peer.name} and {name} have the same number; give one of the two "
+                    "another name"
+                )
+        called = members.has_called(peer.name)
+        refusal = members.greeted(peer.name, hello.ask, hello.place)
+        if refusal is not None:
+            self.tell_members(peer.name, refusal)
+            self._close(peer, NO_ROOM)
+            return False
+        self.gossip.take_in(peer)
+        self._gone.discard(peer.number)
+        if self.revoked and not self._gone and len(self.peers) == 1:
+            self.revoke()  # where there is no neighbour, nothing can be ordered
+        if not called:
+            self._say_hello(peer, now)
+        return True
+
+    def _hear_of_members(self, peer: Peer, frame: MembersFrame) -> None:
+        if self.members is None:
+            self._refuse(peer, "hello", f"{peer.name} has other ways to find its neighbours")
+        elif isinstance(frame.message, Refused) and not peer.met:
+            self.members.declined(peer.name, frame.message.contacts)
+            self._close(peer, NO_ROOM)
+        elif self._is_of_link(peer, frame.stamp):
+            self.members.heard(peer.name, frame.message)
+
+    def tell_members(self, name: str, message: Message) -> None:
+        """Send somebody a message about members."""
+        stamp = self._stamp(self.replica.rounds)
+        self._send(self.peers[name], encode_members(stamp, message), self.clock())
+
+    def place_of(self, name: str) -> Address | None:
+        """Return where a neighbour is that this agent has found itself."""
+        return None if self.members is None else self.members.place_of(name)
+
+    def part_from(self, name: str, reason: str) -> None:
+        """Close the link to a neighbour, after what was sent over it."""
+        if name in self.peers:
+            self._close(self.peers[name], reason)
 
     def _is_of_link(self, peer: Peer, stamp: Stamp) -> bool:
         """Refuse a frame before HELLO, or of another epoch, bandit, number of arms or start."""

@@ -13,7 +13,7 @@ no round and writes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from coopbandits.core.aggregate import Claims
@@ -85,17 +85,20 @@ class Talk:
     """What is said of one bandit."""
 
     def __init__(
-        self, bandit: BanditConfig, replica: Replica, terms: Terms, links: Links, say: Say
+        self,
+        bandit: BanditConfig,
+        replica: Replica,
+        terms: Terms,
+        links: Links,
+        neighbors: Iterable[Peer],
+        say: Say,
     ) -> None:
         self.bandit, self.replica, self.links = bandit, replica, links
         shared = links.stamp
         self.stamp = Stamp(len(replica.arms), shared.epoch, 0, shared.incarnation, bandit.number)
         self.form = plain_form(self.stamp)
         self.orders: dict[int, Order] = {}
-        self.peers = {
-            peer.number: Peer(peer.name, peer.number, peer.last_heard, frames=peer.frames)
-            for peer in links.peers.values()
-        }
+        self.peers = {peer.number: _peer_of(peer) for peer in neighbors}
         self._say = say
         self.gossip = QuietGossip(
             replica, self.peers, links.period, terms.claims, terms.signing,
@@ -157,8 +160,13 @@ class Talk:
         self.gossip.heard(peer, frame.stamp.round, values, frame.fields, now)
 
     def down(self, link: Peer, reason: str) -> None:
-        """Note that a link went down."""
-        self.peers[link.number].down(reason)
+        """Note that a link went down; whoever only asked for one was never talked to."""
+        if link.number in self.peers:
+            self.peers[link.number].down(reason)
+
+
+def _peer_of(link: Peer) -> Peer:
+    return Peer(link.name, link.number, link.last_heard, frames=link.frames)
 
 
 Say = Callable[[str, bytes], None]
@@ -188,6 +196,7 @@ class Talks:
         self._revoked: frozenset[int] = frozenset()
         self.begun: Callable[[Gossip], None] = lambda _: None
         self._unsent: dict[str, list[bytes]] = {}
+        self.peers = {peer.number: peer for peer in links.peers.values()}
 
     # Declarations
 
@@ -202,7 +211,9 @@ class Talks:
             self._begin(bandit, replica)
 
     def _begin(self, bandit: BanditConfig, replica: Replica) -> Talk:
-        talk = Talk(bandit, replica, self.terms(bandit, replica), self.links, self._say)
+        replica.relink(self.peers)
+        terms = self.terms(bandit, replica)
+        talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
         self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
         self.talks[bandit.number] = self.awake[bandit.number] = talk
@@ -215,6 +226,19 @@ class Talks:
                 self.links.send(peer, talk.greeting(peer, ask=ask), peer.last_heard)
 
     # Links
+
+    def take_in(self, peer: Peer) -> None:
+        """Go on with one more neighbour."""
+        for talk in self.talks.values():
+            talk.gossip.take_in(_peer_of(peer))
+        self.peers[peer.number] = peer
+
+    def let_go(self, numbers: Collection[int]) -> None:
+        """Go on without some neighbours."""
+        for talk in self.talks.values():
+            talk.gossip.let_go(numbers)
+        for number in numbers:
+            self.peers.pop(number, None)
 
     def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
         """Greet about all bandits, once HELLO was said."""

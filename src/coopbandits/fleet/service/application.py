@@ -80,6 +80,7 @@ class ApplicationService:
         self.config, self.node, self.words = config, node, words
         self.committer: Waiting | None = None
         self.failure = ""  # why the agent serves no more
+        self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
         self.draining = False
         self.ready_neighbors = config.ready_neighbors
         self.take(bandit or plain_bandit(config.cluster))
@@ -267,11 +268,9 @@ class ApplicationService:
         """Return the rewards of every arm in a share, whatever the requests were."""
         return share.sums[ONES :: self.encoder.width] if self.encoder.features else share.sums
 
-    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
+    def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
-        if bandit is not None:
-            self.bandit(bandit)  # refuses another one
-        return agent_state(self, since)
+        return agent_state(self, since, self.listed())
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

@@ -48,12 +48,11 @@ def learned(service: ApplicationService) -> dict[str, Any]:
     bandit, replica, scale = service.declared, service.replica, service.scale
     estimate = replica.agent.estimate()
     sums = estimate.sums[:, ONES] if service.encoder.features else estimate.sums
-    arms = {arm.name: arm for arm in bandit.arms}
+    arms = {at if bandit.is_plain else arm.number: arm for at, arm in enumerate(bandit.arms)}
     found = []
     for at, (number, known) in enumerate(replica.arms.items()):
-        name = bandit.arms[at].name if bandit.is_plain else known
-        pulls = float(estimate.counts[at])
-        declared = arms.get(name)
+        pulls, declared = float(estimate.counts[at]), arms.get(number)
+        name = declared.name if declared else known
         found.append(
             {
                 "arm": name or None,

@@ -236,6 +236,9 @@ class BanditService(Protocol):
     def export(self) -> dict[str, Any]:
         """Return everything learned of it."""
 
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent and of this bandit."""
+
     @property
     def token(self) -> str | None:
         """The token that opens this bandit alone."""
@@ -283,11 +286,8 @@ class Service(Protocol):
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""
 
-    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
-        """Return what a page shows of the agent and of a bandit, or of the first.
-
-        With what happened after an event.
-        """
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent, with what happened after an event."""
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from coopbandits.core.errors import unknown_name
@@ -25,7 +26,6 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
 from coopbandits.fleet.service.bandits import bandit_metrics
 from coopbandits.fleet.service.ruling import adopt, ruling, state_of
-from coopbandits.fleet.service.watching import agent_state
 from coopbandits.page.state import AgentState
 
 
@@ -58,6 +58,7 @@ class ManyService:
             if service is None:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
+                service.listed = partial(self._listed, service)
                 service.draining = self._draining
                 self.services[bandit.number] = service
             else:
@@ -184,15 +185,17 @@ class ManyService:
         """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
         return adopt(self.node, signed, self._failure)
 
-    def state(self, since: int = 0, bandit: str | None = None) -> AgentState:
-        """Return what a page shows of a bandit, or the first, with what happened after an event."""
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the first bandit, with what happened after an event."""
         live = self._live() or list(self.services.values())
         if not live:
             raise UnavailableError("this agent has no bandit yet")
-        shown = live[0] if bandit is None else self.bandit(bandit)
-        own = shown.declared.name
-        others = [each.declared.name for each in live if each is not shown]
-        return agent_state(shown, since, [own, *others])
+        return live[0].state(since)
+
+    def _listed(self, shown: ApplicationService) -> list[str]:
+        """Return the names of all that choose, that of one first."""
+        others = [each for each in self._live() if each is not shown]
+        return [each.declared.name for each in (shown, *others)]
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""

@@ -53,7 +53,7 @@ def agent_state(
         open_tickets=waiting,
         expired_tickets=choices - rewards - waiting,
         neighbors=[
-            _neighbor(peer, service.config.neighbors[name], now)
+            _neighbor(peer, service.config.neighbors.get(name) or node.place_of(name), now)
             for name, peer in node.peers.items()
         ],
         events=node.chronicle.since(since),
@@ -68,7 +68,7 @@ def _arm(arm: ArmEstimate, choices: int) -> ArmState:
     )
 
 
-def _neighbor(peer: Peer, place: Address, now: float) -> NeighborState:
+def _neighbor(peer: Peer, place: Address | None, now: float) -> NeighborState:
     return NeighborState(
         name=peer.name,
         up=peer.met,
@@ -79,13 +79,13 @@ def _neighbor(peer: Peer, place: Address, now: float) -> NeighborState:
     )
 
 
-def _api(peer: Peer, place: Address) -> str | None:
+def _api(peer: Peer, place: Address | None) -> str | None:
     """Return where a neighbour's API is: at its own port, on the host where it is known to be.
 
     A neighbour tells no host, so it cannot send whoever watches to somebody else.
     """
     port, secure = peer.door
-    if not port:
+    if not port or place is None:
         return None
     return f"{'https' if secure else 'http'}://{Address(place.host, port)}"
 
@@ -128,7 +128,7 @@ def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
     Of several bandits, an arm's label begins with that of its bandit.
     """
     found: list[tuple[str, float | None]] = []
-    counts: list[list[float]] = []
+    counts: list[tuple[float, ...]] = []
     for service in services:
         replica, places = service.replica, service.menu.places
         known = service.arms() if len(found) < MOST_LABELS else []

@@ -69,16 +69,23 @@ class Declared(msgspec.Struct, frozen=True):
     arms: dict[int, str]
 
 
+class Relinked(msgspec.Struct, frozen=True):
+    """The neighbours are others from now on: their numbers."""
+
+    neighbors: list[int]
+
+
 class Adopted(msgspec.Struct, frozen=True):
     """The cluster's document, and whom the agent believes since then; see `document.keeper`."""
 
     document: bytes
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Adopted
+Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Relinked | Adopted
 
 KINDS: dict[type[Event], int] = {
-    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22, Adopted: 32,
+    Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22,
+    Relinked: 23, Adopted: 32,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

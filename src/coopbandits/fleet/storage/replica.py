@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -39,6 +39,7 @@ from coopbandits.fleet.storage.events import (
     Expired,
     Met,
     Observed,
+    Relinked,
     Spoke,
 )
 from coopbandits.fleet.storage.journal import Journal
@@ -139,6 +140,7 @@ class Replica:
         self._open(now, nonce)
 
     def _open(self, now: float, nonce: int) -> None:
+        present = self.neighbors
         try:
             if self.journal.snapshot:
                 self._restore(self.journal.snapshot)
@@ -153,8 +155,7 @@ class Replica:
             ) from error
         if isinstance(self.agent, ReopenedAgent):
             self.agent.reopened(nonce)  # before others take the neighbours' places: it asks these
-        if self.agent.view.neighbor_weights.keys() != set(self.neighbors):
-            self._relink()
+        self._relink(present)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
         with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
@@ -213,6 +214,12 @@ class Replica:
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
         self._log(Met(dict(degrees)))
+
+    def relink(self, neighbors: Iterable[int]) -> None:
+        """Go on with other neighbours; what is known of those that stay is kept."""
+        wanted = sorted(neighbors)
+        if wanted != self.neighbors:
+            self._log(Relinked(wanted))
 
     def speak(self) -> dict[int, Vector | None]:
         """Make the messages of the next round; rewards observed from now on are not in them."""
@@ -332,6 +339,8 @@ class Replica:
                         self.agent.abandon(arm)
             case Met(degrees):
                 self._meet(degrees)
+            case Relinked(neighbors):
+                self._relink(neighbors)
             case Declared():
                 self._declare(event)
 
@@ -420,12 +429,14 @@ class Replica:
 
     # Snapshots
 
-    def _relink(self) -> None:
-        """Continue with other neighbours than those in the journal."""
-        fresh = self._fresh_agent(self.neighbors)
+    def _relink(self, neighbors: list[int]) -> None:
+        """Continue with other neighbours, if they are."""
+        self.neighbors = neighbors
         old = list(self.agent.view.neighbor_weights)
-        fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
-        self.agent = fresh
+        if set(old) != set(neighbors):
+            fresh = self._fresh_agent(neighbors)
+            fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
+            self.agent = fresh
 
     def _known_choices(self) -> list[int]:
         """Return choices by arm where a snapshot has not counted them: without expired tickets."""

@@ -2,8 +2,9 @@
 
 The dialling end waits for one byte, which the other end sends once it has accepted the dialler. In
 TLS 1.3 the handshake is over for the dialling end before its certificate has been checked, so
-without that byte it would mistake a refusal for a link that came up and broke. Without TLS, the
-dialling end first sends its id, preceded by its length as one byte.
+without that byte it would mistake a refusal for a link that came up and broke. Without TLS, and
+where it may find out only now whom it has dialled, the dialling end first sends its id, preceded by
+its length as one byte: by then it has decided to go on.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ class Links(Protocol):
     events: LinkEvents
     connections: set[Connection]
     """The open connections."""
+    says_name: bool
+    """Whether diallers say who they are over TLS, too."""
 
-    def objection(self, dialler: str) -> str | None:
-        """Return why a dialler is refused; None if it is accepted."""
+    def objection(self, name: str, *, dialled: bool) -> str | None:
+        """Return why whoever dialled, or was dialled, is refused; None if it is accepted."""
 
     def begin(self, connection: Connection) -> None:
         """Make a connection the link to its peer."""
@@ -51,10 +54,16 @@ class Connection:
     address : str
         Where the other end is.
     peer : str or None
-        The id that was dialled; None if the other end dialled us.
+        The id that was dialled, "" for whoever answers; None if the other end dialled us.
+    cause : object
+        Why it was dialled, for whoever asked for it.
 
     Attributes
     ----------
+    since : float
+        When it came up, by the event loop's clock.
+    refusal : str
+        Why it never came up.
     settled : Event
         The link is up, or has failed for good.
     ended : Event
@@ -63,16 +72,19 @@ class Connection:
         The socket is closed.
     """
 
-    def __init__(self, links: Links, address: str, peer: str | None) -> None:
+    def __init__(self, links: Links, address: str, peer: str | None, cause: object = None) -> None:
         self.links, self.address, self.dialled = links, address, peer is not None
+        self.cause = cause
         self.peer = peer or ""
         self.who = address
         self.stream: Stream | None = None
         self.up = False
+        self.since = 0.0
         self.closing = False
         self.settled = asyncio.Event()
         self.ended = asyncio.Event()
         self.lost = asyncio.Event()
+        self.refusal = ""
         self._heard = b""
         self._reason = ""
 
@@ -83,8 +95,11 @@ class Connection:
         if isinstance(sock, ssl.SSLSocket):
             self._prove(sock, self.stream)
         elif self.dialled:
-            name = self.links.node.encode()
-            self.stream.write(bytes([len(name)]) + name)
+            self._say_name(self.stream)
+
+    def _say_name(self, stream: Stream) -> None:
+        name = self.links.node.encode()
+        stream.write(bytes([len(name)]) + name)
 
     def _prove(self, sock: ssl.SSLSocket, stream: Stream) -> None:
         name = peer_name(sock.getpeercert())
@@ -94,13 +109,17 @@ class Connection:
         if sock.selected_alpn_protocol() != ALPN:
             return self.refuse(f"it does not speak {ALPN}")
         if not self.dialled:
-            return self._admit(name, stream)
-        if name != self.peer:
+            return None if self.links.says_name else self._admit(name, stream)
+        if self.peer and name != self.peer:
             return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
-        return None
+        objection = self.links.objection(name, dialled=True)
+        if objection:
+            return self.refuse(objection)
+        self.peer = name
+        return self._say_name(stream) if self.links.says_name else None
 
     def _admit(self, name: str, stream: Stream) -> None:
-        objection = self.links.objection(name)
+        objection = self.links.objection(name, dialled=False)
         if objection:
             return self.refuse(objection)
         self.peer = name
@@ -108,7 +127,7 @@ class Connection:
         return self._begin()
 
     def _begin(self) -> None:
-        self.up = True
+        self.up, self.since = True, asyncio.get_running_loop().time()
         self.settled.set()
         self.links.begin(self)
 
@@ -139,12 +158,16 @@ class Connection:
         if len(self._heard) > length + 1 or length == 0:
             return self.refuse("it sent something else than its name")
         if len(self._heard) == length + 1 and self.stream is not None:
-            return self._admit(self._heard[1:].decode("ascii", "replace"), self.stream)
+            name = self._heard[1:].decode("ascii", "replace")
+            if self.links.says_name and name != self.who:
+                return self.refuse(f"it says that it is {name!r}")
+            return self._admit(name, self.stream)
         return None
 
     def refuse(self, reason: str) -> None:
         """Give up a connection before it is up; whoever waits for `settled` closes it."""
         self.closing = True
+        self.refusal = self.refusal or reason
         if not self.settled.is_set():
             self.settled.set()
             self.ended.set()

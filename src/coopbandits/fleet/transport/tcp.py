@@ -63,6 +63,8 @@ class TcpTransport(Transport):
         loopback one.
     """
 
+    says_name = False
+
     def __init__(
         self,
         node: str,
@@ -160,12 +162,14 @@ class TcpTransport(Transport):
             connection.abort(STOPPED)
         await lost
 
-    def objection(self, dialler: str) -> str | None:
-        """Return why a dialler is refused; None if it is accepted."""
-        if dialler not in self.neighbors:
-            return f"{dialler!r} is no neighbour"
-        if dialler < self.node:
-            return f"{dialler!r} has the lower id and must wait to be dialled"
+    def objection(self, name: str, *, dialled: bool) -> str | None:
+        """Return why whoever dialled is refused; None if it is accepted."""
+        if dialled:  # it is the one that was meant
+            return None
+        if name not in self.neighbors:
+            return f"{name!r} is no neighbour"
+        if name < self.node:
+            return f"{name!r} has the lower id and must wait to be dialled"
         return None
 
     def begin(self, connection: Connection) -> None:
@@ -220,14 +224,18 @@ class TcpTransport(Transport):
             return None
 
     async def _call(self, peer: str) -> Connection | None:
-        address = self.neighbors[peer]
+        return await self._connect(peer, self.neighbors[peer])
+
+    async def _connect(
+        self, peer: str, address: Address, cause: object = None
+    ) -> Connection | None:
         try:
             async with asyncio.timeout(self.timing.connect):
                 sock = await connect(address)
         except OSError as error:
-            log.debug("agent %s cannot reach %s: %s", self.node, peer, reason_of(error))
+            log.debug("agent %s cannot reach %s: %s", self.node, peer or address, reason_of(error))
             return None
-        connection = Connection(self, str(address), peer)
+        connection = Connection(self, str(address), peer, cause)
         await establish(connection, sock, self.credentials, self.timing)
         return connection
 

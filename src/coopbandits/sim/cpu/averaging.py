@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import alone, inner
 
 ONE, TWO, THREE, FOUR, FIVE = (np.uintp(number) for number in range(1, 6))
 
 
-@inner
+@alone
 def average(
     indptr: Any, indices: Any, weights: Any, values: Any, out: Any, start: int, end: int
 ) -> None:
@@ -45,7 +45,7 @@ def average(
                 _add_two(values, d, e, wd, we, out, agent)
 
 
-@inner(fastmath={"contract"})
+@alone(fastmath={"contract"})
 def _sum_three(
     values: Any, a: int, b: int, c: int, wa: float, wb: float, wc: float, out: Any, agent: int
 ) -> None:
@@ -53,7 +53,7 @@ def _sum_three(
         out[agent, i] = wa * values[a, i] + wb * values[b, i] + wc * values[c, i]
 
 
-@inner(fastmath={"contract"})
+@alone(fastmath={"contract"})
 def _sum_five(
     values: Any, a: int, b: int, c: int, d: int, e: int, wa: float, wb: float, wc: float, wd: float,
     we: float, out: Any, agent: int,
@@ -66,7 +66,7 @@ def _sum_five(
         )
 
 
-@inner(fastmath={"contract"})
+@alone(fastmath={"contract"})
 def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
     for i in range(np.uintp(out.shape[1])):
         out[agent, i] += wa * values[a, i] + wb * values[b, i]

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, jit, types
+from numba import cfunc, types
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic, overload
 
@@ -40,7 +40,7 @@ from coopbandits.sim.cpu.choice_forms import (
     best_of,
     checked_best_of,
 )
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import alone, inner
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -93,9 +93,6 @@ class Compiled:
         self.address: int = function.address
 
 
-_own = partial(
-    jit, nopython=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy"
-)
 _PACKAGE = __name__.partition(".")[0] + "."
 
 _made: dict[str, Compiled] = {}
@@ -245,7 +242,7 @@ def _compiled(function: Any) -> Any:
             function.__code__, scope, function.__name__, function.__defaults__, cells
         )
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
-        make = inner if function.__module__.startswith(_PACKAGE) else _own
+        make = inner if function.__module__.startswith(_PACKAGE) else alone
         _inner[digest] = make(copy, forceinline=True)
     return _inner[digest]
 

@@ -15,7 +15,7 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import alone, inner
 from coopbandits.sim.cpu.leaves import (
     kernel,
     normal,
@@ -359,7 +359,7 @@ def _refresh(arm: int, total: float, count: float, least: float, means: Any, wid
         means[arm], widths[arm] = total / count, 1.0 / math.sqrt(count)
 
 
-@inner(fastmath={"nnan", "nsz"})
+@alone(fastmath={"nnan", "nsz"})
 def _largest(means: Any, widths: Any, values: Any, root: float) -> float:
     """Fill in the indices and return the largest; no not-a-number can occur, so it vectorises."""
     largest = -1e300

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from coopbandits.core.mixing import LAMBDA_ZERO
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import alone, inner
 from coopbandits.sim.cpu.leaves import kernel
 from coopbandits.sim.cpu.parallel import in_threads
 
@@ -130,7 +130,7 @@ def _mix_block(
         mix_agent(indices, weights, start, end, values[run], before[run], agent, lead, drop)
 
 
-@inner(fastmath={"contract"})
+@alone(fastmath={"contract"})
 def mix_agent(
     indices: Any, weights: Any, start: int, end: int, values: Any, target: Any, agent: int,
     lead: float, drop: float,
@@ -177,7 +177,7 @@ def add_run(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None
         _add_column(operator, values, num_arms, column, pullers, accumulated)
 
 
-@inner
+@inner(allocates=True)  # as what it calls does
 def _add_column(
     operator: Any, values: Any, num_arms: int, column: int, pullers: Any, accumulated: Any
 ) -> None:
@@ -192,7 +192,7 @@ def _add_column(
         _add_rows(operator, values, pullers[:found], arm, count, accumulated)
 
 
-@inner(fastmath={"contract"}, allocates=True)
+@alone(fastmath={"contract"})
 def _add_rows(
     operator: Any, values: Any, pullers: Any, arm: int, count: int, accumulated: Any
 ) -> None:

@@ -32,7 +32,7 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import alone, inner
 from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     copy_row,
@@ -361,7 +361,7 @@ def _send(
                         spare[receiver, i] = min(spare[receiver, i], minima[sender, i])
 
 
-@inner
+@alone
 def _store(
     indptr: Any, senders: Any, reverse: Any, totals: Any, payloads: Any, heard: Any, counted: Any
 ) -> None:
@@ -453,7 +453,7 @@ def _tend(
             counted[link] = related and is_alive(ages[link], gaps[link])
 
 
-@inner
+@alone
 def _add_up(
     indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any, steady: Any
 ) -> None:

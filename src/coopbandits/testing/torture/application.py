@@ -13,7 +13,8 @@ from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.service import ExpiredTicketError, UnavailableError, UnknownTicketError
-from coopbandits.testing.torture.schedule import ARMS, SECOND
+from coopbandits.testing.torture.bandits import OPTIONS
+from coopbandits.testing.torture.schedule import SECOND
 from coopbandits.testing.torture.words import words_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ class ViolationError(Exception):
 
 
 class Answer(NamedTuple):
-    """A ticket as the application knows it; `chosen_at` is by its agent's clock."""
+    """A ticket as the application knows it, `arm` being an option's place.
+
+    `chosen_at` is by its agent's clock.
+    """
 
     arm: int
     chosen_at: float
@@ -53,8 +57,8 @@ class Account:
     tickets: dict[str, Answer] = field(default_factory=dict)
     acknowledged: dict[str, float] = field(default_factory=dict)
     doubt: dict[str, float] = field(default_factory=dict)
-    counts: list[int] = field(default_factory=lambda: [0] * len(ARMS))
-    sums: list[float] = field(default_factory=lambda: [0.0] * len(ARMS))
+    counts: list[int] = field(default_factory=lambda: [0] * len(OPTIONS))
+    sums: list[float] = field(default_factory=lambda: [0.0] * len(OPTIONS))
     ticks: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> Account:
@@ -81,11 +85,11 @@ class Account:
         """Return sums and counts as they must count at some time; None if that is not certain."""
         if self.doubt or len(self.acknowledged) != sum(self.counts):
             return None
-        found = [0.0] * (2 * len(ARMS))
+        found = [0.0] * (2 * len(OPTIONS))
         for ticket, value in self.acknowledged.items():
             weight, arm = DISCOUNT ** (tick - self.ticks[ticket]), self.tickets[ticket].arm
             found[arm] += weight * value
-            found[len(ARMS) + arm] += weight
+            found[len(OPTIONS) + arm] += weight
         return found
 
     def check(self, counts: list[int], sums: list[float], where: str) -> None:
@@ -102,7 +106,7 @@ class Account:
                 self.counts[arm] <= count <= most[arm] and self.sums[arm] <= total <= high[arm]
             ):
                 raise ViolationError(
-                    f"{where} counts {count} rewards of {ARMS[arm]}, {total:g} in sum; "
+                    f"{where} counts {count} rewards of {OPTIONS[arm].arm}, {total:g} in sum; "
                     f"{self.counts[arm]} were acknowledged, {self.sums[arm]:g} in sum, and "
                     f"{most[arm] - self.counts[arm]} are in doubt"
                 )
@@ -110,7 +114,8 @@ class Account:
 
 def reward_of(key: int, at: int, arm: int) -> float:
     """Return a reward in quarters, so that sums are exact; the first arm is the best by far."""
-    return (0.75, 0.25, 0.0)[arm] + 0.25 * (word_at(key, at) >> 7 & 1)
+    more: int = word_at(key, at) >> 7 & 1
+    return OPTIONS[arm].pays + 0.25 * more
 
 
 class Application:
@@ -157,7 +162,7 @@ class Application:
         tick = account.ticks.get(ticket, process.tick)
         account.ticks[ticket] = process.tick  # a process that dies now may have written it
         try:
-            receipt = process.service.observe(ticket, value)
+            receipt = process.observe(ticket, value, None if known is None else known.arm)
         except UnavailableError:
             account.ticks[ticket] = tick
             return True
@@ -172,7 +177,7 @@ class Application:
             account.ticks[ticket] = tick
         if known is None:
             raise ViolationError(f"a reward for {ticket} was taken, of a choice that was forgotten")
-        if receipt.arm != ARMS[known.arm] or receipt.reward != value:
+        if receipt.arm != OPTIONS[known.arm].arm or receipt.reward != value:
             raise ViolationError(f"{reward} was taken as {receipt}")
         if not receipt.duplicate and before is not None:
             raise ViolationError(f"the reward for {ticket} was acknowledged twice")

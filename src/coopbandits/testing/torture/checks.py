@@ -13,6 +13,7 @@ from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
+from coopbandits.testing.torture.bandits import OPTIONS
 from coopbandits.testing.torture.schedule import (
     ARMS,
     EPOCH,
@@ -68,8 +69,7 @@ class Checks:
 
     def own(self, actor: Actor, process: Process) -> None:
         """Compare own totals with what was acknowledged."""
-        replica = process.replica
-        actor.app.account.check(replica.own_counts.tolist(), replica.own_sums.tolist(), actor.name)
+        actor.app.account.check(*process.own_totals(), actor.name)
 
     def _rounds(self, actor: Actor, rounds: int) -> None:
         for j in actor.neighbors:
@@ -105,7 +105,7 @@ class Checks:
     def _settle_uncertain(self, actor: Actor, process: Process) -> None:
         """Take over what a loss of power left of what nobody had promised to keep."""
         account = actor.app.account
-        counts, sums = process.replica.own_counts.tolist(), process.replica.own_sums.tolist()
+        counts, sums = process.own_totals()
         most = sum(account.counts) + len(account.doubt)
         if sum(counts) > most:
             raise ViolationError(
@@ -190,7 +190,7 @@ class Checks:
         for arm, (count, total) in enumerate(zip(counts, sums, strict=True)):
             if not (-EXACT <= count <= most and -EXACT <= total <= count + EXACT * (1 + count)):
                 raise ViolationError(
-                    f"{actor.name} believes in {count:g} pulls of {ARMS[arm]}, {total:g} in sum"
+                    f"{actor.name} believes in {count:g} pulls of arm {arm}, {total:g} in sum"
                 )
 
     def _boasts(self, actor: Actor, process: Process, liar: int) -> None:
@@ -240,16 +240,15 @@ class Checks:
     def _own_total(self) -> Vector | None:
         """Return what all have counted themselves; None if that is not certain."""
         if self.forgets:
-            tick, total = self._latest(), np.zeros(2 * len(ARMS))
+            tick, total = self._latest(), np.zeros(2 * len(OPTIONS))
             for actor in self.stage.actors:
                 own = actor.app.account.discounted(tick)
                 if own is None:
                     return None
                 total += own
             return total
-        replicas = [process.replica for process in self._processes()]
-        counts = np.sum([replica.own_counts for replica in replicas], axis=0)
-        sums = np.sum([replica.own_sums for replica in replicas], axis=0)
+        own_totals = [process.own_totals() for process in self._processes()]
+        counts, sums = (np.sum(each, axis=0) for each in zip(*own_totals, strict=True))
         return np.concatenate([sums, counts.astype(np.float64)])
 
     def _latest(self) -> int:
@@ -257,10 +256,8 @@ class Checks:
 
     def _known(self, process: Process) -> Vector:
         """Return what an agent knows, as it counts at the latest of all clocks."""
-        found = process.replica.agent.estimate()
         weight = DISCOUNT ** (self._latest() - process.tick) if self.forgets else 1.0
-        known: Vector = weight * np.concatenate([found.sums, found.counts])
-        return known
+        return weight * process.known()
 
     def _totals(self) -> str:
         """Compare what each agent knows with everybody's own totals."""
@@ -292,7 +289,7 @@ class Checks:
 
     def _lies_between(self, known: Vector, own: Vector) -> bool:
         """Return whether an agent knows of everybody's own pulls, and at most of those lost."""
-        pulls, least = float(known[len(ARMS) :].sum()), float(own[len(ARMS) :].sum())
+        pulls, least = float(known[len(OPTIONS) :].sum()), float(own[len(OPTIONS) :].sum())
         return least - EXACT <= pulls <= least + self.lost_most + EXACT
 
     def _means(self) -> str:
@@ -322,6 +319,7 @@ class Checks:
             return "shares of one round are not there"
         told = np.sum([np.concatenate(share) for share in shares if share is not None], axis=0)
         own = self._own_total()
+        own = own if own is None else np.concatenate(_of_main(own))
         if own is None or np.allclose(told, own, rtol=EXACT, atol=EXACT):
             return ""
         return f"shares add up to {told.tolist()}, and acknowledged were {own.tolist()}"
@@ -329,20 +327,26 @@ class Checks:
     def _best_arm(self) -> str:
         for actor, process in zip(self.stage.actors, self._processes(), strict=True):
             found = self._known(process)
-            means, pulls = _means(found), found[len(ARMS) :]
+            means, pulls = _means(found), _of_main(found)[1]
             undone = self.exact and not self.unsigned  # lies are, once the liar is gone
             if pulls.sum() < ENOUGH or (self.stage.liar is not None and not undone):
                 continue
             if np.nanargmax(means) != 0:
                 return f"{actor.name} takes {ARMS[int(np.nanargmax(means))]} for the best arm"
-            chosen = [process.replica.advise(word << 40 | 12345, None) for word in range(1, 10)]
+            among = range(len(ARMS)) if process.many else None
+            chosen = [process.replica.advise(word << 40 | 12345, among) for word in range(1, 10)]
             if chosen.count(0) < 5:
                 return f"{actor.name} chooses {[ARMS[arm] for arm in chosen]}"
         return ""
 
 
+def _of_main(known: Vector) -> tuple[Vector, Vector]:
+    """Return sums and pulls of the arms that the first bandit always has."""
+    return known[: len(ARMS)], known[len(OPTIONS) :][: len(ARMS)]
+
+
 def _means(known: Vector) -> Vector:
-    """Return the mean of every arm; nan where next to nothing is known."""
-    sums, counts = known[: len(ARMS)], known[len(ARMS) :]
+    """Return the mean of every such arm; nan where next to nothing is known."""
+    sums, counts = _of_main(known)
     means: Vector = np.where(counts > 0.5, sums / np.maximum(counts, 0.5), np.nan)
     return means

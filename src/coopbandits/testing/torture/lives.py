@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from coopbandits.testing.torture.application import (
     Account,
     ViolationError,
 )
+from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.files import Killed
 from coopbandits.testing.torture.operator import DOCUMENTS
 from coopbandits.testing.torture.process import Process, name
@@ -133,8 +135,9 @@ class Lives:
             self._started(actor, process)
 
     def _config(self, actor: Actor) -> NodeConfig:
+        cluster, several = self.stage.cluster, self.stage.setting.bandits
         return NodeConfig(
-            self.stage.cluster,
+            replace(cluster, arms=()) if several else cluster,
             actor.name,
             Path("/virtual"),
             {name(j): NOWHERE for j in sorted(actor.neighbors)},
@@ -143,6 +146,7 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
+            declared=declared(cluster, extra=actor.extra) if several else {},
         )
 
     def _started(self, actor: Actor, process: Process) -> None:
@@ -190,7 +194,7 @@ class Lives:
         if actor.process is None:
             return
         self.stage.trace.note(self.stage.time, "dies", actor.index, int(power))
-        if actor.process.replica.journal.read_only:
+        if actor.process.journal.read_only:
             actor.clock.correct()  # nothing else tells of a start that could write nothing
         self._clear(actor, power=power)
         self.stage.wiring.close_all(actor)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import deque
 
 from coopbandits.core.draws import stream_key
+from coopbandits.fleet.protocol.frames import BANDIT
 from coopbandits.testing.torture.schedule import MESSAGES, SECOND, Weather
 from coopbandits.testing.torture.words import words_of
+
+KIND_AT, GREETS = 3, bytes([BANDIT])
+"""Where a frame tells its kind, and the kind of greetings about bandits."""
 
 MOST_WAITING = 500
 """So many messages wait on a link before it breaks, as when a socket's buffer is full."""
@@ -56,14 +60,16 @@ class Link:
     def post(self, ends: tuple[int, int], data: bytes, weather: Weather, now: int) -> list[int]:
         """Put a message under way; return when something arrives.
 
-        Whatever the weather, HELLO comes first and arrives: without it there is no link.
+        Whatever the weather, HELLO comes first and arrives: without it there is no link. So do
+        greetings about bandits, without which nothing is said of them.
         """
         way = self.directions[ends]
         word = way.word()
         way.sent += 1
-        if way.sent > 1 and (word & 1023) < weather.lost:
+        greets = way.sent == 1 or data[KIND_AT : KIND_AT + 1] == GREETS
+        if not greets and (word & 1023) < weather.lost:
             return []
-        copies = 1 + (way.sent > 1 and (word >> 10 & 1023) < weather.twice)
+        copies = 1 + (not greets and (word >> 10 & 1023) < weather.twice)
         arrival = max(way.last_arrival, now + (word >> 20) % (2 * weather.delay))
         way.last_arrival = arrival
         for _ in range(copies):

@@ -7,27 +7,43 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.aggregate.ticks import ClockedMachine
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import Arm
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.declare import (
+    Declarations,
+    all_bandits,
+    make_many_node,
+    open_bandits,
+    take,
+)
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
 from coopbandits.fleet.process.worker import Done
+from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.node import BANDIT, Node
+from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
+from coopbandits.testing.torture.bandits import MAIN, NUMBERS, OPTIONS, SIDE, option_of
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
-from coopbandits.testing.torture.schedule import SECOND, START
+from coopbandits.testing.torture.schedule import ARMS, SECOND, START
 
 if TYPE_CHECKING:
     from coopbandits.fleet.storage.replica import Replica
@@ -147,13 +163,45 @@ class Process:
         clock.restart()
         self.files, self.clock = files, clock
         disk = FileDisk(Path("/virtual"), config.durability, files)
-        word, nonce = words() | 1, words()
-        self.replica: Replica = open_replica(config, disk, clock(), word, nonce, number)
         self.config, self.words = config, words
+        self.bandits: Bandits | None = None
+        self.many: ManyService | None = None
+        if config.declared:
+            self.bandits = open_bandits(config, disk, clock, words, number)
+            self.replica: Replica = self.bandits.replicas[NUMBERS[MAIN]]
+            self.journal = self.bandits.journal
+        else:
+            word, nonce = words() | 1, words()
+            self.replica = open_replica(config, disk, clock(), word, nonce, number)
+            self.journal = self.replica.journal
 
     def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
         """Put the protocol and the service on top of the opened journal."""
         self.outbox = Outbox(wire)
+        self.node: Node
+        if self.bandits is not None:
+            self._connect_many(self.bandits)
+        else:
+            self._connect_one(revoked)
+        journal = self.journal
+        journal.long_bytes, journal.long_growth = LONG_BYTES, 1
+        self.commit: GroupCommit | None = None
+        if self.config.durability == "power":
+            worker = VirtualWorker(self.files, later, 0.0)
+            self.commit = GroupCommit(journal, self.outbox, worker)
+        else:
+            BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
+
+    def _connect_many(self, bandits: Bandits) -> None:
+        config, cluster = self.config, self.config.cluster
+        scope = cluster.name, cluster.epoch, BANDIT
+        notary = VirtualNotary(config.id, scope) if cluster.signed else None
+        node = make_many_node(config, bandits, self.outbox, self.clock, number, notary)
+        self.node, self.many = node, ManyService(config, node, self.words)
+        self.many.take(all_bandits(config, bandits, config.declared))
+        self.service = self.many.bandit(MAIN)
+
+    def _connect_one(self, revoked: Callable[[], frozenset[str]]) -> None:
         plain = make_node(self.config, self.replica, self.outbox, self.clock, number).settings
         settings = replace(plain, revoked=VirtualRevoked(revoked))
         if self.config.cluster.signed:
@@ -163,14 +211,61 @@ class Process:
             settings = replace(settings, signing=signing, claims=claims)
         self.node = Node(settings, self.replica, self.outbox, self.clock)
         self.service = ApplicationService(self.config, self.node, self.words)
-        journal = self.replica.journal
-        journal.long_bytes, journal.long_growth = LONG_BYTES, 1
-        self.commit: GroupCommit | None = None
-        if self.config.durability == "power":
-            worker = VirtualWorker(self.files, later, 0.0)
-            self.commit = GroupCommit(journal, self.outbox, worker)
-        else:
-            BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
+
+    # What applications ask
+
+    def choose(self, word: int) -> tuple[Choice, int]:
+        """Return a choice and its option; of two bandits, chance asks one."""
+        name = (MAIN, SIDE)[word >> 7 & 1] if self.many else MAIN
+        choice = self._asked(name).choose()
+        return choice, option_of(name, choice.arm)
+
+    def observe(self, ticket: str, reward: float, option: int | None) -> Receipt:
+        """Hand in a reward to the bandit of its option."""
+        name = MAIN if option is None else OPTIONS[option].bandit
+        return self._asked(name).observe(ticket, reward)
+
+    def _asked(self, name: str) -> ApplicationService:
+        return self.service if self.many is None else self.many.bandit(name)
+
+    def take(self, declared: Declarations) -> None:
+        """Go by other declarations, unless the disk is full; then the next start does."""
+        assert self.many is not None  # noqa: S101  there are two bandits
+        with contextlib.suppress(UnavailableError):
+            take(self.many, declared)
+
+    # What checks look at
+
+    def own_totals(self) -> tuple[list[int], list[float]]:
+        """Return rewards handed in here and their sums, by option."""
+        counts, sums = [0] * len(OPTIONS), [0.0] * len(OPTIONS)
+        if self.bandits is None:
+            counts[: len(ARMS)] = self.replica.own_counts.tolist()
+            sums[: len(ARMS)] = self.replica.own_sums.tolist()
+            return counts, sums
+        for at, replica, place in self._places():
+            counts[at], sums[at] = int(replica.own_counts[place]), float(replica.own_sums[place])
+        return counts, sums
+
+    def known(self) -> Vector:
+        """Return what the agent knows: sums by option, then pulls."""
+        found = np.zeros(2 * len(OPTIONS))
+        for at, replica, place in self._places():
+            estimate = replica.agent.estimate()
+            found[at], found[len(OPTIONS) + at] = estimate.sums[place], estimate.counts[place]
+        return found
+
+    def _places(self) -> Iterator[tuple[int, Replica, int]]:
+        """Yield options, their replicas, and the places of their arms there."""
+        if self.bandits is None:
+            yield from ((at, self.replica, at) for at in range(len(ARMS)))
+            return
+        for at, option in enumerate(OPTIONS):
+            replica = self.bandits.replicas[NUMBERS[option.bandit]]
+            places = {arm: place for place, arm in enumerate(replica.arms)}
+            place = places.get(Arm(option.arm, option.arm).number)
+            if place is not None:
+                yield at, replica, place
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""
@@ -181,7 +276,10 @@ class Process:
 
     def held(self) -> dict[float, float]:
         """Return the versions of the entries that the agent knows, by number; {} if it has none."""
-        entries = self.node.gossip.entries
+        gossip = self.node.gossip
+        if isinstance(self.node, ManyNode):
+            gossip = self.node.talks.talks[NUMBERS[MAIN]].gossip
+        entries = gossip.entries
         return entries.machine.held() if entries is not None else {}
 
     @property
@@ -202,4 +300,4 @@ class Process:
     def watch(self) -> None:
         """Look for the journal where it was."""
         with contextlib.suppress(DiskError):
-            self.replica.journal.check()
+            self.journal.check()

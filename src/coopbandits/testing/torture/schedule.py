@@ -18,7 +18,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.consistency import half_life_problems
-from coopbandits.fleet.config.eligibility import require_blind, require_eligible
+from coopbandits.fleet.config.eligibility import can_widen, require_blind, require_eligible
 
 SECOND = 1_000_000
 """Times are whole microseconds."""
@@ -49,12 +49,15 @@ class Setting:
         For so many rounds of gossip things go wrong; then they heal.
     half_life : float or None
         Seconds after which a pull counts half; None for ever the same.
+    bandits : bool
+        Whether there are two bandits, and arms that come and go.
     """
 
     policy: str = "flood-ts"
     agents: int = 8
     rounds: int = 200
     half_life: float | None = None
+    bandits: bool = False
 
     def __post_init__(self) -> None:
         require_count("agents", self.agents, least=3)
@@ -69,8 +72,15 @@ class Setting:
         """Refuse a policy that cannot run in a fleet, or forget by the clock."""
         require_eligible("--policy", parse_policy(self.policy))
         require_blind("--policy", parse_policy(self.policy))
+        if self.bandits and not can_widen(parse_policy(self.policy)):
+            raise InputError(
+                f"--policy is {self.policy!r}, and with --bandits arms come and go; choose one on "
+                "flooded-totals, tree-sums or ledger-sums, such as flood-ts"
+            )
         if self.half_life is None:
             return
+        if self.bandits:
+            raise InputError("--half-life and --bandits are both given; give one of them")
         for problem in half_life_problems(self.cluster(), self.half_life):
             raise InputError(problem)
         if self.half_life < LEAST_HALF_LIFE:
@@ -168,6 +178,10 @@ ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
 """Kinds after which a synchronous fleet may stand still until a new epoch."""
 
 
+ARMS_ONLY = {"declare": 8}
+"""Kinds that take two bandits, and arms that come and go."""
+
+
 def make_schedule(seed: int, setting: Setting) -> Schedule:
     """Return the schedule of a seed."""
     require_count("seed", seed, least=0)
@@ -182,6 +196,9 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
             del kinds["liar"]
     elif durability == "process":
         del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
+    if setting.bandits:
+        kinds |= ARMS_ONLY
+        kinds.pop("liar", None)  # who lies about one bandit, and is tortured with one
     bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
     count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]

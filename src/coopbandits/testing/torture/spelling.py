@@ -64,6 +64,7 @@ def command(schedule: Schedule) -> str:
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
+    forgets += " --bandits" if setting.bandits else ""
     return (
         f"coopbandits torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
         f"{setting.rounds}{forgets} --seed {schedule.seed} "

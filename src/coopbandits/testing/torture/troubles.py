@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coopbandits.core.aggregate.aggregation import ROBUST
+from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.schedule import SECOND, Trouble
 
 if TYPE_CHECKING:
@@ -184,6 +185,15 @@ def _document(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         stage.plan(trouble.length, stage.operator.write, other)
 
 
+def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Add an arm, or remove it, in an agent's file and while it runs."""
+    actor.extra = not actor.extra
+    process = actor.process
+    if process is not None and trouble.word & 3:  # otherwise with its next start
+        told = declared(stage.cluster, extra=actor.extra)
+        stage.lives.act(actor, process.take, told)
+
+
 KINDS: dict[str, Strike] = {
     "kill": _kill,
     "power": _kill,
@@ -205,4 +215,5 @@ KINDS: dict[str, Strike] = {
     "rollback": _rollback,
     "rewire": _rewire,
     "liar": _liar,
+    "declare": _declare,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
 from coopbandits.testing.torture.actor import Actor
 from coopbandits.testing.torture.application import LIFETIME, RETRY, Account, Reward, reward_of
-from coopbandits.testing.torture.schedule import ARMS, SECOND
+from coopbandits.testing.torture.schedule import SECOND
 
 if TYPE_CHECKING:
     from coopbandits.testing.torture.process import Process
@@ -42,13 +42,13 @@ class Visits:
 
     def _choose(self, actor: Actor, process: Process, word: int) -> None:
         try:
-            choice = process.service.choose()
+            choice, arm = process.choose(word)
         except UnavailableError:
             self.stage.checks.unavailable(actor)
             return
         except TooManyTicketsError:
             return
-        now, arm = process.clock(), ARMS.index(choice.arm)
+        now = process.clock()
         self.stage.trace.note(self.stage.time, "chose", actor.index, arm)
         if choice.ticket:
             process.answer(lambda ok: self._chosen(actor, choice.ticket, arm, now, word, ok))

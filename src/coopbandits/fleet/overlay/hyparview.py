@@ -1,0 +1,473 @@
+"""HyParView: few neighbours, whose links both ends have, and more who could take their place.
+
+After J. Leitão, J. Pereira, L. Rodrigues, *HyParView: a membership protocol for reliable
+gossip-based broadcast*, DSN 2007. A state machine: it is told what happened, and what it wants done
+about it gathers in a list. Time is the number of calls to `tick`, about one a second.
+
+*Differs from the paper:*
+
+- A link is a connection, so both ends have it or neither has; the paper's views can disagree.
+- Agents with fewer than `degree` neighbours look for more, not only after a failure, and take in
+  one more than that; so there is room for whoever looks.
+- Where there is no room, chance does not decide who stays. Any two ids have a *bond*, a hash of
+  both that nobody can choose, and the neighbour with the weakest gives way to a caller with a
+  stronger one. Agents call those with whom their bond is strong, and tell each other of such. So
+  links settle, as in X-BOT (Leitão et al., SRDS 2009) with costs that are random, and contacts
+  spread as in T-Man (Jelasity, Babaoglu, ESOA 2005). The network stays a random one, and a liar
+  keeps no place by calling more often than others.
+- Whoever needs a place (`JOIN`, `AGAIN`) gets one for guests, of which there is one more, and keeps
+  it for `MERCY` ticks. In the paper it gets another's place.
+- A refusal names others to try, and at the end of a newcomer's walk nobody gives up a neighbour.
+- The answer to a shuffle goes back the way that the shuffle came, not over a new connection.
+- Neighbours and contacts that could not be reached are remembered and called again, ever more
+  rarely: the paper forgets them, and a network that was cut in two would stay so.
+- Contacts are drawn by who told of them (see `contacts`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from coopbandits.fleet.overlay.chance import Chance
+from coopbandits.fleet.overlay.contacts import PassiveView
+from coopbandits.fleet.overlay.messages import (
+    MOST_CONTACTS,
+    WALK,
+    Ask,
+    Contact,
+    ForwardJoin,
+    Goodbye,
+    Message,
+    Refused,
+    Sample,
+    Shuffle,
+)
+
+PASSIVE_WALK = 3
+"""A newcomer is remembered by the agent at which its walk has so many steps left."""
+
+PASSIVE_SIZE = 30
+LOST_SIZE = 30
+
+SHUFFLE_TICKS = 10
+"""An agent shuffles once in so many ticks."""
+
+LISTEN_TICKS = 20
+"""What one neighbour brings in shuffles is taken in once in so many ticks; honest ones need 50."""
+
+DRAWS = 3
+"""Of so many contacts that chance has picked, the one with the strongest bond is called."""
+
+FROM_ACTIVE, FROM_PASSIVE = 3, 4
+"""How many neighbours and how many others are told of in a shuffle, besides oneself."""
+
+MERCY = 5
+"""A guest keeps its place for so many ticks."""
+
+IMPROVE_TICKS = 10
+"""An agent calls somebody with a stronger bond than its weakest at most once in so many ticks."""
+
+SEED_TURNS = 20
+"""One in so many of these calls goes to a seed, so that liars are not all that an agent hears."""
+
+DECLINED_TICKS = 300
+"""Whoever had no room is not called for a stronger bond for so many ticks."""
+
+MOST_HEARD = 8
+"""So many messages of one neighbour are read per tick; an honest one sends less than one."""
+
+MOST_ROUTES = 64
+"""Shuffles that were passed on and may be answered."""
+
+FIRST_RECALL, LAST_RECALL = 4, 128
+"""Ticks until somebody who was lost is called again, at first and at last."""
+
+LAST_PAUSE, LAST_PAUSE_IN_NEED = 12, 6
+"""Ticks between two attempts to find a neighbour, at last; the smaller one with half or fewer."""
+
+
+class Call(NamedTuple):
+    """A wish to call somebody: by name, or whoever answers at an address."""
+
+    name: str
+    address: str
+    ask: Ask
+
+    @property
+    def key(self) -> str:
+        """What tells calls apart; an address is no name, since it has a colon."""
+        return self.name or self.address
+
+
+class Send(NamedTuple):
+    """A wish to tell a neighbour something."""
+
+    peer: str
+    message: Message
+
+
+class Close(NamedTuple):
+    """A wish to close a link, after what was sent over it."""
+
+    peer: str
+
+
+Action = Call | Send | Close
+
+
+def bond(one: str, other: str) -> int:
+    """Return how strong the bond between two ids is: 64 random bits, the same at both ends."""
+    pair = "\n".join(sorted((one, other))).encode()
+    return int.from_bytes(blake2b(pair, digest_size=8).digest(), "big")
+
+
+class HyParView:
+    """The views of one agent.
+
+    Parameters
+    ----------
+    name : str
+        The agent's id.
+    degree : int
+        How many neighbours it wants; it has room for one more, and for a guest.
+    chance : Chance
+        Makes random choices.
+
+    Attributes
+    ----------
+    active : dict of str to str
+        The neighbours' addresses.
+    guest : str
+        The neighbour in the place for guests; "" for nobody.
+    passive : PassiveView
+        Others, of which some were heard.
+    lost : dict of str to str
+        Addresses of those that could not be reached, oldest first.
+    calling : dict of str to Call
+        Calls whose outcome is not known yet.
+    seeds : list of str
+        Addresses at which there may be members; they are never forgotten.
+    actions : list of Action
+        What is to be done; whoever does it empties the list.
+    """
+
+    def __init__(self, name: str, degree: int, chance: Chance) -> None:
+        self.name, self.degree, self.chance = name, degree, chance
+        self.active: dict[str, str] = {}
+        self.guest = ""
+        self.passive = PassiveView(PASSIVE_SIZE, self._bond, self._is_known, chance)
+        self.lost: dict[str, str] = {}
+        self.calling: dict[str, Call] = {}
+        self.seeds: list[str] = []
+        self.actions: list[Action] = []
+        self.time = 0
+        self._own_addresses: set[str] = set()
+        self._shuffles: dict[int, str] = {}
+        self._routes: dict[int, str] = {}
+        self._heard: Counter[str] = Counter()
+        self._listens_from: dict[str, int] = {}
+        self._pause = 1
+        self._recall_pause = FIRST_RECALL
+        self._declined: dict[str, int] = {}
+        self._next_look = self._next_recall = self._guest_until = 0
+        self._next_shuffle = 1 + chance.below(SHUFFLE_TICKS)
+        self._next_improvement = 1 + chance.below(IMPROVE_TICKS)
+
+    # The clock
+
+    def tick(self) -> None:
+        """Do what is due; call it about once a second."""
+        self.time += 1
+        self._heard.clear()
+        if self.time >= self._next_look:
+            self._look_for_neighbors()
+        if self.lost and self.time >= self._next_recall:
+            self._call_lost()
+        if self.time >= self._next_improvement:
+            self._improve()
+        if self.active and self.time >= self._next_shuffle:
+            self._shuffle()
+
+    def _look_for_neighbors(self) -> None:
+        for _ in range(self.degree - self._settled - len(self.calling)):
+            contact = self._candidate()
+            if contact is None:
+                return
+            self._call(*contact, Ask.MORE if self.active else Ask.JOIN)
+            if not self.active:
+                return  # the first one will know others
+
+    @property
+    def _settled(self) -> int:
+        """How many neighbours there are besides the guest."""
+        return len(self.active) - bool(self.guest)
+
+    def _candidate(self) -> tuple[str, str] | None:
+        """Return a name and an address to call; now and then, or where there is none, a seed's."""
+        if self.chance.below(self.degree + 1) and (drawn := self._draw()):
+            return drawn.name, drawn.address
+        if seeds := self._distant_seeds():
+            return "", self.chance.choice(seeds)
+        drawn = self._draw()
+        return None if drawn is None else (drawn.name, drawn.address)
+
+    def _distant_seeds(self) -> list[str]:
+        near = {*self.active.values(), *self._own_addresses, *self.calling}
+        return [each for each in self.seeds if each not in near]
+
+    def _draw(self) -> Contact | None:
+        """Return the strongest bond among a few contacts that chance has picked."""
+        drawn = [each for _ in range(DRAWS) if (each := self.passive.draw(self.calling))]
+        return max(drawn, key=lambda each: self._bond(each.name), default=None)
+
+    def _improve(self) -> None:
+        self._next_improvement = self.time + IMPROVE_TICKS
+        until = self.time - DECLINED_TICKS
+        self._declined = {name: at for name, at in self._declined.items() if at > until}
+        if self._settled < self.degree or self.calling:
+            return
+        found = self.passive.strongest(but=self._declined)
+        if not self.chance.below(SEED_TURNS) and (seeds := self._distant_seeds()):
+            self._call("", self.chance.choice(seeds), Ask.MORE)
+        elif found is not None and self._is_stronger(found.name):
+            self._call(found.name, found.address, Ask.MORE)
+
+    def _weakest(self, but: str = "") -> str:
+        settled = [name for name in self.active if name not in (self.guest, but)]
+        return min(settled, key=self._bond, default="")
+
+    def _is_stronger(self, name: str) -> bool:
+        weakest = self._weakest()
+        return bool(weakest) and self._bond(name) > self._bond(weakest)
+
+    def _bond(self, name: str) -> int:
+        return bond(self.name, name)
+
+    def _call(self, name: str, address: str, ask: Ask) -> None:
+        call = Call(name, address, ask)
+        self.calling[call.key] = call
+        self.actions.append(call)
+
+    def _call_lost(self) -> None:
+        names = [name for name in self.lost if name not in self.calling]
+        if names:
+            name = self.chance.choice(names)
+            self._call(name, self.lost[name], Ask.AGAIN)
+        self._recall_pause = min(2 * self._recall_pause, LAST_RECALL)
+        self._next_recall = self.time + self._jittered(self._recall_pause)
+
+    def _shuffle(self) -> None:
+        self._next_shuffle = self.time + SHUFFLE_TICKS
+        peer = self.chance.choice(list(self.active))
+        contacts = self._contacts(but=(peer,))
+        nonce = self.chance.words() >> 2
+        while len(self._shuffles) >= MOST_ROUTES:
+            del self._shuffles[next(iter(self._shuffles))]
+        self._shuffles[nonce] = peer
+        self.actions.append(Send(peer, Shuffle(nonce, WALK, contacts)))
+
+    def _contacts(self, but: Sequence[str]) -> list[Contact]:
+        near = [name for name in self.active if name not in but]
+        near = self.chance.sample(near, FROM_ACTIVE)
+        chosen = [Contact(name, self.active[name]) for name in near]
+        others = [each for each in self.passive.sample(FROM_PASSIVE + 1) if each.name not in but]
+        return chosen + others[:FROM_PASSIVE]
+
+    def _jittered(self, ticks: int) -> int:
+        return ticks - self.chance.below((ticks + 1) // 2)
+
+    # Calls
+
+    def asked(self, contact: Contact, ask: Ask) -> Refused | None:
+        """Take in whoever has called, whose name is proved, or return a refusal."""
+        self.lost.pop(contact.name, None)
+        if self._settled + len(self.calling) <= self.degree or self._is_stronger(contact.name):
+            self._link(contact)
+        elif ask is not Ask.MORE and (not self.guest or self.time >= self._guest_until):
+            self._receive_guest(contact)
+        else:
+            known = self._contacts(but=(contact.name,))
+            self.passive.add([contact], contact.name)
+            return Refused(known)
+        if ask is Ask.JOIN:
+            self._announce(contact)
+        return None
+
+    def _receive_guest(self, contact: Contact) -> None:
+        if self.guest:
+            self._dismiss(self.guest)
+        self._link(contact, guest=True)
+        self.guest, self._guest_until = contact.name, self.time + MERCY
+
+    def _dismiss(self, name: str) -> None:
+        self.actions += [Send(name, Goodbye(leaving=False)), Close(name)]
+        self._unlink(name)
+
+    def _announce(self, contact: Contact) -> None:
+        for name in self.active:
+            if name != contact.name:
+                self.actions.append(Send(name, ForwardJoin(contact, WALK)))
+
+    def accepted(self, call: Call, name: str) -> None:
+        """Note that whoever was called is a neighbour now."""
+        self.calling.pop(call.key, None)
+        self._link(Contact(name, call.address))
+        self._pause = 1
+
+    def refused(self, call: Call, name: str, contacts: Iterable[Contact]) -> None:
+        """Note that whoever was called has no room, and named others."""
+        self.calling.pop(call.key, None)
+        self.lost.pop(name, None)
+        self._declined[name] = self.time
+        self.passive.add([Contact(name, call.address)], name)
+        self.passive.add(contacts, name)
+        self._wait()
+
+    def failed(self, call: Call) -> None:
+        """Note that nobody, or somebody else, answered a call."""
+        self.calling.pop(call.key, None)
+        if call.name and call.name not in self.active:  # unless it has called meanwhile
+            self.passive.forget(call.name)
+            self._lose(call.name, call.address)
+        self._wait()
+
+    def reached_itself(self, call: Call) -> None:
+        """Note that the agent has called itself: one of the seeds is its own address."""
+        self.calling.pop(call.key, None)
+        self._own_addresses.add(call.address)
+
+    def _wait(self) -> None:
+        """Look for neighbours again after a pause that grows."""
+        few = 2 * len(self.active) <= self.degree
+        if not few or not len(self.passive):
+            self._pause = min(2 * self._pause, LAST_PAUSE_IN_NEED if few else LAST_PAUSE)
+            self._next_look = self.time + self._jittered(self._pause)
+
+    # Links
+
+    def _is_known(self, name: str) -> bool:
+        return name == self.name or name in self.active
+
+    def _link(self, contact: Contact, *, guest: bool = False) -> None:
+        self.passive.forget(contact.name)
+        self.lost.pop(contact.name, None)
+        self.active[contact.name] = contact.address
+        while not guest and self._settled > self.degree + 1:
+            self._dismiss(self._weakest(but=contact.name))
+
+    def _unlink(self, name: str, *, remember: bool = True) -> None:
+        address = self.active.pop(name)
+        if self.guest and (name == self.guest or len(self.active) <= self.degree + 1):
+            self.guest = ""  # it is gone, or there is room for it now
+        if remember:
+            self.passive.add([Contact(name, address)], name)
+
+    def _lose(self, name: str, address: str) -> None:
+        self.lost.pop(name, None)
+        while len(self.lost) >= LOST_SIZE:
+            del self.lost[next(iter(self.lost))]
+        self.lost[name] = address
+
+    def broken(self, name: str) -> None:
+        """Note that a link broke, and look for another neighbour at once."""
+        if name in self.active:
+            self._lose(name, self.active[name])
+            self._unlink(name, remember=False)
+            self._pause, self._next_look = 1, self.time
+            self._recall_pause = FIRST_RECALL
+            self._next_recall = self.time + self._jittered(FIRST_RECALL)
+
+    def leave(self) -> None:
+        """Say goodbye to all neighbours."""
+        for name in self.active:
+            self.actions += [Send(name, Goodbye(leaving=True)), Close(name)]
+        self.active.clear()
+        self.guest = ""
+
+    # Messages
+
+    def heard(self, peer: str, message: Message) -> None:
+        """Handle what a neighbour says, as long as it does not say too much in one tick."""
+        if peer not in self.active:
+            return
+        if isinstance(message, Goodbye):
+            self._on_goodbye(peer, message.leaving)
+            return
+        self._heard[peer] += 1
+        if self._heard[peer] > MOST_HEARD:
+            return
+        match message:
+            case Shuffle():
+                self._on_shuffle(peer, message)
+            case Sample():
+                self._on_sample(peer, message)
+            case ForwardJoin():
+                self._on_forward_join(peer, message)
+            case _:  # a refusal answers calls alone
+                return
+
+    def _on_forward_join(self, peer: str, message: ForwardJoin) -> None:
+        contact, steps = message.contact, message.steps
+        if self._is_known(contact.name) or contact.name in self.calling:
+            return
+        onward = self._other_than(peer, contact.name)
+        if steps == 0 or onward is None:
+            if self._settled + len(self.calling) <= self.degree:
+                self._call(contact.name, contact.address, Ask.MORE)
+            else:
+                self.passive.add([contact], peer)
+            return
+        if steps == PASSIVE_WALK:
+            self.passive.add([contact], peer)
+        self.actions.append(Send(onward, ForwardJoin(contact, steps - 1)))
+
+    def _other_than(self, *names: str) -> str | None:
+        others = [name for name in self.active if name not in names]
+        return self.chance.choice(others) if others else None
+
+    def _on_shuffle(self, peer: str, message: Shuffle) -> None:
+        nonce, steps, contacts = message.nonce, message.steps, message.contacts
+        if steps == WALK:  # who began it need not know its own address: its neighbours do
+            contacts = [Contact(peer, self.active[peer]), *contacts][:MOST_CONTACTS]
+        onward = self._other_than(peer)
+        if steps <= 1 or onward is None:
+            self.actions.append(
+                Send(peer, Sample(nonce, self._fitting(contacts[0].name if contacts else peer)))
+            )
+            if self.time >= self._listens_from.get(peer, 0):
+                self._listens_from[peer] = self.time + LISTEN_TICKS
+                self.passive.add(contacts, peer)
+            return
+        if nonce not in self._routes:
+            while len(self._routes) >= MOST_ROUTES:
+                del self._routes[next(iter(self._routes))]
+            self._routes[nonce] = peer
+        self.actions.append(Send(onward, Shuffle(nonce, steps - 1, contacts)))
+
+    def _fitting(self, name: str) -> list[Contact]:
+        """Return contacts for somebody: half by the strength of their bonds with it."""
+        known = {each.name: each for each in self.passive.sample(PASSIVE_SIZE)}
+        known |= {each: Contact(each, self.active[each]) for each in self.active}
+        known.pop(name, None)
+        first = sorted(known, key=lambda each: bond(name, each), reverse=True)[: MOST_CONTACTS // 2]
+        rest = [known[each] for each in known if each not in first]
+        return [known[each] for each in first] + rest[: MOST_CONTACTS // 2]
+
+    def _on_sample(self, peer: str, message: Sample) -> None:
+        via = self._shuffles.get(message.nonce)
+        if via is not None:
+            if via == peer:
+                del self._shuffles[message.nonce]
+                self.passive.add(message.contacts, peer)
+            return
+        back = self._routes.pop(message.nonce, None)
+        if back is not None and back in self.active:
+            self.actions.append(Send(back, message))
+
+    def _on_goodbye(self, peer: str, leaving: bool) -> None:
+        self.actions.append(Close(peer))
+        self._unlink(peer, remember=not leaving)
+        self._pause, self._next_look = 1, self.time

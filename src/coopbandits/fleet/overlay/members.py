@@ -1,0 +1,201 @@
+"""Drives the views of one agent over its real links: calls, greetings, seeds, goodbyes.
+
+Who somebody is comes from its certificate, by way of the transport. Where somebody is comes from
+the connection: the address at which it answered, or that from which it called, with the port that
+it names. What others tell of it is a hint where to call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address, parse_address
+from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
+from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
+from coopbandits.fleet.transport.open import ITSELF, OpenTransport
+
+LOOK_UP_TICKS = 60
+"""Names of seeds are looked up once in so many ticks, and more often without neighbours."""
+
+LOOK_UP_TICKS_ALONE = 5
+
+MOST_SEEDS = 64
+"""So many of the addresses found are used."""
+
+log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """What members ask of the node that they belong to."""
+
+    def tell_members(self, name: str, message: Message) -> None:
+        """Send somebody a message about members."""
+
+    def part_from(self, name: str, reason: str) -> None:
+        """Close the link to a neighbour, after what was sent over it."""
+
+
+class Members:
+    """Finds neighbours for one node.
+
+    Parameters
+    ----------
+    view : HyParView
+        The agent's views.
+    host : Host
+        Its node.
+    transport : OpenTransport
+        Its links.
+    seeds : sequence of Address
+        Where others may be; names are looked up.
+    place : str
+        Where others reach the agent, as told in HELLO.
+    """
+
+    def __init__(
+        self,
+        view: HyParView,
+        host: Host,
+        transport: OpenTransport,
+        seeds: Sequence[Address],
+        place: Callable[[], str],
+    ) -> None:
+        self.view, self.host, self.transport = view, host, transport
+        self.seeds, self.place = seeds, place
+        self._causes: dict[str, object] = {}  # calls, by the ids at the other ends of links
+        self._linked: set[str] = set()
+        self._next_look_up = 0
+
+    # The clock
+
+    def tick(self) -> None:
+        """Look for neighbours, where there are too few; call it once a second."""
+        if self.view.time >= self._next_look_up:
+            ticks = LOOK_UP_TICKS if self.view.active else LOOK_UP_TICKS_ALONE
+            self._next_look_up = self.view.time + ticks
+            self.transport.look_up(self.seeds, self._found)
+        self.view.tick()
+        self._carry_out()
+
+    def _found(self, places: list[Address]) -> None:
+        """Take note of where seeds are; a name server that fails changes nothing."""
+        if places:
+            chosen = self.view.chance.sample(places, MOST_SEEDS)
+            first = not self.view.seeds
+            self.view.seeds = list(map(str, chosen))
+            if first:
+                self.view.tick()
+                self._carry_out()
+
+    def leave(self) -> None:
+        """Say goodbye to all neighbours."""
+        self.view.leave()
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        actions, self.view.actions = self.view.actions, []
+        for action in actions:
+            match action:
+                case Call():
+                    self._call(action)
+                case Send(name, message):
+                    if name in self._linked:
+                        self.host.tell_members(name, message)
+                case Close(name):
+                    self.host.part_from(name, "the neighbours have changed")
+
+    # Calls
+
+    def _call(self, call: Call) -> None:
+        try:
+            address = parse_address(call.address)
+        except InputError:  # somebody made it up
+            self.view.failed(call)
+            return
+        self.transport.call(call.name, address, call, partial(self._failed, call))
+
+    def _failed(self, call: Call, reason: str) -> None:
+        log.debug("calling %s at %s: %s", call.name or "a seed", call.address, reason)
+        if reason == ITSELF:
+            self.view.reached_itself(call)
+        else:
+            self.view.failed(call)
+        self._carry_out()
+
+    def link_up(self, name: str) -> None:
+        """Take note of a link, over which nothing was said yet."""
+        self._causes[name] = self.transport.cause_of(name)
+
+    def has_called(self, name: str) -> bool:
+        """Return whether this agent has called the other end of a link."""
+        return self._causes[name] is not None
+
+    def greeting(self, name: str) -> dict[str, str]:
+        """Return what HELLO says besides: to whom was called why, and to all where to call back."""
+        call = self._causes[name]
+        return {"ask": call.ask.value if isinstance(call, Call) else "", "place": self.place()}
+
+    def greeted(self, name: str, ask: str, place: str) -> Refused | None:
+        """Make whoever says HELLO a neighbour, or return a refusal."""
+        call = self._causes[name]
+        refusal = None
+        if isinstance(call, Call):
+            self.view.accepted(call, name)
+        else:
+            contact = Contact(name, self._address(name, place))
+            refusal = self.view.asked(contact, _read_ask(name, ask))
+        if refusal is None:
+            self._linked.add(name)
+        self._carry_out()
+        return refusal
+
+    def _address(self, name: str, place: str) -> str:
+        host = Address(self.transport.host_of(name), 1)
+        told = place if not place.startswith(":") else str(host).removesuffix(":1") + place
+        return str(parse_address(told))
+
+    def declined(self, name: str, contacts: Iterable[Contact]) -> None:
+        """Handle the answer of somebody who has no room."""
+        call = self._causes[name]
+        if isinstance(call, Call) and call.key in self.view.calling:
+            self.view.refused(call, name, contacts)
+            self._carry_out()
+
+    # Links
+
+    def heard(self, name: str, message: Message) -> None:
+        """Handle what a neighbour tells of members."""
+        if isinstance(message, Goodbye) and message.leaving:
+            self.host.part_from(name, "it is leaving")
+        self.view.heard(name, message)
+        self._carry_out()
+
+    def link_down(self, name: str) -> None:
+        """Take note of a link that is down; one that never was a neighbour's is a failed call."""
+        call = self._causes.pop(name)
+        if name in self._linked:
+            self._linked.remove(name)
+            self.view.broken(name)
+        elif isinstance(call, Call) and call.key in self.view.calling:
+            self.view.failed(call)
+        self._carry_out()
+
+    def place_of(self, name: str) -> Address | None:
+        """Return where a neighbour is."""
+        call = self._causes.get(name)
+        address = call.address if isinstance(call, Call) else self.view.active.get(name)
+        return None if address is None else parse_address(address)
+
+
+def _read_ask(name: str, ask: str) -> Ask:
+    try:
+        return Ask(ask)
+    except ValueError:
+        raise InputError(
+            f"{name} does not ask to be a neighbour, since its own are listed; either all nodes "
+            'have neighbors = "auto", or none'
+        ) from None

@@ -1,0 +1,121 @@
+"""Links with any agent of the fleet, opened and closed one by one while the agent runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from coopbandits.fleet.address import Address, parse_address
+from coopbandits.fleet.identity.tls import Credentials, reason_of
+from coopbandits.fleet.transport.connection import Connection
+from coopbandits.fleet.transport.sockets import resolve
+from coopbandits.fleet.transport.tcp import TcpTransport
+
+log = logging.getLogger(__name__)
+
+ITSELF = "it is this agent itself"
+
+MOST_FOUND = 64
+"""The most addresses that are taken of one name."""
+
+
+class OpenTransport(TcpTransport):
+    """Links with whoever has a certificate of the fleet, by calls.
+
+    Either end may call. Where both do at the same time, the call of the higher id is the one that
+    counts. A link that is down is not dialled again by itself.
+
+    Parameters
+    ----------
+    node, listen, credentials, settings
+        As for `TcpTransport`; there is no way to do without credentials, since whoever calls has
+        to prove its id.
+    """
+
+    says_name = True
+
+    def __init__(
+        self, node: str, listen: Address, credentials: Credentials, **settings: Any
+    ) -> None:
+        super().__init__(node, listen, {}, credentials, **settings)
+        self._calls: Counter[str] = Counter()
+
+    def call(
+        self, peer: str, address: Address, cause: object, failed: Callable[[str], None]
+    ) -> None:
+        """Call an agent once: `peer`, or whoever answers if that is empty.
+
+        Either `link_up` follows, and `cause_of` tells the cause, or `failed` with a reason.
+        """
+        self._spawn(self._call_once(peer, address, cause, failed))
+
+    async def _call_once(
+        self, peer: str, address: Address, cause: object, failed: Callable[[str], None]
+    ) -> None:
+        self._calls[peer] += 1
+        try:
+            connection = await self._connect(peer, address, cause)
+        except Exception:  # whoever called waits for an answer
+            log.exception("agent %s failed to call %s", self.node, peer or address)
+            connection = None
+        finally:
+            self._calls -= Counter([peer])
+        if connection is None:
+            failed("nobody answers")
+        elif not connection.up:
+            failed(connection.refusal)
+
+    def cause_of(self, peer: str) -> object:
+        """Return why a neighbour was called; None if it has called itself."""
+        return self._links[peer].cause
+
+    def objection(self, name: str, *, dialled: bool) -> str | None:
+        """Return why another end is refused: itself, one that is linked, or the lower of two."""
+        if name == self.node:
+            return ITSELF
+        link = self._links.get(name)
+        if link is not None and not link.closing and not self._gives_way(link, name, dialled):
+            return f"{name!r} is linked already"
+        if not dialled and name < self.node and self._is_calling(name):
+            return f"{name!r} is being called, and has the lower id"
+        return None
+
+    def _is_calling(self, name: str) -> bool:
+        return bool(self._calls[name]) or any(  # it was called by its address, and has proved it
+            each.dialled and each.peer == name and not (each.up or each.closing)
+            for each in self.connections
+        )
+
+    def _gives_way(self, link: Connection, name: str, dialled: bool) -> bool:
+        """Return whether a link ends when another one with the same agent could begin.
+
+        Who calls twice has lost the first one. Of two that called each other at the same time, the
+        higher id counts.
+        """
+        if link.dialled == dialled:
+            return not dialled
+        young = asyncio.get_running_loop().time() - link.since < self.timing.proven
+        return self.node > name and young if dialled else name > self.node
+
+    def host_of(self, peer: str) -> str:
+        """Return the address, without port, of the other end of a link."""
+        return parse_address(self._links[peer].address).host
+
+    def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
+        """Look up names, and tell all addresses that were found."""
+        self._spawn(self._look_up(list(places), found))
+
+    async def _look_up(self, places: list[Address], found: Callable[[list[Address]], None]) -> None:
+        addresses: dict[Address, None] = {}
+        for place in places:
+            try:
+                async with asyncio.timeout(self.timing.handshake):
+                    answers = await resolve(place)
+            except OSError as error:  # a timeout, too
+                log.info("the name of %s cannot be looked up: %s", place, reason_of(error))
+                continue
+            addresses |= dict.fromkeys(Address(*each[4][:2]) for each in answers[:MOST_FOUND])
+        found(list(addresses))

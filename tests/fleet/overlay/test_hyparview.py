@@ -1,0 +1,372 @@
+"""The state machine by itself: what it does when told, and what nobody can make it do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coopbandits.fleet.overlay.chance import Chance
+from coopbandits.fleet.overlay.hyparview import (
+    LAST_RECALL,
+    LISTEN_TICKS,
+    LOST_SIZE,
+    MERCY,
+    MOST_HEARD,
+    MOST_ROUTES,
+    PASSIVE_SIZE,
+    SHUFFLE_TICKS,
+    Action,
+    Call,
+    Close,
+    HyParView,
+    Send,
+    bond,
+)
+from coopbandits.fleet.overlay.messages import (
+    MOST_CONTACTS,
+    WALK,
+    Ask,
+    Contact,
+    ForwardJoin,
+    Goodbye,
+    Message,
+    Refused,
+    Sample,
+    Shuffle,
+)
+from coopbandits.testing.torture.words import words_of
+
+DEGREE = 3
+
+
+def contact(name: str) -> Contact:
+    return Contact(name, f"{name}:7400")
+
+
+def machine(*neighbors: str, seed: int = 0, seeds: tuple[str, ...] = ()) -> HyParView:
+    made = HyParView("me", DEGREE, Chance(words_of(seed).__next__))
+    made.seeds = list(seeds)
+    for name in neighbors:
+        assert made.asked(contact(name), Ask.MORE) is None
+    return made
+
+
+def done(view: HyParView) -> list[Action]:
+    """Return what is to be done, as whoever does it."""
+    actions, view.actions = view.actions, []
+    return actions
+
+
+def calls(view: HyParView) -> list[Call]:
+    return [action for action in done(view) if isinstance(action, Call)]
+
+
+def by_bond(number: int) -> list[str]:
+    """Return names from the weakest to the strongest bond."""
+    return sorted((f"n{at}" for at in range(number)), key=lambda name: bond("me", name))
+
+
+def test_a_bond_is_the_same_at_both_ends() -> None:
+    assert bond("a", "b") == bond("b", "a") != bond("a", "c")
+    assert bond("ab", "c") != bond("a", "bc")
+
+
+# Joining
+
+
+def test_whoever_knows_nobody_joins_by_one_seed_after_the_other_and_ever_more_rarely() -> None:
+    view = machine(seeds=("s:1", "t:1"))
+    at: list[int] = []
+    for _ in range(100):
+        view.tick()
+        for call in calls(view):
+            assert call.ask is Ask.JOIN
+            assert call.address in ("s:1", "t:1")
+            at.append(view.time)
+            view.failed(call)
+    assert at[0] == 1
+    assert 12 <= len(at) < 40, "again and again, but not every second"
+    assert not view.lost, "seeds are kept, and need not be remembered"
+
+
+def test_an_agent_that_is_its_own_seed_notices() -> None:
+    view = machine(seeds=("s:1",))
+    view.tick()
+    (call,) = calls(view)
+    view.reached_itself(call)
+    for _ in range(50):
+        view.tick()
+    assert not done(view)
+
+
+def test_a_newcomer_is_announced_to_all_neighbours_and_walks_on_from_there() -> None:
+    view = machine("a", "b")
+    assert view.asked(contact("new"), Ask.JOIN) is None
+    assert done(view) == [Send(name, ForwardJoin(contact("new"), WALK)) for name in ("a", "b")]
+    walk = machine("a", "b")
+    walk.heard("a", ForwardJoin(contact("new"), 3))
+    assert done(walk) == [Send("b", ForwardJoin(contact("new"), 2))]
+    assert "new" in walk.passive, "half-way it is remembered"
+    walk.heard("a", ForwardJoin(contact("end"), 0))
+    assert calls(walk) == [Call("end", "end:7400", Ask.MORE)]
+
+
+def test_who_is_refused_asks_those_who_were_named() -> None:
+    view = machine(seeds=("s:1",))
+    view.tick()
+    (call,) = calls(view)
+    view.refused(call, "seed", [contact("a"), contact("b")])
+    for _ in range(20):
+        view.tick()
+        for call in calls(view):
+            view.accepted(call, call.name or "seed")
+    assert {"a", "b"} <= view.active.keys()
+
+
+# Room
+
+
+def test_the_weakest_bond_gives_way_to_a_stronger_one_and_to_no_other() -> None:
+    weakest, *others, strongest = by_bond(DEGREE + 2)
+    view = machine(*others, weakest)
+    assert len(view.active) == DEGREE + 1
+    assert view.asked(contact(strongest), Ask.MORE) is None
+    assert view.active.keys() == {*others, strongest}
+    assert done(view) == [Send(weakest, Goodbye(leaving=False)), Close(weakest)]
+    answer = view.asked(contact(weakest), Ask.MORE)
+    assert isinstance(answer, Refused)
+    assert {each.name for each in answer.contacts} <= view.active.keys()
+    assert weakest in view.passive
+
+
+def test_whoever_is_in_need_is_a_guest_until_the_next_one() -> None:
+    first, second, *others = by_bond(DEGREE + 3)
+    view = machine(*others)
+    assert isinstance(view.asked(contact(first), Ask.MORE), Refused)
+    assert view.asked(contact(first), Ask.AGAIN) is None
+    assert len(view.active) == DEGREE + 2
+    assert isinstance(view.asked(contact(second), Ask.AGAIN), Refused), "not before its time"
+    for _ in range(MERCY):
+        view.tick()
+    done(view)
+    assert view.asked(contact(second), Ask.AGAIN) is None
+    assert view.active.keys() == {*others, second}
+
+
+def test_a_guest_stays_when_there_is_room() -> None:
+    first, second, *others = by_bond(DEGREE + 3)
+    view = machine(*others)
+    view.asked(contact(second), Ask.AGAIN)
+    view.broken(others[0])
+    assert view.guest == ""
+    assert view.asked(contact(first), Ask.AGAIN) is None, "the place for guests is free again"
+    assert second in view.active
+
+
+# Failures
+
+
+def test_a_lost_neighbour_is_replaced_at_once_and_called_again_ever_more_rarely() -> None:
+    view = machine("a", "b", "c")
+    view.passive.add([contact("d")], "a")
+    view.broken("a")
+    view.tick()
+    (call,) = calls(view)
+    assert call == Call("d", "d:7400", Ask.MORE)
+    view.accepted(call, "d")
+    at = []
+    for _ in range(600):
+        view.tick()
+        for call in calls(view):
+            assert call == Call("a", "a:7400", Ask.AGAIN)
+            at.append(view.time)
+            view.failed(call)
+    gaps = [later - now for now, later in pairwise(at)]
+    assert gaps[0] <= 8
+    assert LAST_RECALL // 2 <= gaps[-1] <= LAST_RECALL
+
+
+def test_a_contact_that_does_not_answer_is_no_longer_told_to_others() -> None:
+    view = machine("a")
+    view.passive.add([contact("gone")], "a")
+    view.tick()
+    (call,) = calls(view)
+    view.failed(call)
+    assert "gone" not in view.passive
+    assert view.lost == {"gone": "gone:7400"}
+
+
+def test_goodbye_to_make_room_is_remembered_and_goodbye_for_good_is_not() -> None:
+    view = machine("a", "b")
+    view.heard("a", Goodbye(leaving=False))
+    view.heard("b", Goodbye(leaving=True))
+    assert not view.active
+    assert "a" in view.passive
+    assert "b" not in view.passive
+    assert not view.lost
+    assert done(view) == [Close("a"), Close("b")]
+
+
+def test_leaving_says_so_to_all() -> None:
+    view = machine("a", "b")
+    view.leave()
+    goodbye = Goodbye(leaving=True)
+    assert done(view) == [Send("a", goodbye), Close("a"), Send("b", goodbye), Close("b")]
+    assert not view.active
+
+
+# Shuffles
+
+
+def test_a_shuffle_walks_and_its_answer_comes_back_the_same_way() -> None:
+    view = machine("a", "b")
+    view.heard("a", Shuffle(7, WALK, [contact("x")]))
+    passed = Shuffle(7, WALK - 1, [contact("a"), contact("x")])
+    assert done(view) == [Send("b", passed)], "with where its neighbour knows the sender to be"
+    assert "x" not in view.passive
+    answer = Sample(7, [contact("y")])
+    view.heard("b", answer)
+    assert done(view) == [Send("a", answer)]
+    view.heard("b", answer)
+    assert not done(view), "once"
+
+
+def test_the_end_of_a_walk_answers_with_whom_the_sender_has_strong_bonds() -> None:
+    view = machine("a")
+    view.passive.add([contact(f"p{at}") for at in range(PASSIVE_SIZE)], "a")
+    view.heard("a", Shuffle(7, 1, [contact("far")]))
+    (action,) = done(view)
+    assert isinstance(action, Send)
+    assert isinstance(action.message, Sample)
+    told = [each.name for each in action.message.contacts]
+    strongest = sorted(
+        (f"p{at}" for at in range(PASSIVE_SIZE)), key=lambda name: bond("far", name), reverse=True
+    )
+    assert len(told) == MOST_CONTACTS
+    assert set(strongest[:3]) < set(told)
+    assert "far" in view.passive
+
+
+def test_own_shuffles_take_an_answer_over_the_link_that_was_asked() -> None:
+    view = machine("a", "b")
+    for _ in range(SHUFFLE_TICKS):
+        view.tick()
+    (send,) = (each for each in done(view) if isinstance(each, Send))
+    assert isinstance(send.message, Shuffle)
+    other = ({"a", "b"} - {send.peer}).pop()
+    view.heard(other, Sample(send.message.nonce, [contact("lie")]))
+    view.heard(send.peer, Sample(send.message.nonce, [contact("x")]))
+    view.heard(send.peer, Sample(send.message.nonce, [contact("again")]))
+    assert "x" in view.passive
+    assert "lie" not in view.passive
+    assert "again" not in view.passive
+
+
+# Liars
+
+
+def test_what_one_neighbour_brings_is_taken_in_now_and_then() -> None:
+    view = machine("a", "b")
+    for at in range(MOST_HEARD):
+        view.heard("a", Shuffle(at, 1, [contact(f"x{at}")]))
+    assert set(view.passive.entries) == {"x0"}
+    for _ in range(LISTEN_TICKS):
+        view.tick()
+    view.heard("a", Shuffle(99, 1, [contact("y")]))
+    assert "y" in view.passive
+
+
+def test_who_says_too_much_is_not_answered() -> None:
+    view = machine("a", "b")
+    for at in range(100):
+        view.heard("a", Shuffle(at, 1, []))
+    assert len(done(view)) == MOST_HEARD
+    view.heard("b", Shuffle(101, 1, []))
+    assert len(done(view)) == 1, "others are"
+    view.heard("a", Goodbye(leaving=True))
+    assert "a" not in view.active, "a goodbye always is"
+
+
+def test_strangers_are_not_listened_to() -> None:
+    view = machine("a", "b")
+    view.heard("stranger", Shuffle(1, 1, [contact("x")]))
+    view.heard("a", Refused([contact("x")]))
+    view.heard("a", Sample(1, [contact("x")]))
+    assert not done(view)
+    assert not len(view.passive)
+
+
+NAMES = st.sampled_from([f"n{at}" for at in range(40)])
+CONTACTS = st.lists(st.builds(Contact, NAMES, NAMES), max_size=MOST_CONTACTS)
+STEPS, NONCES = st.integers(0, WALK), st.integers(0, 200)
+MESSAGES = st.one_of(
+    st.builds(ForwardJoin, st.builds(Contact, NAMES, NAMES), STEPS),
+    st.builds(Shuffle, NONCES, STEPS, CONTACTS),
+    st.builds(Sample, NONCES, CONTACTS),
+    st.builds(Refused, CONTACTS),
+    st.builds(Goodbye, st.booleans()),
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("hear"), NAMES, MESSAGES),
+        st.tuples(st.just("ask"), NAMES, st.sampled_from(Ask)),
+        st.tuples(st.sampled_from(["tick", "break", "accept", "refuse", "fail"]), NAMES, st.none()),
+    ),
+    max_size=150,
+)
+
+
+@given(EVENTS, st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_whatever_happens_views_stay_bounded_and_work_is_not_multiplied(
+    events: list[tuple[str, str, Message | Ask | None]], seed: int
+) -> None:
+    view = machine(seed=seed, seeds=("s:1",))
+    pending: list[Call] = []
+    for what, name, detail in events:
+        before = len(view.active)
+        match what:
+            case "hear":
+                view.heard(name, detail)  # type: ignore[arg-type]  # a message
+            case "ask" if name not in view.active:
+                view.asked(contact(name), detail)  # type: ignore[arg-type]  # an ask
+            case "tick":
+                view.tick()
+            case "break":
+                view.broken(name)
+            case "accept" | "refuse" | "fail" if pending:
+                call = pending.pop()
+                who = call.name or "seed"
+                if what == "accept" and who not in view.active:
+                    view.accepted(call, who)
+                elif what == "refuse":
+                    view.refused(call, who, [contact(name)])
+                else:
+                    view.failed(call)
+        actions = done(view)
+        pending += [action for action in actions if isinstance(action, Call)]
+        assert {call.key for call in pending} == view.calling.keys()
+        assert len(view.active) <= DEGREE + 2
+        assert view.guest == "" or view.guest in view.active
+        assert "me" not in view.active
+        assert len(view.passive) <= PASSIVE_SIZE
+        assert not view.active.keys() & view.passive.entries.keys()
+        assert not view.active.keys() & view.lost.keys()
+        assert len(view.lost) <= LOST_SIZE
+        assert len(view._routes) <= MOST_ROUTES
+        assert len(view._shuffles) <= MOST_ROUTES
+        assert len(view.calling) <= 2 * DEGREE
+        assert len(actions) <= max(DEGREE + 2, before + 2)
+
+
+def test_who_called_while_it_was_called_in_vain_is_not_lost() -> None:
+    view = machine()
+    view.passive.add([contact("a")], "a")
+    view.tick()
+    (call,) = [action for action in done(view) if isinstance(action, Call)]
+    view.asked(contact("a"), Ask.MORE)
+    view.failed(call)
+    assert "a" in view.active
+    assert not view.lost

@@ -1,0 +1,191 @@
+"""Nodes whose neighbours come and go: what is learned, written down and refused meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coopbandits.fleet.protocol.node import MOST_SILENT
+
+from ..bandits import both
+from .party import PORT, Party
+
+
+def pull(party: Party, name: str, times: int = 1) -> None:
+    replica = party.nodes[name].replica
+    for word in range(times):
+        ticket, _ = replica.choose(word, None, party.now)
+        replica.observe(ticket, 1.0)
+
+
+def known(party: Party, name: str) -> float:
+    """Return how many pulls of all agents a node knows of."""
+    estimate = party.nodes[name].replica.agent.estimate()
+    return float(np.sum(estimate.counts))
+
+
+def gathering(policy: str = "flood-ts", number: int = 5) -> Party:
+    party = Party(policy)
+    for at in range(number):
+        party.start(f"n{at}", "n0")
+    party.play(8)
+    return party
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
+def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
+    party = gathering(policy)
+    assert all(len(party.links(name)) >= 3 for name in party.nodes)
+    for name in party.nodes:
+        pull(party, name, 2)
+    party.play(3)
+    assert [known(party, name) for name in party.nodes] == pytest.approx([10.0] * 5)
+    party.crash("n0")  # the seed
+    party.start("late", "n1")
+    party.play(4)
+    pull(party, "late", 2)
+    assert "n0" not in {peer for name in party.nodes for peer in party.links(name)}
+    party.start("n0", "n1")
+    party.play(10)
+    assert [known(party, name) for name in party.nodes] == pytest.approx([12.0] * 6)
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
+def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> None:
+    party = gathering(policy)
+    pull(party, "n0", 3)
+    party.play(2)
+    party.crash("n3")
+    party.play(2)
+    replica = party.nodes["n0"].replica
+    assert len(replica.neighbors) >= 3
+    replica.relink([])
+    before = replica.agent.export_state()
+    party.crash("n0")
+    again = party.start("n0", "n1").replica
+    assert again.agent.export_state() == before
+    assert again.own_counts.sum() == 3
+
+
+def test_agents_that_say_goodbye_are_forgotten() -> None:
+    party = gathering()
+    leaver = party.nodes["n2"]
+    assert leaver.members is not None
+    leaver.members.leave()
+    party.settle()
+    del party.nodes["n2"]
+    for name in party.nodes:
+        members = party.nodes[name].members
+        assert members is not None
+        assert "n2" not in party.links(name)
+        assert "n2" not in members.view.lost
+    party.play(5)
+    assert all(len(party.links(name)) == 3 for name in party.nodes)
+
+
+def test_who_is_revoked_gets_no_link(tmp_path: Path) -> None:
+    revoked = tmp_path / "revoked.txt"
+    revoked.write_text("")
+    party = Party(revoked=revoked)
+    for at in range(4):
+        party.start(f"n{at}", "n0")
+    party.play(6)
+    pull(party, "n3")
+    party.play(2)
+    assert known(party, "n0") == 1.0
+    revoked.write_text("n3\n")
+    party.play(10)
+    assert all("n3" not in party.links(name) for name in ("n0", "n1", "n2"))
+    assert party.nodes["n0"].refusals["revoked"] > 0
+    assert known(party, "n0") == 0.0
+    party.crash("n0")
+    party.start("n0", "n1")
+    party.play(3)
+    assert known(party, "n0") == 0.0, "also where it had no neighbour when it was told"
+
+
+def test_callers_who_say_nothing_make_room() -> None:
+    party = Party()
+    node = party.start("n0")
+    for at in range(MOST_SILENT + 1):
+        party.wires["n0"].links[f"x{at}"] = None
+        node.link_up(f"x{at}")
+    party.settle()
+    assert "x0" not in node.peers
+    assert len(node.peers) == MOST_SILENT
+    party.start("n1", "n0")
+    party.play(2)
+    assert party.links("n0") == {"n1"}
+    party.now += 10.0
+    party.play(1)
+    assert set(node.peers) == {"n1"}, "they are not waited for"
+
+
+def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:
+    party = Party()
+    node = party.start("n0")
+    party.start("n1")
+    party.nodes["n1"].members.greeting = lambda _: {}  # type: ignore[union-attr,method-assign]
+    party.wires["n1"].links["n0"], party.wires["n0"].links["n1"] = "listed", None
+    party.nodes["n1"].link_up("n0")
+    node.link_up("n1")
+    party.settle()
+    assert node.refusals["hello"] == 1
+    assert not party.links("n0")
+
+
+def test_a_caller_that_names_no_place_is_refused() -> None:
+    party = Party()
+    node = party.start("n0")
+    party.start("n1", "n0")
+    party.nodes["n1"].members.place = lambda: "nonsense"  # type: ignore[union-attr]
+    party.play(3)
+    assert node.refusals["hello"] >= 1
+    assert not party.links("n0")
+
+
+def test_addresses_are_those_of_connections() -> None:
+    party = gathering(number=3)
+    members = party.nodes["n1"].members
+    assert members is not None
+    assert members.view.active == {name: f"{name}:{PORT}" for name in ("n0", "n2")}
+    place = party.nodes["n1"].place_of("n0")
+    assert place is not None
+    assert place.host == "n0"
+    assert party.nodes["n1"].place_of("nobody") is None
+
+
+def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
+    party = Party()
+    node = party.start("n0")
+    party.wires["n0"].links["x"] = None
+    node.link_up("x")
+    party.now += 2.0
+    node.beat()
+    assert not party.todo
+    node.refused("n0", "it is this agent itself")
+    assert node.strangers == 0, "an agent is no stranger to itself"
+
+
+def test_every_bandit_is_told_of_new_neighbours() -> None:
+    party = Party()
+    party.declared = both(party.cluster)
+    for at in range(4):
+        party.start(f"n{at}", "n0")
+    party.play(5)
+    replica = next(iter(party.nodes["n1"].bandits.replicas.values()))  # type: ignore[attr-defined]
+    ticket, _ = replica.choose(1, None, party.now)
+    replica.observe(ticket, 1.0)
+    party.nodes["n1"].wake(next(iter(party.nodes["n1"].bandits.replicas)))  # type: ignore[attr-defined]
+    party.play(3)
+    party.crash("n0")
+    party.start("late", "n1")
+    party.play(15)
+    for name, node in party.nodes.items():
+        first, *others = node.bandits.replicas.values()  # type: ignore[attr-defined]
+        assert len(party.links(name)) == 3
+        assert float(np.sum(first.agent.estimate().counts)) == 1.0, name
+        assert all(set(each.neighbors) == set(first.neighbors) for each in others)
+        assert len(first.neighbors) == 3

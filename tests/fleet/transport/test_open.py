@@ -1,0 +1,143 @@
+"""Links that are opened by calls, over real sockets: certificates decide who is who."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coopbandits.fleet.address import Address
+from coopbandits.fleet.transport.open import ITSELF, OpenTransport
+from coopbandits.testing.checks.party import Witness
+
+from .nodes import QUICK, credentials, until
+
+
+def played(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Let a test run in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+@contextlib.asynccontextmanager
+async def agent(node: str, folder: Path) -> AsyncIterator[tuple[OpenTransport, Witness]]:
+    proof = credentials(folder, node)
+    transport = OpenTransport(node, Address("127.0.0.1", 0), proof, timing=QUICK)
+    witness = Witness(node)
+    await transport.start(witness)
+    try:
+        yield transport, witness
+    finally:
+        await transport.stop()
+        assert not witness.wrong
+
+
+async def call(transport: OpenTransport, peer: str, address: Address, cause: object = "x") -> str:
+    """Call somebody; return why it failed, or "" once there is a link."""
+    failures: list[str] = []
+    transport.call(peer, address, cause, failures.append)
+    await until(lambda: failures or any(link.cause is cause for link in transport._links.values()))
+    return failures[0] if failures else ""
+
+
+@played
+async def test_who_answers_at_an_address_is_known_by_its_certificate(certificates: Path) -> None:
+    async with agent("alpha", certificates) as (one, here), agent("beta", certificates) as other:
+        two, there = other
+        cause = object()
+        assert await call(one, "", two.address, cause) == ""
+        await until(lambda: here.up and there.up)
+        assert here.up == {"beta"}
+        assert there.up == {"alpha"}
+        assert one.cause_of("beta") is cause
+        assert two.cause_of("alpha") is None
+        assert two.host_of("alpha") == "127.0.0.1"
+        assert one.send("beta", b"hello")
+        await until(lambda: there.heard["alpha"] == b"hello")
+        two.drop("alpha", "enough")
+        await until(lambda: not here.up and not there.up)
+        await asyncio.sleep(0.3)
+        assert not here.up, "nobody dials by itself"
+
+
+@played
+async def test_an_address_that_was_told_is_a_hint(certificates: Path) -> None:
+    async with agent("alpha", certificates) as (one, here), agent("beta", certificates) as other:
+        address = other[0].address
+        reason = await call(one, "gamma", address)
+        assert reason == f"it answers at {address}, where gamma should be"
+        assert not here.up
+        assert await call(one, "gamma", Address("127.0.0.1", 1)) == "nobody answers"
+
+
+@played
+async def test_certificates_of_others_open_no_link(
+    certificates: Path, other_certificates: Path
+) -> None:
+    async with (
+        agent("alpha", certificates) as (one, here),
+        agent("beta", other_certificates) as (two, there),
+    ):
+        assert "certificate" in await call(one, "", two.address)
+        assert await call(two, "", one.address)
+        assert not here.up
+        assert not there.up
+
+
+@played
+async def test_an_agent_that_calls_itself_is_told_so(certificates: Path) -> None:
+    async with agent("alpha", certificates) as (one, here):
+        assert await call(one, "", one.address) == ITSELF
+        assert not here.up
+
+
+@pytest.mark.parametrize("names", [("beta", "alpha"), ("", "")])
+@played
+async def test_of_two_calls_at_once_one_is_left(names: tuple[str, str], certificates: Path) -> None:
+    async with (
+        agent("alpha", certificates) as (one, here),
+        agent("beta", certificates) as (two, there),
+    ):
+        one.call(names[0], two.address, "one", lambda _: None)
+        two.call(names[1], one.address, "two", lambda _: None)
+        await asyncio.sleep(QUICK.proven)
+        assert here.up == {"beta"}
+        assert there.up == {"alpha"}
+        assert await call(one, "", two.address, "again") == "'beta' is linked already"
+        assert await call(two, "", one.address, "again") == "'alpha' is linked already"
+        assert one.send("beta", b"hello")
+        await until(lambda: there.heard["alpha"] == b"hello")
+
+
+@played
+async def test_names_are_looked_up(certificates: Path) -> None:
+    found: list[list[Address]] = []
+    async with agent("alpha", certificates) as (one, _):
+        one.look_up([Address("localhost", 7400), Address("10.0.0.1", 7)], found.append)
+        await until(lambda: found)
+    assert Address("10.0.0.1", 7) in found[0]
+    assert {each.host for each in found[0]} <= {"127.0.0.1", "::1", "10.0.0.1"}
+    assert len(found[0]) >= 2
+
+
+@played
+async def test_a_name_that_is_not_in_the_certificate_is_refused(certificates: Path) -> None:
+    async with (
+        agent("alpha", certificates) as (one, here),
+        agent("beta", certificates) as (two, there),
+    ):
+        two.node = "gamma"  # its certificate says beta
+        assert "hung up" in await call(two, "", one.address)
+        await until(lambda: here.refusals)
+        assert here.refusals == [("beta", "it says that it is 'gamma'")]
+        assert not here.up
+        assert not there.up
