@@ -205,8 +205,14 @@ def sanitized(tool: str) -> dict[str, Any]:
         return {"tool": tool, "found": "compute-sanitizer is not there"}
     words = [command, "--tool", tool, sys.executable, "-m", MODULE, "checked"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, errors="replace")  # noqa: S603
-    told = [line for line in done.stdout.splitlines() if "SUMMARY" in line or "played" in line]
-    return {"tool": tool, "found": "; ".join(told) or done.stdout[-300:] + done.stderr[-300:]}
+    told = done.stdout.splitlines()
+    last = [line for line in told if "SUMMARY" in line or "played" in line]
+    first = [line for line in told if line.startswith("=========")][1:6]
+    is_clean = " 0 " in last[-1] if last else False
+    return {
+        "tool": tool,
+        "found": "; ".join(last if is_clean else [*first, *last, done.stderr[-300:]]),
+    }
 
 
 def checked() -> None:

@@ -141,7 +141,7 @@ class DeviceRuns:
         self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
         self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
         self.trouble = zeros((2,), np.int32)
-        self.totals = zeros((self.lines, slots, self.num_runs))
+        self.totals = zeros((self.lines, self.num_runs, slots))
         memories = (
             self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
         )  # fmt: skip
@@ -185,13 +185,12 @@ class DeviceRuns:
         turn = 0
         while stops and source is not self.totals:
             left = -(-size // FAN)
-            target, first, width = self.folded[turn % 2], 0, stops
-            if left == 1:
-                target, first, width = self.totals, int(self.spans.slots[number]), self.slots
+            target = self.folded[turn % 2] if left > 1 else self.totals
+            first = int(self.spans.slots[number])
             blocks = -(-self.lines * stops * left * self.num_runs // 128)
             self.folding.launch(
                 "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
-                self.lines, first, width,
+                self.lines, first, self.slots,
             )  # fmt: skip
             source, size, turn = target, left, turn + 1
         self.tick(int(self.spans.rounds[number]) * self.everywhere)
@@ -210,9 +209,9 @@ class DeviceRuns:
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
         load(self.counts, record.arm_counts)
         totals = load(self.totals)
-        record.rewards[:], record.worst[:] = totals[0].T, totals[1].T
+        record.rewards[:], record.worst[:] = totals[:2]
         if self.lines > 2:
-            record.costs[:] = totals[2:].transpose(2, 1, 0)
+            record.costs[:] = totals[2:].transpose(1, 2, 0)
         if task.keep:
             made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
             record.agent_pulls[:] = made.transpose(1, 0, 2)

@@ -1,5 +1,6 @@
 // Adds up what agents noted, FAN of them at a time in a fixed order: the same bits in any batch.
-// A line of the result has room for `width` recorded rounds, and these are its `first` and next.
+// In the end there is one for every line, run and recorded round: of `width` rounds these are the
+// `first` and next.
 #define FAN 64
 KERNEL(fold, 128, 1,
        (const double* noted, double* folded, long long slots, long long size, long long runs,
@@ -17,7 +18,8 @@ KERNEL(fold, 128, 1,
         double value = from[i * runs];
         found = is_regret ? (value > found ? value : found) : found + value;
     }
-    folded[((line * width + first + slot) * left + part) * runs + run] = found;
+    folded[left > 1 ? (row * left + part) * runs + run : (line * runs + run) * width + first + slot] =
+        found;
 }
 
 // Pulls between recorded rounds become pulls up to them. Thread = arm of a run.
