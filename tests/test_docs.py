@@ -51,7 +51,8 @@ RUN_ELSEWHERE = (
     "README.md", "docs/tutorial.md",  # below
     "docs/results.md", "docs/theory.md", "docs/fleet/index.md", "docs/fleet/api.md",
     "docs/fleet/bandits.md", "docs/fleet/context.md", "docs/fleet/tutorial.md",
-    "docs/notebooks/karate_club.md", "docs/notebooks/click_rates.md", "docs/problems.md", "docs/own-problem.md", "docs/adapters.md",
+    "docs/notebooks/karate_club.md", "docs/notebooks/click_rates.md", "docs/problems.md",
+    "docs/own-problem.md", "docs/adapters.md",
 )  # fmt: skip
 """Pages whose code has a test of its own, which looks closer."""
 

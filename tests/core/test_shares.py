@@ -12,12 +12,14 @@ from coopbandits.core import (
     CooperativeAgent,
     CoopUCB2,
     DecTS,
+    DecUCB,
     FloodTS,
     GossipTS,
     IndependentUCB,
     InputError,
     LedgerTS,
     Policy,
+    ResilientUCB,
     TreeTS,
     UCBNetwork,
 )
@@ -147,3 +149,13 @@ def test_agents_tell_their_share() -> None:
     agent.observe(1, 0.5)
     sums, counts = agent.share()
     assert (sums.tolist(), counts.tolist()) == ([0.0, 0.5], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("policy", [DecUCB(), ResilientUCB(liars=1)], ids=lambda p: p.spelling)
+def test_who_tells_means_goes_on_where_it_was_exported(policy: Policy) -> None:
+    """And a memory that may be old makes no difference: what is told is the newer the more."""
+    first, second = (make_agent(policy, one_view()) for _ in range(2))
+    first.observe(1, 0.5)
+    second.restore_state(first.export_state())
+    second.reopened(7)
+    assert second.export_state() == first.export_state()
