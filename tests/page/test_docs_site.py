@@ -32,7 +32,7 @@ FORMULAS = r"""async () => {
   return {
     raw: (text.textContent.match(raw) || [""])[0].slice(0, 80),
     wanted: document.querySelectorAll("article .math").length,
-    drawn: document.querySelectorAll("article .math mjx-container svg").length,
+    drawn: document.querySelectorAll("article .math mjx-container > svg").length,
     wrong: [...document.querySelectorAll("[data-mml-node=merror]")].map(e => e.textContent),
   };
 }"""

@@ -157,7 +157,7 @@ def test_runs_do_not_depend_on_those_before(policy: AnyPolicy) -> None:
     together = reference.ENGINE.play(task(policy), range(4), ignore)
     alone = [reference.ENGINE.play(task(policy), range(run, run + 1), ignore) for run in range(4)]
     assert same(together, join(alone))
-    assert not np.array_equal(together.arms[0], together.arms[1])
+    assert not np.array_equal(together.rewards[0], together.rewards[1])
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 30, 1000])

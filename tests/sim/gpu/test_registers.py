@@ -27,7 +27,7 @@ REGISTERS = {
 """The most that a kernel may take for 17 arms, so that a multiprocessor holds as many agents as it
 is to."""
 
-SPILLS = {"runs": 80, "central": 40}
+SPILLS = {"runs": 200, "central": 40}
 """Bytes that may be spilled: with more registers and fewer agents a consensus is slower. Others
 spill none."""
 
