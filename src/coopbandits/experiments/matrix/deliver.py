@@ -148,8 +148,22 @@ def worst_rows(grid: Grid) -> list[tuple[str, ...]]:
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align a table, its head on two lines: so many columns are half as wide then."""
-    head = zip(*(name.partition("-")[::2] for name in rows[0]), strict=True)
+    first, *names = rows[0]
+    head = zip((first, ""), *map(_on_two_lines, names), strict=True)
     return columns([*head, *map(tuple, rows[1:])], left=(0,))
+
+
+def _on_two_lines(name: str) -> tuple[str, str]:
+    """Return both parts of a name, or halves of a long one.
+
+    Examples
+    --------
+    >>> _on_two_lines("kl-ucb"), _on_two_lines("elimination")
+    (('kl', 'ucb'), ('elimi-', 'nation'))
+    """
+    first, _, second = name.partition("-")
+    half = len(name) // 2
+    return (f"{name[:half]}-", name[half:]) if not second and half > 4 else (first, second)
 
 
 def share_rows(part: Part) -> list[tuple[str, ...]]:

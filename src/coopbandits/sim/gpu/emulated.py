@@ -95,7 +95,7 @@ class Built:
     """A library of kernels."""
 
     def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path))
+        self.kernels = ctypes.CDLL(str(path))
 
     def launch(self, name: str, size: Launch, *given: Any) -> None:
         """Play all threads of a kernel."""
@@ -103,7 +103,7 @@ class Built:
         places = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.byref(each), ctypes.c_void_p) for each in values)
         )
-        self.library[f"launch_{name}"](size.wide, size.high, size.threads, size.shared, places)
+        self.kernels[f"launch_{name}"](size.wide, size.high, size.threads, size.shared, places)
 
 
 def _as_c(value: Any) -> Any:
