@@ -232,7 +232,8 @@ def in_context(
     estimate: Estimate, features: Context, open_outer: NDArray[np.float64] | None = None
 ) -> Estimate:
     """Return an estimate for a choice among arms with these features (K, d)."""
-    return estimate._replace(extra=Model(estimate.extra.outer, features, open_outer))
+    *others, extra = estimate
+    return Estimate(*others, Model(extra.outer, features, open_outer))  # `_replace` takes thrice
 
 
 @cache
