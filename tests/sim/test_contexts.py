@@ -22,7 +22,7 @@ from coopbandits import (
 )
 from coopbandits.core.draws import normal_of, word_at
 from coopbandits.sim.asynchronous import Run
-from coopbandits.sim.clocks import parse_clocks
+from coopbandits.sim.clocks import PoissonClocks
 from coopbandits.sim.record import Record, Task
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import (
@@ -289,7 +289,8 @@ def test_equal_regular_clocks_are_rounds(world: str) -> None:
 def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
     """The features of a pull are those of its number, however long the agent waited for it."""
     seen: dict[int, list[Any]] = {0: [], 1: []}
-    task = Task(Setup(LINEAR, Network.from_spec("path:2"), 150, clocks="poisson"), told())
+    setup = Setup(LINEAR, Network.from_spec("path:2"), 150, np.array([150]), clocks=PoissonClocks())
+    task = Task(setup, told())
     run = Run(task, task.clocks, 0)  # type: ignore[arg-type]  # there are some
     for agent, memory in seen.items():
         me = run.agents[agent]
@@ -301,6 +302,13 @@ def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
         drawn = LINEAR.features.draw(keys, 0, len(memory))[agent]
         for pull, (arm, x) in enumerate(memory):
             assert np.array_equal(drawn[pull, arm], x)
+
+
+def test_own_clocks_are_left_to_the_reference_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    call: dict[str, Any] = {"clocks": "poisson", "keep": "", "engine": "auto"}
+    result = play(LINEAR, CYCLE, ["local-sums*lin-ts"], 5, **call)
+    assert result.meta["engines"] == ["reference"]
+    assert "no compiled kernel on own clocks" in capsys.readouterr().err
 
 
 def test_talking_pays_on_own_clocks() -> None:

@@ -44,7 +44,7 @@ _ALL_BITS = (1 << 64) - 1
 _PLACE_BITS_SET = (1 << PLACE_BITS) - 1
 
 _LANE = 128
-"""Bits from one word to the next in a Python integer that holds several: a product has that many."""
+"""Bits from one word to the next in an integer that holds several: as many as a product has."""
 
 FEW = 16
 """So many rejected trials are made again one by one, which is faster than as arrays."""

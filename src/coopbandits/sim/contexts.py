@@ -132,7 +132,9 @@ class ContextAccount:
 
     def __init__(self, task: Task, run: int) -> None:
         order, kind = task.arm_order(run), OwnContexts if task.clocks else Contexts
-        self.contexts: Contexts | OwnContexts = kind(task.problem, task.tables, task.seed, run, order)
+        self.contexts: Contexts | OwnContexts = kind(
+            task.problem, task.tables, task.seed, run, order
+        )
         self.sigma, self.barred = task.sigma, barred_arms(task.tables, order)
         self.regret = np.zeros(task.network.num_agents)
         self.costs = np.zeros(3)

@@ -119,9 +119,7 @@ class Setup:
                     "rewards depend on features: every context has a best arm of its own, and "
                     "bounds on the means of arms hold for none of them"
                 )
-            raise InputError(
-                f"stop is given, but {why}; leave stop out, or play the plain problem"
-            )
+            raise InputError(f"stop is given, but {why}; leave stop out, or play the plain problem")
         if self.stop is not None and self.clocks is not None:
             raise InputError(
                 "stop is counted in rounds, and with clocks there are none; leave one of them out"

@@ -259,9 +259,10 @@ def factored(
     triangles = ahead * model.outer + _diagonal(size, ridge)
     if waits is not None:
         triangles = triangles[waits] + model.open_outer[waits]
-    matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
+    matrix = triangles.take(_places(size), axis=1)
     try:
-        return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        lower: Matrices = np.linalg.cholesky(matrix)
+        return matrix, lower
     except np.linalg.LinAlgError:  # some pivot is not above 0
         for rows in matrix:
             cholesky(rows, size, ridge)
@@ -286,7 +287,7 @@ def _places(size: int) -> NDArray[np.int64]:
     """Return where every entry of a symmetric matrix stands in its upper triangle."""
     places = np.zeros((size, size), dtype=np.int64)
     places[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
-    return np.maximum(places, places.T).ravel()
+    return np.maximum(places, places.T)
 
 
 def _normals(word: int, size: int) -> Vector:
