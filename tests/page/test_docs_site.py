@@ -42,16 +42,18 @@ FORMULAS = r"""async () => {
 def build(folder: Path, pages: list[str]) -> Path:
     """Build these pages as `make docs` does; a warning on any page at all is an error.
 
-    Pages are all read and resolved, but most of the time goes into writing each with its sidebar.
+    All pages are read and resolved, but only these are written: that takes most of the time, since
+    each gets a sidebar of its own. Their search index is incomplete, of which Sphinx warns.
     """
     pytest.importorskip("sphinx", reason="the pages are built by the extra docs")
     for builder, wanted in (("dummy", []), ("html", [str(DOCS / f"{page}.md") for page in pages])):
         done = subprocess.run(
-            [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", builder,
-             "-d", str(folder / "doctrees"), str(DOCS), str(folder / builder), *wanted],
+            [sys.executable, "-m", "sphinx", "-q", "-b", builder, "-d", str(folder / "doctrees"),
+             str(DOCS), str(folder / builder), *wanted],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        told = [line for line in done.stderr.splitlines() if "search index couldn't" not in line]
+        assert (done.returncode, told) == (0, [])
     html = folder / "html"
     for page in html.rglob("*.html"):
         assert "system-message" not in page.read_text(), page.name
