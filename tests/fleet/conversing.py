@@ -16,9 +16,9 @@ from typing import Any
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
-from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.process import Process, VirtualClock
+from coopbandits.testing.torture.process import Wire as VirtualWire
 from coopbandits.testing.torture.words import words_of
 
 EPOCH = 1_799_999_000
@@ -86,31 +86,24 @@ FLEETS = {
 }
 
 
-class Wire(Transport):
+class Wire(VirtualWire):
     """One agent's end of the only link; what is sent waits until it is taken."""
 
     address = Address("127.0.0.1", PORT)
 
     def __init__(self) -> None:
+        super().__init__(self._keep, self._note)
         self.sent: list[bytes] = []
         self.dropped: list[str] = []
         self.cause: object = None
         self.wishes: list[object] = []
 
-    async def start(self, events: LinkEvents) -> None:
-        """Do nothing."""
-
-    async def stop(self) -> None:
-        """Do nothing."""
-
-    def send(self, peer: str, data: bytes) -> bool:
-        """Keep what is sent."""
+    def _keep(self, peer: str, data: bytes) -> bool:
         del peer
         self.sent.append(data)
         return True
 
-    def drop(self, peer: str, reason: str) -> None:
-        """Note why a link should end; none does here."""
+    def _note(self, peer: str, reason: str) -> None:
         self.dropped.append(f"{peer}: {reason}")
 
     def call(

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.client import Client
 from coopbandits.fleet.protocol.frames import VERSIONS
 from coopbandits.testing.torture.bandits import OPTIONS
 
@@ -118,6 +119,10 @@ def older_tree(folder: Path) -> Iterator[Path]:
     yield folder / "src"
 
 
+def knows(client: Client, total: float) -> bool:
+    return pulls(client) == total
+
+
 @pytest.mark.slow
 def test_a_fleet_is_upgraded_one_agent_after_the_other(tmp_path: Path) -> None:
     names = ("one", "two", "three")
@@ -145,8 +150,7 @@ def test_a_fleet_is_upgraded_one_agent_after_the_other(tmp_path: Path) -> None:
                         total += 1
                 for agent in agents:
                     with agent.client() as client:
-                        known = partial(pulls, client)
-                        wait(lambda known=known, all_=total: known() == all_, agent.told())
+                        wait(partial(knows, client, total), agent.told())
                 print(f"{upgraded} of {len(agents)} agents upgraded: all know {total} pulls")
                 if upgraded < len(agents):
                     agents[upgraded].send(15)
