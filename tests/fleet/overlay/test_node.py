@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coopbandits.fleet.protocol.node import MOST_SILENT
+from coopbandits.fleet.protocol.links import MOST_SILENT
 
 from ..bandits import both
 from .party import PORT, Party

@@ -9,8 +9,9 @@ from typing import Any, cast
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Frame, Stamp
 from coopbandits.fleet.protocol.gossip import Gossip
-from coopbandits.fleet.protocol.node import Node, NodeSettings
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.protocol.talks import Links, Talks, Terms
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError

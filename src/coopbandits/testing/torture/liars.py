@@ -21,7 +21,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_hello,
 )
-from coopbandits.fleet.protocol.node import BANDIT
+from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.testing.torture.notary import VirtualNotary, certificate_of
 from coopbandits.testing.torture.process import name, number
 from coopbandits.testing.torture.schedule import (
