@@ -90,7 +90,8 @@ class ArmRegisters(Registers):
 
     def version_of(self, values: Vector) -> float:
         """Return the number of pulls in one vector."""
-        return sum(values[self._counts].tolist())
+        counts: list[float] = values[self._counts].tolist()
+        return sum(counts)
 
     def plain_pulls(self, values: list[float]) -> float:
         """Return the pulls if no reward sum is negative or above its count, and nothing is NaN."""
