@@ -2,9 +2,10 @@
 
 An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
 Where the journal has a committer, or writes the rounds of several bandits together, an event is
-gathered before it takes effect, and nobody is told before it is on disk. The one exception is the end of a synchronous round, which is written with the
-next event. Opening replays all events. A replica has no clock, network or random source: time and
-random words are arguments, and the disk belongs to the journal.
+gathered before it takes effect, and nobody is told before it is on disk. The one exception is the
+end of a synchronous round, which is written with the next event. Opening replays all events. A
+replica has no clock, network or random source: time and random words are arguments, and the disk
+belongs to the journal.
 """
 
 from __future__ import annotations
