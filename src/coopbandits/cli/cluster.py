@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.dashboard.targets import client_context, parse_target
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.client import Client, UnreachableError
+from coopbandits.fleet.config import parse_config
 from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.config.read import load
 from coopbandits.fleet.document.compare import differences
 from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.files import load_document, load_signed, sign_file, signature_file
@@ -51,10 +54,17 @@ def keygen_command(
 def sign_command(
     path: DocumentFile,
     key: Annotated[list[Path], typer.Option(help="an operator's private key; may be repeated")],
+    node: Annotated[
+        list[Path] | None, typer.Option(help="an agent's TOML file, to check against as well")
+    ] = None,
 ) -> None:
     """Check a document and sign it; signatures of the same content by other keys are kept."""
-    document, signers = sign_file(path, key)
+    nodes = [parse_config(load(each), each, now=time.time(), insecure=True) for each in node or ()]
+    document, signers = sign_file(path, key, nodes)
     typer.echo(f"{_told(document)}, signed by {len(signers)}: {signature_file(path)}")
+    if document.operators and not set(document.operators) & set(signers):
+        note = "it names new operators, and none of them has signed it; agents refuse it until one has"
+        typer.echo(note, err=True)
 
 
 @cluster.command("verify")

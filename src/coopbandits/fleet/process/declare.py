@@ -87,7 +87,7 @@ def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) 
     for bandit in declared:
         arms = {arm.number: arm.name for arm in bandit.arms}
         told = Declared(bandit.name, bandit.shared, arms)
-        bandits.declare(bandit.number, told, write=write)
+        bandits.declare(bandit.number, told, bandit.purged_numbers, write=write)
 
 
 def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -105,6 +105,7 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                         f"{number}; state number = {number}, or give it another name"
                     )
                 continue
+            yield from _revived(bandit, replica)
             for key in sorted(known.shared.keys() | bandit.shared.keys()):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
@@ -112,6 +113,32 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                         f"{where} {key} is {now!r}, and what was learned is of {before!r}; leave "
                         "it, or give the bandit another name"
                     )
+
+
+def _revived(bandit: BanditConfig, replica: Replica) -> Iterator[str]:
+    for arm in bandit.arms:
+        if arm.number in replica.purged:
+            yield (
+                f"[bandits.{bandit.name}] arm {arm.name} has the id {arm.id!r}, which was purged "
+                "and cannot come back; give it another id: "
+                f'{{ name = "{arm.name}", id = "{arm.id}-2" }}'
+            )
+
+
+def purge_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every arm that would be purged while it is chosen.
+
+    Whoever changes an agent is asked to remove an arm first, since a purge cannot be undone. What
+    neighbours hand on is taken without: an agent that was away may hear of both at once.
+    """
+    for bandit in declared.values():
+        here = service.services.get(bandit.number)
+        for arm in here.declared.arms if here else ():
+            if arm.id in bandit.purged:
+                yield (
+                    f"[bandits.{bandit.name}] purges {arm.id!r}, which is an arm of it; a purge "
+                    "cannot be undone: leave the arm out first, and purge it with a later change"
+                )
 
 
 def _numbers(declared: Declarations) -> set[int]:

@@ -21,6 +21,7 @@ from coopbandits.fleet.process.declare import (
     all_bandits,
     make_many_node,
     open_bandits,
+    purge_problems,
     take,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
@@ -138,6 +139,8 @@ class Runtime:
                 "this agent has one bandit, which [cluster] declares, and that cannot change while "
                 "it runs; declare bandits in sections [bandits.NAME], in a new epoch"
             )
+        if problems := list(purge_problems(self.service, declared)):
+            raise InputError("\n".join(problems))
         take(self.service, declared)
 
     async def start(self) -> None:

@@ -261,6 +261,8 @@ class Node:
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+        for gossip in self.gossips:
+            gossip.note_told()
         if self.members is not None:
             self.members.tick()
         self._spread(partial(self.spread.beat, now))
@@ -447,6 +449,16 @@ class Node:
         are_told = self.gossip.telling()
         return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether there is a link, or nobody to have one with."""
+        linked = any(peer.met for peer in self.peers.values())
+        return linked or (self.members is None and not self.peers)
+
+    def untold(self) -> int:
+        """Return how many rewards since the start no neighbour is known to know of, at most."""
+        return sum(gossip.replica.observed - gossip.told for gossip in self.gossips)
+
     def leave(self) -> None:
         """Say goodbye to all neighbours that are linked."""
         if self.members is not None:
@@ -557,7 +569,7 @@ class Node:
     def adopt(self, signed: Signed) -> bool:
         """Take a document that was handed over here, and spread it; False if it is here already."""
         try:
-            return self.settings.keeper.adopt(signed)
+            return self.settings.keeper.adopt(signed, handed_over=True)
         finally:
             self.spread.tell(self.clock())
 

@@ -18,8 +18,10 @@ from coopbandits.fleet.service.watching import (
     journal_metrics,
     link_metrics,
 )
+from coopbandits.fleet.storage.purging import PURGED
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.config.bandits import Arm
     from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
 
@@ -58,7 +60,7 @@ def learned(service: ApplicationService) -> dict[str, Any]:
                 "arm": name or None,
                 "id": declared.id if declared else name or None,
                 "number": number,
-                "state": "active" if declared and not declared.frozen else _state(declared),
+                "state": _state(number, declared),
                 "pulls": pulls,
                 "mean": scale.reward(float(sums[at]) / pulls) if pulls > 0.0 else None,
                 "own_choices": int(replica.own_choices[at]),
@@ -70,8 +72,10 @@ def learned(service: ApplicationService) -> dict[str, Any]:
     return {"number": bandit.number, "settings": settings, "round": replica.rounds, "arms": found}
 
 
-def _state(declared: object) -> str:
-    return "frozen" if declared else REMOVED
+def _state(number: int, declared: Arm | None) -> str:
+    if declared is None:
+        return "purged" if number == PURGED else REMOVED
+    return "frozen" if declared.frozen else "active"
 
 
 def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[Metric]:
