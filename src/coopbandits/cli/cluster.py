@@ -96,7 +96,7 @@ def diff_command(
     if Path(old).exists():
         before: Document | None = load_document(Path(old))
     else:
-        found = _clients([old], token_file, (ca, certificate, key))
+        found = clients_of([old], token_file, (ca, certificate, key))
         before = _document_at(next(found))
     lines = differences(before, load_document(new))
     typer.echo("\n".join(lines) or "nothing changes")
@@ -113,7 +113,7 @@ def apply_command(
 ) -> None:
     """Hand a signed document to one agent, which checks it and spreads it to all others."""
     signed = load_signed(path)
-    for client in _clients(to, token_file, (ca, certificate, key)):
+    for client in clients_of(to, token_file, (ca, certificate, key)):
         with client:
             found = client.adopt(to_json(signed))
         typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
@@ -129,7 +129,7 @@ def status_command(
 ) -> None:
     """Tell which version agents and their neighbours have; status 1 if agents differ."""
     rows, problems = [], []
-    for client in _clients(agents, token_file, (ca, certificate, key)):
+    for client in clients_of(agents, token_file, (ca, certificate, key)):
         try:
             with client:
                 rows.append(client.cluster())
@@ -163,9 +163,10 @@ def _document_at(client: Client) -> Document | None:
     return None if content is None else read_document(content.encode())
 
 
-def _clients(
+def clients_of(
     addresses: list[str], token_file: Path | None, files: tuple[Path | None, ...]
 ) -> Iterator[Client]:
+    """Yield a client for each of some agents."""
     token = read_token(token_file) if token_file else None
     targets = [parse_target(address) for address in addresses]
     secure = any(target.secure for target in targets) or any(files)

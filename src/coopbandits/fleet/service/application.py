@@ -226,7 +226,7 @@ class ApplicationService:
 
     def export(self) -> dict[str, Any]:
         """Return everything learned."""
-        return learned(self)
+        return learned(self.declared, self.replica)
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data.

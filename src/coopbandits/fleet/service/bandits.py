@@ -21,9 +21,10 @@ from coopbandits.fleet.service.watching import (
 from coopbandits.fleet.storage.purging import PURGED
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.config.bandits import Arm
+    from coopbandits.fleet.config.bandits import Arm, BanditConfig
     from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.storage.replica import Replica
 
 REMOVED = "removed"
 
@@ -45,11 +46,10 @@ def bandit_state(service: ApplicationService) -> BanditState:
     )
 
 
-def learned(service: ApplicationService) -> dict[str, Any]:
+def learned(bandit: BanditConfig, replica: Replica) -> dict[str, Any]:
     """Return everything learned of a bandit, also of arms that are no longer declared."""
-    bandit, replica, scale = service.declared, service.replica, service.scale
-    estimate = replica.agent.estimate()
-    sums = estimate.sums[:, ONES] if service.encoder.features else estimate.sums
+    scale, estimate = bandit.settings.scale, replica.agent.estimate()
+    sums = estimate.sums[:, ONES] if bandit.settings.encoder.features else estimate.sums
     arms = {at if bandit.is_plain else arm.number: arm for at, arm in enumerate(bandit.arms)}
     found = []
     for at, (number, known) in enumerate(replica.arms.items()):
