@@ -1,4 +1,4 @@
-"""`coopbandits fleet drain`, `backup`, `restore` and `export`: what is done to one agent."""
+"""`coopbandits fleet drain`, `backup`, `restore`, `export`, `to-sections`: done to one agent."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def add_commands(fleet: typer.Typer) -> None:
     fleet.command("backup")(backup_command)
     fleet.command("restore")(restore_command)
     fleet.command("export")(export_command)
+    fleet.command("to-sections")(to_sections_command)
 
 
 def drain_command(
@@ -104,6 +105,13 @@ def export_command(
         except (ConnectionError, part("fleet.service").UnavailableError) as error:
             raise InputError(f"nothing was exported: {error}") from error
     typer.echo(exporting.write_export(told, file))
+
+
+def to_sections_command(
+    node: Node, name: Annotated[str, typer.Argument(help="what to call the bandit")]
+) -> None:
+    """Give the one bandit in [cluster] of a stopped agent a section, with all it has learned."""
+    typer.echo(part("fleet.process.sections").to_sections(node, name, time.time()))
 
 
 def _read(node: Path) -> NodeConfig:

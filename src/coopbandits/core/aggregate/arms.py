@@ -55,5 +55,6 @@ def moved_fields(
 def moved_pulls(pulls: Rows, num_arms: int, places: Sequence[int]) -> Rows:
     """Return numbers (…, K) of other arms as numbers of these; those with one place are added."""
     found = np.zeros((*pulls.shape[:-1], num_arms), dtype=pulls.dtype)
-    np.add.at(found, (..., list(places)), pulls)
+    for at, place in enumerate(places):
+        found[..., place] += pulls[..., at]
     return found

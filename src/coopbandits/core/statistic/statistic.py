@@ -184,7 +184,8 @@ class Registers(ABC):
         if len(set(places)) == len(places):
             columns[..., list(places)] = told
         else:
-            np.add.at(columns, (..., list(places)), told)
+            for at, place in enumerate(places):
+                columns[..., place] += told[..., at]
         return found
 
     def of_no_arm(self, values: Vector) -> Vector:

@@ -114,5 +114,6 @@ def node_problems(document: Document, node: NodeConfig) -> Iterator[str]:
         yield (
             f"the document declares bandits ({', '.join(sorted(document.bandits))}), but "
             f"{node.id} has the one in [cluster] of its own file, which cannot change while it "
-            "runs; leave [bandits] out, or declare sections in a new epoch"
+            "runs; leave [bandits] out, or first give it a section with `coopbandits fleet "
+            "to-sections`"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
@@ -42,6 +43,12 @@ LARGE = 1 << 26
 """Room in bytes for what neighbours may say of arms that are unknown here."""
 
 
+def journal_identity(config: NodeConfig) -> dict[str, Any]:
+    """Return whose the journal of an agent with several bandits is; it says itself what they are."""
+    cluster = config.cluster
+    return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+
+
 def open_bandits(
     config: NodeConfig,
     disk: Disk,
@@ -54,7 +61,7 @@ def open_bandits(
     `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
     """
     cluster, word = config.cluster, words() | 1
-    identity = {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+    identity = journal_identity(config)
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
     declared = {bandit.number: bandit for bandit in config.declared.values()}
