@@ -169,7 +169,7 @@ def test_a_purged_id_never_comes_back_and_an_arm_is_removed_before_it_is_purged(
     fleet.take(0, left)
     assert not list(purge_problems(fleet.of(0), after))
     fleet.take(0, after)
-    again = '[bandits.button] arm red has the id \'red\', which was purged.*id = "red-2"'
+    again = "[bandits.button] arm red has the id 'red', which was purged.*id = \"red-2\""
     with pytest.raises(InputError, match=again.replace("[", r"\[", 1)):
         fleet.take(0, before)
     fleet.take(0, both(arms=[*LEFT, {"name": "red", "id": "red-2"}]))

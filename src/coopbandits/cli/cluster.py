@@ -63,7 +63,9 @@ def sign_command(
     document, signers = sign_file(path, key, nodes)
     typer.echo(f"{_told(document)}, signed by {len(signers)}: {signature_file(path)}")
     if document.operators and not set(document.operators) & set(signers):
-        note = "it names new operators, and none of them has signed it; agents refuse it until one has"
+        note = (
+            "it names new operators, and none of them has signed it; agents refuse it until one has"
+        )
         typer.echo(note, err=True)
 
 

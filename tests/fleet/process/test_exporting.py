@@ -27,14 +27,12 @@ BANDITS = {
 
 
 def config_of(folder: Path, *sections: str, **button: Any) -> NodeConfig:
-    """The file of an agent without neighbours, with sections of bandits or with one in [cluster]."""
+    """The file of an agent without neighbours, with sections of bandits or with [cluster] alone."""
     agent = Agent(folder)
     if sections:
         agent.tables["bandits"] = {name: BANDITS[name] for name in sections}
         agent.tables["bandits"]["button"] = BANDITS["button"] | button
-        agent.tables["cluster"] = {
-            key: agent.tables["cluster"][key] for key in ("name", "epoch")
-        }
+        agent.tables["cluster"] = {key: agent.tables["cluster"][key] for key in ("name", "epoch")}
         agent.path.write_text(write_config(agent.tables))
     return read_config(agent.path, now=time.time(), insecure=True)
 
@@ -52,7 +50,7 @@ def test_a_running_agent_and_its_journal_tell_the_same(
         for name, reward in (("button", 1.0), ("button", 0.0), ("banner", -2.5)):
             bandit = agent.bandit(name)
             bandit.observe(bandit.choose().ticket, reward)
-        with running(agent._runtime.service) as server:  # noqa: SLF001  its API, over real sockets
+        with running(agent._runtime.service) as server:
             export(f"http://{server.address}", str(file))
         told = json.loads(file.read_text())
         export(source, str(file))  # while it runs: a journal can be read at any time
@@ -76,7 +74,7 @@ def test_one_bandit_has_the_same_form_and_tables_have_a_row_per_arm(tmp_path: Pa
     source = str(tmp_path / "alpha" / "node.toml")
     with LocalAgent(config) as agent:
         agent.observe(agent.choose(["blue"]).ticket, 0.25)
-        with running(agent._runtime.service) as server:  # noqa: SLF001
+        with running(agent._runtime.service) as server:
             export(f"http://{server.address}", str(table))
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
@@ -98,9 +96,9 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_overwritten(
     config_of(tmp_path / "alpha")
     source, file = str(tmp_path / "alpha" / "node.toml"), tmp_path / "learned.json"
     file.write_text("before")
-    with pytest.raises(InputError, match="cannot read .*journal: No such file"):
+    with pytest.raises(InputError, match=r"cannot read .*journal: No such file"):
         export(source, str(file))
-    with pytest.raises(InputError, match="nothing was exported: no agent answered at 127.0.0.1:1"):
+    with pytest.raises(InputError, match=r"nothing was exported: no agent answered"):
         export("127.0.0.1:1", str(file))
     with LocalAgent(config_of(tmp_path / "alpha")):
         pass

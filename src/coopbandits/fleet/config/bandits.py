@@ -293,11 +293,11 @@ def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
         yield f"{where} has no arm that is not frozen; leave one, or leave out the section"
     for arm in bandit.arms:
         if arm.id in bandit.purged:
-            yield f"{where} has {arm.id!r} among its arms and in purged; leave it out of one of them"
+            yield f"{where} has {arm.id!r} among its arms and in purged; leave it out of either"
     if bandit.purged and not can_purge(parse_policy(policy)):
         yield (
-            f"{where} purges arms, but policy {policy} learns from all arms how sites differ; leave "
-            "out purged, or choose a policy without spread=estimate for a bandit of another name"
+            f"{where} purges arms, but policy {policy} learns from all arms how sites differ; "
+            "leave out purged, or give a policy without spread=estimate to a bandit of another name"
         )
     total = sum(arm.minimum_share for arm in bandit.arms if not arm.frozen)
     if total > 1.0:

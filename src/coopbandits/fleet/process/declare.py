@@ -44,7 +44,7 @@ LARGE = 1 << 26
 
 
 def journal_identity(config: NodeConfig) -> dict[str, Any]:
-    """Return whose the journal of an agent with several bandits is; it says itself what they are."""
+    """Return whose the journal of an agent with several bandits is."""
     cluster = config.cluster
     return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
 

@@ -33,7 +33,9 @@ class RuledBandits(Taker):
         config = self.service.config
         yield from bandit_problems(document.bandits, of_node(config, document))
         with suppress(InputError):  # of which everything was said
-            yield from journal_problems(self.service.node.bandits, declared_by(document, self.service.config))
+            yield from journal_problems(
+                self.service.node.bandits, declared_by(document, self.service.config)
+            )
 
     def hasty(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is chosen."""

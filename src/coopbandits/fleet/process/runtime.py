@@ -137,7 +137,8 @@ class Runtime:
         if not isinstance(self.service, ManyService):
             raise InputError(
                 "this agent has one bandit, which [cluster] declares, and that cannot change while "
-                "it runs; stop it, and give the bandit a section with `coopbandits fleet to-sections`"
+                "it runs; stop it, and give the bandit a section with `coopbandits fleet "
+                "to-sections`"
             )
         if problems := list(purge_problems(self.service, declared)):
             raise InputError("\n".join(problems))

@@ -83,9 +83,7 @@ def _listed(tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _convert(
-    disk: FileDisk, before: NodeConfig, after: NodeConfig, name: str, now: float
-) -> str:
+def _convert(disk: FileDisk, before: NodeConfig, after: NodeConfig, name: str, now: float) -> str:
     data = disk.read()
     if data is None:
         return "begins with it"

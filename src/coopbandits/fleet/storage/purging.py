@@ -23,7 +23,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import Registers
 
 PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
-"""The id of all purged arms together; that of a declared one is made of a text that is not empty."""
+"""The id of all purged arms together; those of declared ones are made of texts, never empty."""
 
 Columns = dict[int, bytes]
 """Registers by the ids of arms."""
