@@ -48,10 +48,7 @@ def button(fleet: Many, agent: int) -> Replica:
 
 def without_red(counts: Counter[tuple[str, str]]) -> dict[tuple[str, str | None], int]:
     """What everybody shall know: red's pulls, and those of others by arm."""
-    found: dict[tuple[str, str | None], int] = dict(counts)
-    if red := found.pop(("button", "red"), 0):
-        found["button", None] = red
-    return found
+    return {(name, None if arm == "red" else arm): number for (name, arm), number in counts.items()}
 
 
 @pytest.mark.plays

@@ -109,14 +109,14 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str, certificates:
     more = {"certificates": certificates} if policy == "signed" else {}
     fleet = Many(nx.path_graph(2), cluster, declared=declared, **more)
     node = fleet.node(0)
-    assert not node.is_linked
+    assert not node.is_linked()
     for name in ("button", "button", "banner"):
         fleet.play(0, name, 1.0)
     assert node.untold() == 3
     for _ in range(4):
         fleet.steps(15)
         node.beat()
-    assert node.is_linked
+    assert node.is_linked()
     assert node.untold() == 0
     more_arms = {"arms": ["red", "green", "blue"], "policy": declared["button"].settings.policy}
     fleet.take(0, both(cluster, **more_arms))
@@ -126,5 +126,5 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str, certificates:
     for _ in range(4):
         fleet.steps(15)
         node.beat()
-    assert not node.is_linked
+    assert not node.is_linked()
     assert node.untold() == 1

@@ -74,12 +74,12 @@ class Drain:
         node.chronicle.note("draining", "stops soon, and makes no more choices")
         deadline = asyncio.get_running_loop().time() + seconds
         await self._until(lambda: not node.replica.open_tickets, deadline)
-        await self._until(lambda: node.is_linked or not node.untold(), deadline)
+        await self._until(lambda: node.is_linked() or not node.untold(), deadline)
         are_told = node.telling()
         deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
         if not await self._until(are_told, deadline):
             log.warning("stopping although not all neighbours have the last rewards")
-        elif not node.is_linked and (untold := node.untold()):
+        elif not node.is_linked() and (untold := node.untold()):
             log.warning(
                 "stopping without a link: up to %d rewards since the start are known to nobody "
                 "else, and stay in the journal alone; start the agent again to hand them in",

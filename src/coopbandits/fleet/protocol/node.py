@@ -449,9 +449,8 @@ class Node:
         are_told = self.gossip.telling()
         return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
 
-    @property
     def is_linked(self) -> bool:
-        """Whether there is a link, or nobody to have one with."""
+        """Return whether there is a link, or nobody to have one with."""
         linked = any(peer.met for peer in self.peers.values())
         return linked or (self.members is None and not self.peers)
 
