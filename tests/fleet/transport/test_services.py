@@ -91,7 +91,7 @@ def test_all_records_of_a_service_are_found(cuts: bool, monkeypatch: pytest.Monk
                 Address("127.0.0.2", 7402),
             ]
             assert server.asked == 1 + cuts
-            found = await opening._addresses(Address(NAME, 0))  # noqa: SLF001  as seeds are
+            found = await opening._addresses(Address(NAME, 0))
             assert Address("127.0.0.1", 7401) in found
             assert found[-1] == Address("127.0.0.2", 7402)
             with pytest.raises(OSError, match="does not exist"):
@@ -114,5 +114,5 @@ def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds = (Address(NAME, 0),)
 
     monkeypatch.setattr(consistency, "find_spec", lambda name: None if name == "dns" else 1)
-    (sentence,) = consistency._members(Config())  # type: ignore[arg-type]  # noqa: SLF001
+    (sentence,) = consistency._members(Config())  # type: ignore[arg-type]
     assert "pip install 'coopbandits[srv]', or give host:port" in sentence
