@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -45,7 +45,8 @@ class NameServer(asyncio.DatagramProtocol):
             )
         else:
             told.set_rcode(rcode.NXDOMAIN)
-        return told.to_wire()
+        content: bytes = told.to_wire()
+        return content
 
     async def over_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = int.from_bytes(await reader.readexactly(2), "big")
@@ -110,7 +111,8 @@ def test_what_the_name_of_a_service_is() -> None:
 
 def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     class Config:
-        auto, neighbors, tls, bandits = True, (), object(), {}
+        auto, neighbors, tls = True, (), object()
+        bandits: ClassVar[dict[str, object]] = {}
         seeds = (Address(NAME, 0),)
 
     monkeypatch.setattr(consistency, "find_spec", lambda name: None if name == "dns" else 1)
