@@ -139,7 +139,7 @@ export class View {
     const { bandits = [] } = model.scene;
     const more = [];
     if (bandits.length > 1) more.push(["bandits", whole(bandits.length)]);
-    if (isNumber(now.document)) more.push([now.behind ? `document, ${whole(now.behind)} behind` : "document", version(now.document)]);
+    if (isNumber(now.document)) more.push([now.behind ? `document, ${whole(now.behind)} agents behind` : "document version", version(now.document)]);
     const tiles = model.live
       ? [["agents up", `${whole(now.up)} of ${model.count}`], ["disagree", percent(now.disagree)], ["pulls a second", digits(now.pulls_per_second)], ["rounds a second", digits(now.rounds_per_second)], ["open tickets", whole(now.tickets)], ...more]
       : [["round", whole(model.scene.rounds[model.frame])], ["disagree", percent(now.disagree)], ["regret", digits(now.regret, 4)], ["agents", whole(model.count)]];
@@ -154,12 +154,13 @@ export class View {
   sentence(node, now) {
     const { model } = this;
     if (model.scene.by_context) {
-      put(node, "Which option is best depends on the request. Means are over those that each option was chosen for.");
+      put(node, "Which option is best depends on the request. A mean is over the requests that its option was chosen for.");
       return;
     }
     if (!isNumber(now.ahead) || now.ahead < 0) {
       const loading = !model.live && !model.tracks[this.panel];
-      put(node, loading ? "Reading the recording …" : "Nothing is known about any option yet.");
+      const known = model.scene?.contexts ? "Which option is best depends on the request." : "Nothing is known about any option yet.";
+      put(node, loading ? "Reading the recording …" : known);
       return;
     }
     const name = make("strong", {}, named(model.arms[now.ahead]));
