@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import networkx as nx
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.process.declare import purge_problems
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import ExpiredTicketError
-from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns
+from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.testing.torture.words import words_of
 
@@ -116,6 +117,25 @@ def test_what_an_agent_signed_that_never_comes_back_is_proven_without_the_arm(
     assert any(len(proof) > 72 for proof in button(fleet, 0).proofs.values())
 
 
+def test_who_has_not_purged_an_arm_hears_of_it_through_those_who_have(certificates: Path) -> None:
+    cluster = replace(CLUSTER, signed=True)
+    before, left, after = steps_of(cluster)
+    fleet = Many(nx.path_graph(3), cluster, certificates=certificates, declared=before)
+    fleet.steps(20)
+    fleet.take(1, left)
+    fleet.take(1, after)
+    for step in range(6):
+        choice = fleet.of(2).bandit("button").choose([ALL[step % 2]])
+        fleet.reward(2, "button", choice.ticket, 0.3)
+        fleet.steps(10)
+    fleet.steps(40)
+    assert fleet.learned(0) == fleet.learned(2) == dict(fleet.counts)
+    assert fleet.learned(1) == without_red(fleet.counts)
+    for agent in range(3):
+        assert "forged" not in fleet.node(agent).refusals
+        assert fleet.of(agent).health()["trouble"] == ""
+
+
 def test_a_remainder_that_is_not_what_was_purged_proves_nothing() -> None:
     fleet = Many(nx.path_graph(2), declared=steps_of()[0])
     machine: Any = button(fleet, 0).agent.machine  # type: ignore[attr-defined]  # has one
@@ -130,8 +150,25 @@ def test_a_remainder_that_is_not_what_was_purged_proves_nothing() -> None:
     assert signed == {arm: columns[:, at].tobytes() for at, arm in enumerate(arms)}
     twice = np.concatenate([[1.0, 9.0], [0.5, 0.7, 0.8], [2.0, 3.0, 4.0]])
     fewer = np.concatenate([[1.0, 9.0], [0.5, 0.0, 0.8], [2.0, 0.0, 3.0]])
-    for wrong, told in ((twice, left), (fewer, left), (folded, b"?"), (row, left)):
+    odd = msgspec.msgpack.encode({-1: bytes(16)})
+    for wrong, told in ((twice, left), (fewer, left), (folded, b"?"), (row, left), (folded, odd)):
         assert signed_columns(registers, arms, wrong, told) is None
+    assert remainder(registers, arms, {6}, row, b"?") == b"?"
+
+
+def test_nobody_purges_arms_in_the_name_of_others() -> None:
+    fleet = Many(nx.path_graph(2), declared=steps_of()[0])
+    machine: Any = button(fleet, 0).agent.machine  # type: ignore[attr-defined]  # has one
+    registers = machine.registers
+    row = np.concatenate([[1.0, 9.0], [0.5, 0.7, 0.1], [2.0, 3.0, 1.0]])
+    left = remainder(registers, [5, 6, PURGED], {6}, row, b"")
+    folded = np.concatenate([[1.0, 9.0], [0.5, 0.0, 77.0], [2.0, 0.0, 4.0]])
+    back, rest = take_back(registers, [5, 6, PURGED], folded, left)
+    assert (back.tolist(), rest) == (row.tolist(), b"")
+    wide = np.concatenate([[1.0, 9.0], [0.5, 0.8, 0.0], [2.0, 4.0, 0.0]])
+    assert take_back(registers, [5, PURGED, 7], wide, left)[1] == left  # 6 is not known
+    for told in (b"?", msgspec.msgpack.encode({6: b"odd"}), msgspec.msgpack.encode({6: bytes(8)})):
+        assert take_back(registers, [5, 6, PURGED], folded, told) == (pytest.approx(folded), told)
 
 
 def test_tickets_of_a_purged_arm_are_closed_and_those_of_others_go_on() -> None:

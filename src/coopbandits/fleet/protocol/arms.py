@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.entries import HEADER
+from coopbandits.core.aggregate.entries import HEADER, with_rows
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import PROOF, Notary
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields
 from coopbandits.fleet.protocol.proofs import read_proofs, write_proofs
-from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns
+from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.entries import Attributed
@@ -79,12 +79,33 @@ def in_own_order(
     replica: Replica, order: Order, values: Vector, fields: Fields
 ) -> tuple[Vector, Fields]:
     """Return a neighbour's vector with arms in the own order, and what stands beside it."""
-    if order.twin is None:
-        return values, fields
     agent = cast("CooperativeAgent", replica.agent)
-    if order.gone and fields.proofs:
-        fields = _with_remainders(order, values, fields)
-    return agent.translated(values, order.twin, order.places), fields
+    if order.twin is not None:
+        if order.gone and fields.proofs:
+            fields = _with_remainders(order, values, fields)
+        values = agent.translated(values, order.twin, order.places)
+    if fields.remainders:
+        return _taken_back(agent, list(replica.arms), values, fields)
+    return values, fields
+
+
+def _taken_back(
+    agent: CooperativeAgent, arms: list[int], values: Vector, fields: Fields
+) -> tuple[Vector, Fields]:
+    """Return entries with what others have purged from them, of arms that are known here."""
+    machine = cast("Attributed", agent.machine)
+    try:
+        rows = machine.rows(values)
+        proofs = read_proofs(fields, len(rows))
+    except InputError:
+        return values, fields  # of no such form, which is told when they are read
+    told = [
+        take_back(agent.machine.registers, arms, row, proof[PROOF:])
+        for row, proof in zip(rows, proofs, strict=True)
+    ]
+    proofs = [proof[:PROOF] + left for proof, (_, left) in zip(proofs, told, strict=True)]
+    entries = np.array([row for row, _ in told])
+    return with_rows(values, entries), write_proofs(proofs, fields.certificates)
 
 
 def _with_remainders(order: Order, values: Vector, fields: Fields) -> Fields:

@@ -6,7 +6,9 @@ up under one id, `PURGED`, which is no declared arm's and is never chosen. Agent
 purged them yet, or never will, see it as one more arm that only neighbours have.
 
 An author signs the arms that it has pulled, one by one. Until it signs again without those that
-were purged, which it may never do, its proof is followed by their registers: the *remainder*.
+were purged, which it may never do, its proof is followed by their registers: the *remainder*. Who
+knows an arm and has not purged it takes its registers back from there: nobody can hide what others
+have pulled by purging it in their name.
 """
 
 from __future__ import annotations
@@ -28,7 +30,18 @@ PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
 Columns = dict[int, bytes]
 """Registers by the ids of arms."""
 
-read_columns = msgspec.msgpack.Decoder(Columns).decode
+_decode = msgspec.msgpack.Decoder(Columns).decode
+
+IDS = range(1 << 64)
+
+
+def read_columns(told: bytes) -> Columns | None:
+    """Return what a remainder holds; None where a neighbour sent something else."""
+    try:
+        found = _decode(told)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if all(arm in IDS for arm in found) else None
 
 
 class Folded(NamedTuple):
@@ -67,8 +80,32 @@ def remainder(
     if not before and PURGED in pulled:  # as the author signed it
         found[PURGED] = pulled[PURGED].tobytes()
     elif before:
-        found |= read_columns(before)
-    return msgspec.msgpack.encode(dict(sorted(found.items())))
+        told = read_columns(before)
+        if told is None:
+            return before  # which proves nothing
+        found |= told
+    return _encoded(found)
+
+
+def _encoded(columns: Columns) -> bytes:
+    return msgspec.msgpack.encode(dict(sorted(columns.items()))) if columns else b""
+
+
+def take_back(
+    registers: Registers, arms: Sequence[int], row: Vector, told: bytes
+) -> tuple[Vector, bytes]:
+    """Return an entry with all arms that are known here, and what is left of its remainder."""
+    left = read_columns(told) or {}
+    known = left.keys() & set(arms) - {PURGED}
+    found = row.copy()
+    columns = registers.by_arm(found[HEADER:])
+    size = columns[:, 0].nbytes
+    if not known or PURGED not in arms or any(len(each) != size for each in left.values()):
+        return row, told
+    for arm in known:
+        columns[:, arms.index(arm)] += np.frombuffer(left.pop(arm))
+    columns[:, arms.index(PURGED)] = sum(map(np.frombuffer, left.values()))
+    return found, _encoded(left) if left.keys() - {PURGED} else b""
 
 
 def signed_columns(
@@ -78,15 +115,15 @@ def signed_columns(
 
     None where the remainder is not what the entry has under `PURGED`, to the last pull.
     """
+    left = read_columns(told)
     try:
-        left = read_columns(told)
-        values = np.array([np.frombuffer(column) for column in left.values()])
-    except (msgspec.MsgspecError, ValueError):
+        values = np.array([np.frombuffer(column) for column in (left or {}).values()])
+    except ValueError:
         return None
     columns = registers.by_arm(row[HEADER:])
     pulled = {arm: columns[:, at] for at, arm in enumerate(arms) if columns[:, at].any()}
     lump, total = pulled.pop(PURGED, None), values.sum(axis=0)
-    if lump is None or lump.shape != total.shape or pulled.keys() & left.keys():
+    if left is None or lump is None or lump.shape != total.shape or pulled.keys() & left.keys():
         return None
     exact = row.copy()
     registers.by_arm(exact[HEADER:])[:, arms.index(PURGED)] = total

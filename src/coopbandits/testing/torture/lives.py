@@ -146,7 +146,7 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=declared(cluster, extra=actor.extra) if several else {},
+            declared=declared(cluster, extra=actor.extra, purged=actor.purged) if several else {},
         )
 
     def _started(self, actor: Actor, process: Process) -> None:
