@@ -230,8 +230,8 @@ BANDIT: dict[str, read.Reader] = {
     "max_pulls_per_second": read.positive,
     "minimum_share": _share,
     "pinned": read.name,
-    "token_file": read.path,
     "purged": _ids,
+    "token_file": read.path,
 }
 
 OPTIONAL = BANDIT.keys() - {"arms"}
