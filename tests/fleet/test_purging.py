@@ -168,7 +168,8 @@ def test_nobody_purges_arms_in_the_name_of_others() -> None:
     wide = np.concatenate([[1.0, 9.0], [0.5, 0.8, 0.0], [2.0, 4.0, 0.0]])
     assert take_back(registers, [5, PURGED, 7], wide, left)[1] == left  # 6 is not known
     for told in (b"?", msgspec.msgpack.encode({6: b"odd"}), msgspec.msgpack.encode({6: bytes(8)})):
-        assert take_back(registers, [5, 6, PURGED], folded, told) == (pytest.approx(folded), told)
+        back, rest = take_back(registers, [5, 6, PURGED], folded, told)
+        assert (back.tolist(), rest) == (folded.tolist(), told)
 
 
 def test_tickets_of_a_purged_arm_are_closed_and_those_of_others_go_on() -> None:
