@@ -43,7 +43,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.peers import Greeted, Peer
-from coopbandits.fleet.protocol.proofs import ProofBook, Proven
+from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
 from coopbandits.fleet.storage.replica import Replica
 
 PATIENCE = 2.0
@@ -127,6 +127,7 @@ class EntryExchange:
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
+        self.published_of = 0  # how many rewards were counted by then
         self.signed_at = -np.inf
         self.began = replica.rounds
         self._first = self._own()  # what the journal held
@@ -403,6 +404,7 @@ class EntryExchange:
             (version,) = self.machine.versions(own[None])
             self.published = Proven(entry, version, notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
+            self.published_of = 0 if own is self._first else self.replica.observed
             self._said[version], self._told = entry, own
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
@@ -446,8 +448,7 @@ class EntryExchange:
         if not told:
             return values[:HEADER], None
         entries = np.frombuffer(b"".join(each.entry for each in told))
-        proofs = b"".join(each.proof for each in told)
-        fields = Fields(proofs, self.book.new_to(peer, told))
+        fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
         return np.concatenate([values[:HEADER], entries]), fields
 
     def _plain(self, values: Vector) -> Vector:

@@ -155,6 +155,8 @@ class Node(LinkedNode):
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
                 self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+        for gossip in self.gossips:
+            gossip.note_told()
         if self.members is not None:
             self.members.tick()
         self._spread(partial(self.spread.beat, now))
@@ -172,6 +174,15 @@ class Node(LinkedNode):
         """Return what says whether linked neighbours, if any, know all that is known by now."""
         are_told = self.gossip.telling()
         return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
+
+    def is_linked(self) -> bool:
+        """Return whether there is a link, or nobody to have one with."""
+        linked = any(peer.met for peer in self.peers.values())
+        return linked or (self.members is None and not self.peers)
+
+    def untold(self) -> int:
+        """Return how many rewards since the start no neighbour is known to know of, at most."""
+        return sum(gossip.replica.observed - gossip.told for gossip in self.gossips)
 
     # What arrives
 
@@ -263,7 +274,7 @@ class Node(LinkedNode):
     def adopt(self, signed: Signed) -> bool:
         """Take a document that was handed over here, and spread it; False if it is here already."""
         try:
-            return self.settings.keeper.adopt(signed)
+            return self.settings.keeper.adopt(signed, handed_over=True)
         finally:
             self.spread.tell(self.clock())
 

@@ -97,6 +97,7 @@ class Talk:
         shared = links.stamp
         self.stamp = Stamp(len(replica.arms), shared.epoch, 0, shared.incarnation, bandit.number)
         self.form = plain_form(self.stamp)
+        self.arms = list(replica.arms)
         self.orders: dict[int, Order] = {}
         self.peers = {peer.number: _peer_of(peer) for peer in neighbors}
         self._say = say
@@ -151,13 +152,14 @@ class Talk:
         if order is None or not peer.met:
             link.frames["stale"] += 1  # it was said before the last greeting
             return
-        if frame.stamp.num_arms != order.num_arms:
-            sentence = f"a message about {frame.stamp.num_arms} arms of {order.num_arms}"
+        if frame.stamp.num_arms != len(order.arms):
+            sentence = f"a message about {frame.stamp.num_arms} arms of {len(order.arms)}"
             self.links.refuse(link, "arms", sentence)
             return
+        fields = frame.fields
         if values is not None:
-            values = in_own_order(self.replica, order, values)
-        self.gossip.heard(peer, frame.stamp.round, values, frame.fields, now)
+            values, fields = in_own_order(self.replica, order, values, fields)
+        self.gossip.heard(peer, frame.stamp.round, values, fields, now)
 
     def down(self, link: Peer, reason: str) -> None:
         """Note that a link went down; whoever only asked for one was never talked to."""
@@ -205,7 +207,7 @@ class Talks:
         for bandit in declared:
             talk = self.talks.get(bandit.number)
             replica = self.bandits.replicas[bandit.number]
-            if talk is not None and talk.stamp.num_arms == len(replica.arms):
+            if talk is not None and talk.arms == list(replica.arms):
                 talk.bandit = bandit
                 continue
             self._begin(bandit, replica)
@@ -214,6 +216,8 @@ class Talks:
         replica.relink(self.peers)
         terms = self.terms(bandit, replica)
         talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
+        if bandit.number in self.talks:
+            talk.gossip.told = self.talks[bandit.number].gossip.told
         self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
         self.talks[bandit.number] = self.awake[bandit.number] = talk
@@ -298,7 +302,7 @@ class Talks:
         replica = talk.replica
         if len(set(theirs)) < len(theirs):
             raise InputError(f"{link.name} has an arm of {talk.bandit.name} twice")
-        fresh = [arm for arm in theirs if arm not in replica.arms]
+        fresh = [arm for arm in theirs if arm not in replica.arms and arm not in replica.purged]
         if not fresh:
             return talk
         unnamed = sum(not name for name in replica.arms.values())

@@ -428,6 +428,11 @@ def decode_record(record: records.Record, kind: type[T]) -> T:
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
     """Refuse the journal of another agent or configuration."""
+    if "bandits" in identity and "arms" in found:
+        raise InputError(
+            "the journal is of the one bandit in [cluster], and the configuration has sections of "
+            "bandits; go back to the file of before, and run `coopbandits fleet to-sections` on it"
+        )
     for key in identity | found:
         if found.get(key) != identity.get(key):
             raise InputError(
