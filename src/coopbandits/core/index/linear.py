@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Matrices = NDArray[np.float64]
 
 FEW_NORMALS = 50
-"""So many are drawn one by one, which is faster than as an array."""
+"""Fewer are mixed as one integer (`normals_of`), which is faster than as an array."""
 
 
 class LinearIndex(Index):
