@@ -210,7 +210,8 @@ class Liar:
     def _lies(self) -> list[bytes]:
         word = self.word()
         if self.stage.schedule.auto and word >> 59 == 0:
-            return [encode_members(self._stamp(), self._rumour(word))]
+            of_link = self._stamp(0 if self.stage.schedule.bandits else len(ARMS))
+            return [encode_members(of_link, self._rumour(word))]
         way = (self.way >> 8 if word % 16 else word >> 8) % 7
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
@@ -234,11 +235,8 @@ class Liar:
 
     def _boast(self, heard: Heard, word: int) -> bytes:
         """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
-        forgets, values, arms = (
-            self.stage.cluster.traits.forgets,
-            heard.values.copy(),
-            heard.stamp.num_arms,
-        )
+        forgets = self.stage.cluster.traits.forgets
+        values, arms = heard.values.copy(), heard.stamp.num_arms
         width = HEADER + 2 * arms + forgets
         row = values[HEADER : HEADER + width]
         # A number of version 0.1 has no author: it is that of whoever signs it first.
