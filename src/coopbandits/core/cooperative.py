@@ -193,7 +193,8 @@ class CooperativeAgent(ContextAgent):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand the messages to the aggregation, in ascending order of neighbours."""
         require_neighbors(self.view, messages)
-        self.machine.receive({j: messages[j] for j in sorted(messages)})
+        ordered = {j: messages[j] for j in sorted(messages)} if len(messages) > 1 else messages
+        self.machine.receive(ordered)
 
     def pass_time(self, tick: int) -> None:
         """Tell the aggregation the time at which the round ends."""

@@ -238,7 +238,7 @@ class RobustGossip(Gossip):
         taken, later = self._possible(peer, sifted.values, now)
         if taken is None:
             return None
-        peer.acked = int(max(0.0, taken[1]))
+        peer.acked = int(max(0.0, taken.item(1)))
         if later or sifted.later:  # without an acknowledgement it is sent again
             waiting = self.inbox.get(peer.number)
             kept = self.entries.machine.heard_from(peer.number)

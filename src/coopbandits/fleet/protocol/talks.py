@@ -351,18 +351,23 @@ class Talks:
         return lambda: all(number not in self.awake or are() for number, are in told.items())
 
     def tick(self, now: float) -> None:
-        """End the rounds of all bandits with news, and send what is to be told."""
+        """End the rounds of all bandits with news, write that at once, and send what is told.
+
+        What cannot be written is not sent either: neighbours say theirs again, since it was not
+        acknowledged, and so does this agent.
+        """
         self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
-        try:
-            for number, talk in list(self.awake.items()):
+        self._unsent = {}
+        with self.bandits.journal.together():
+            for talk in list(self.awake.values()):
                 talk.gossip.tick(now)
-                if talk.greets_again:
-                    talk.greets_again = False
-                    self._greet(talk, ask=True)
-                elif talk.gossip.idle:
-                    del self.awake[number]
-        finally:
-            self._flush(now)
+        for number, talk in list(self.awake.items()):
+            if talk.greets_again:
+                talk.greets_again = False
+                self._greet(talk, ask=True)
+            elif talk.gossip.idle:
+                del self.awake[number]
+        self._flush(now)
 
     def _say(self, peer: str, data: bytes) -> None:
         self._unsent.setdefault(peer, []).append(data)

@@ -1,10 +1,11 @@
 """The state of one agent as a replica of its journal: events are the only way to change it.
 
 An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
-Where the journal has a committer, an event is gathered before it takes effect, and nobody is told
-before it is on disk. The one exception is the end of a synchronous round, which is written with the
-next event. Opening replays all events. A replica has no clock, network or random source: time and
-random words are arguments, and the disk belongs to the journal.
+Where the journal has a committer, or writes the rounds of several bandits together, an event is
+gathered before it takes effect, and nobody is told before it is on disk. The one exception is the
+end of a synchronous round, which is written with the next event. Opening replays all events. A
+replica has no clock, network or random source: time and random words are arguments, and the disk
+belongs to the journal.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
 from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.node import BANDIT, Node
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.many import ManyService
