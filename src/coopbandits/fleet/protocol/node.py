@@ -175,8 +175,6 @@ class Node(LinkedNode):
         are_told = self.gossip.telling()
         return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
 
-    # What arrives
-
     def is_linked(self) -> bool:
         """Return whether there is a link, or nobody to have one with."""
         linked = any(peer.met for peer in self.peers.values())
@@ -185,6 +183,8 @@ class Node(LinkedNode):
     def untold(self) -> int:
         """Return how many rewards since the start no neighbour is known to know of, at most."""
         return sum(gossip.replica.observed - gossip.told for gossip in self.gossips)
+
+    # What arrives
 
     def received(self, peer: str, data: bytes) -> None:
         """Handle bytes from a neighbour."""
