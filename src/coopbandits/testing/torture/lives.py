@@ -26,7 +26,6 @@ from coopbandits.testing.torture.process import Process, name
 from coopbandits.testing.torture.schedule import SECOND
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.config.bandits import BanditConfig
     from coopbandits.testing.torture.stage import Stage
 
 SILENCE = 2.0
@@ -148,14 +147,15 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=self._declared(actor) if schedule.bandits else {},
+            declared=(
+                declared(cluster, extra=actor.extra, purged=actor.purged)
+                if schedule.bandits
+                else {}
+            ),
             auto=schedule.auto,
             degree=DEGREE,
             seeds=SEEDS if schedule.auto else (),
         )
-
-    def _declared(self, actor: Actor) -> dict[str, BanditConfig]:
-        return declared(self.stage.cluster, extra=actor.extra, purged=actor.purged)
 
     def _started(self, actor: Actor, process: Process) -> None:
         stage = self.stage
