@@ -110,7 +110,7 @@ def export_command(
 def to_sections_command(
     node: Node, name: Annotated[str, typer.Argument(help="what to call the bandit")]
 ) -> None:
-    """Give the one bandit in [cluster] of a stopped agent a section, with all it has learned."""
+    """Give the one bandit of a stopped agent a section of its own, with all it has learned."""
     typer.echo(part("fleet.process.sections").to_sections(node, name, time.time()))
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import Registers
+from coopbandits.fleet.identity.notary import PROOF
 
 PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
 """The id of all purged arms together; those of declared ones are made of texts, never empty."""
@@ -85,6 +86,19 @@ def remainder(
             return before  # which proves nothing
         found |= told
     return _encoded(found)
+
+
+def proofs_without(
+    gone: Collection[int], agent: Any, arms: Sequence[int], proofs: Mapping[int, bytes]
+) -> dict[int, bytes]:
+    """Return proofs of an agent's entries that hold once arms are purged from them."""
+    found = dict(proofs)
+    for number, proof in proofs.items():
+        row = agent.machine.entry(number)
+        if row is not None:
+            left = remainder(agent.machine.registers, arms, gone, row, proof[PROOF:])
+            found[number] = proof[:PROOF] + left
+    return found
 
 
 def _encoded(columns: Columns) -> bytes:

@@ -32,7 +32,6 @@ from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
-from coopbandits.fleet.identity.notary import PROOF
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import (
     Chose,
@@ -47,7 +46,7 @@ from coopbandits.fleet.storage.events import (
     Spoke,
 )
 from coopbandits.fleet.storage.journal import Journal
-from coopbandits.fleet.storage.purging import fold, remainder
+from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
 KEPT_ROUNDS = 3
@@ -394,19 +393,10 @@ class Replica:
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         waiting = [number for number, each in self.tickets.open.items() if each.arm in gone]
         self._close(waiting)
-        self._keep_remainders(arms)
+        self.proofs = proofs_without(arms, self.agent, list(self.arms), self.proofs)
         self.arms, places = fold(self.arms, arms)
         self.tickets.move(places)
         self._rearrange(places)
-
-    def _keep_remainders(self, gone: set[int]) -> None:
-        """Let what was signed with these arms be proven without them."""
-        machine = cast("Any", cast("CooperativeAgent", self.agent).machine)  # entries are signed
-        for number, proof in self.proofs.items():
-            row = machine.entry(number)
-            if row is not None:
-                left = remainder(machine.registers, list(self.arms), gone, row, proof[PROOF:])
-                self.proofs[number] = proof[:PROOF] + left
 
     def _rearrange(self, places: Sequence[int]) -> None:
         """Go on with the arms that there are now, of which `places` were known before."""
