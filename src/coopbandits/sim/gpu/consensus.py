@@ -6,13 +6,8 @@ import numpy as np
 
 from coopbandits.core.policy import Parts
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import (
-    DeviceRuns,
-    lines_of,
-    links_of_each,
-    links_there,
-    real_of,
-)
+from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
+from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
 from coopbandits.sim.record import Record, Task, Tick
 
 MOST_STOPS = 16
@@ -46,17 +41,23 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         of_warp = size_of_real * 2 * 33 * arms  # a tile of averages
         threads = 128 if 4 * of_warp <= MOST_SHARED else 32
         shared = threads // 32 * of_warp
-    links_each = links_of_each(task.network.matrix)
+    matrix, degree = task.network.matrix, 0
+    if is_whole:
+        links = rows_there(state, matrix)
+    else:
+        degree, links = links_there(state, matrix)
     kernels = state.compiled(
         ("rounds.cu",),
         state.constants(
-            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads), LINKS=links_each,
-            SOME=SOME,
+            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads),
+            LINKS=links_of_each(matrix), DEGREE=degree, SOME=SOME,
         ),
     )  # fmt: skip
-    links = links_there(task.network.matrix, state)
-    before = state.registers()
-    after = before if is_whole else state.registers()
+    pairs = 16 // (2 * size_of_real)  # that are fetched together; rows are filled up to such
+    rows = arms if is_whole else -(-arms // pairs) * pairs
+    shape = (state.everywhere, rows, 2)
+    before = backend.zeros(shape, state.real)
+    after = before if is_whole else backend.zeros(shape, state.real)
     size = Launch(len(runs), 1, threads, shared)
     if not is_whole:
         size = Launch(-(-state.everywhere // threads), 1, threads, shared)

@@ -161,7 +161,11 @@ def _by_threads(work: Callable[[int], None]) -> None:
 
 def compiled(text: str, arch: str, log: Any = None) -> bytes:
     """Return a source compiled for an architecture; `log` is told registers and spills."""
-    options = ProgramOptions(arch=arch, std="c++17", ptxas_options=["-v"] if log else None)
+    # Floats are close to doubles whether or not each division is rounded as it should be.
+    is_single = "#define SINGLE 1\n" in text
+    options = ProgramOptions(
+        arch=arch, std="c++17", use_fast_math=is_single, ptxas_options=["-v"] if log else None
+    )
     return bytes(Program(text, "c++", options).compile("cubin", logs=log).code)
 
 

@@ -20,9 +20,6 @@ from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-MOST_LINKS = 17
-"""Neighbours, and the agent itself, whose values a thread fetches all at once."""
-
 FAN = 64
 """As in `fold.cu`."""
 
@@ -235,17 +232,3 @@ def run_bytes(task: Task) -> int:
     parts = task.policy.parts
     seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
     return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
-
-
-def links_there(matrix: Any, state: DeviceRuns) -> tuple[Any, Any, Any]:
-    """Return P's rows on the device: where each begins, whose values, and their weights."""
-    indptr = matrix.indptr.astype(np.int32, copy=False)
-    indices = matrix.indices.astype(np.int32, copy=False)
-    return state.backend.upload(indptr), state.backend.upload(indices), state.upload(matrix.data)
-
-
-def links_of_each(matrix: Any) -> int:
-    """Return how many entries every row of P has, or 0 where they differ or are many."""
-    sizes = np.diff(matrix.indptr)
-    most = int(sizes.max())
-    return most if most <= MOST_LINKS and (sizes == most).all() else 0

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
-from coopbandits.network import Network
 from coopbandits.sim.cpu.pulls import Reading
 from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there
+from coopbandits.sim.gpu.links import links_there
+from coopbandits.sim.gpu.runs import DeviceRuns
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 384, 4: 640}
@@ -167,8 +166,7 @@ class Mixer:
 
     def __init__(self, state: DeviceRuns, operator: StageOperator) -> None:
         self.state, self.operator = state, operator
-        backend, matrix = state.backend, operator.matrix
-        degree, weights = 0, np.zeros(0)
+        degree = 0
         self.tiles = -(-state.num_agents // 128)
         self.each = 2 * -(
             -state.num_agents // (16 * self.tiles)
@@ -177,12 +175,7 @@ class Mixer:
             self.dense = state.upload(operator.dense)
         else:
             self.spare = state.registers()
-            if (regular := _regular_once(state.task.network, matrix)) is not None:
-                degree, near, weights = regular
-                near_there = backend.upload(near)
-                self.links = (near_there, near_there, state.upload(weights))
-            else:
-                self.links = links_there(matrix, state)
+            degree, self.links = links_there(state, operator.matrix)
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
@@ -244,39 +237,3 @@ class Mixer:
             )  # fmt: skip
             values, before = before, values
         return values, before
-
-
-_regular: WeakKeyDictionary[Network, Any] = WeakKeyDictionary()
-"""What `regular_links` has found: with a million agents that takes a tenth of a second."""
-
-
-def _regular_once(network: Network, matrix: Any) -> Any:
-    if matrix is not network.matrix:
-        return regular_links(matrix)
-    if network not in _regular:
-        _regular[network] = regular_links(matrix)
-    return _regular[network]
-
-
-def regular_links(
-    matrix: Any,
-) -> tuple[int, NDArray[np.int32], NDArray[np.float64]] | None:
-    """Return degree, neighbours and two weights of a P that has the same for all agents, or None.
-
-    The weights are that of the own value and that of a link; no other need be read then.
-    """
-    agents = matrix.shape[0]
-    degree = links_of_each(matrix) - 1
-    if degree < 1:
-        return None
-    rows = np.arange(agents, dtype=matrix.indices.dtype)[:, np.newaxis]
-    is_own = (matrix.indices.reshape(agents, -1) == rows).reshape(-1)
-    if np.count_nonzero(is_own) != agents:
-        return None
-    own, others = matrix.data[is_own], np.logical_not(is_own, out=is_own)
-    theirs = matrix.data[np.argmax(others)]
-    alike = np.count_nonzero(matrix.data == theirs) - (agents if own[0] == theirs else 0)
-    if (own != own[0]).any() or alike != agents * degree:
-        return None
-    near = np.compress(others, matrix.indices).astype(np.int32, copy=False)
-    return degree, near, np.array([own[0], theirs])

@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from coopbandits.core import draws
-from coopbandits.core.index import Index
+from coopbandits.core.index import Index, NormalDraw
 
 LEAVES = {
     draws.word_at: "word_at",
@@ -30,6 +30,9 @@ LEAVES = {
 MANY = 1000
 DRAWS = {"this->normal_of": 1, "this->gamma_of": MANY}
 """How many normals a leaf draws; a gamma draws until one fits."""
+
+BY_ARM = ((NormalDraw.prepare, NormalDraw.value),)
+"""Where `prepare` writes the same of every arm, and `value` reads no more of it than that."""
 
 WORDS = ("word_at", "word_of")
 OPERATORS: dict[type, str] = {
@@ -81,6 +84,7 @@ def index_source(index: Index) -> str:
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
         f"#define ONE_NORMAL {int(_draws_one(index, book))}\n"
+        f"#define BY_ARM {int((index.prepare, index.value) in BY_ARM)}\n"
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
         "    __device__ explicit Index(const real2* cubics_) : Draws<ASKS>(cubics_) {}\n"
@@ -315,6 +319,12 @@ class _Function:
                 return _literal(value)
             case ast.Name(id=name) if name in self.kinds:
                 return f"{name}_"  # nothing in C++ is called so
+            case ast.BinOp(
+                left=ast.Constant(value=1.0),
+                op=ast.Div(),
+                right=ast.Call(func=ast.Attribute(attr="sqrt") as func, args=[under]),
+            ) if self._global(func.value) is math:
+                return f"rsqrt(real({self._(under)}))"  # cheaper on a device, in one
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return f"(real({self._(left)}) / real({self._(right)}))"
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
