@@ -35,7 +35,7 @@ def check(
     assert (found.meta["engines"], expected.meta["engines"]) == (["gpu"], ["reference"])
     for name in NAMES:
         assert np.array_equal(found.dataset[name], expected.dataset[name]), name
-    for name in ("regret", "realized_regret", "worst_agent_regret"):
+    for name in ("regret", "realized_regret", "worst_regret"):
         if name in expected.dataset:
             np.testing.assert_allclose(
                 found.dataset[name], expected.dataset[name], rtol=1e-9, atol=1e-9, err_msg=name

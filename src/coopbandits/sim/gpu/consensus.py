@@ -71,11 +71,8 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         )  # fmt: skip
         state.played(number)
         before, after = after, before
-    record = state.finish()
     sent = 2 * task.network.num_edges * task.rounds
-    record.values[:] = sent * parts.statistic.registers(task.problem.num_arms).size
-    record.messages[:] = sent[-1]
-    return record
+    return state.finish(sent * parts.statistic.registers(arms).size, int(sent[-1]))
 
 
 def spans_of(task: Task) -> list[tuple[int, int]]:

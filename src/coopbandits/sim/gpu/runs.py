@@ -23,6 +23,9 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS
 FAN = 64
 """As in `fold.cu`."""
 
+COLLECTED = 1 << 22
+"""Bytes of recorded rounds worth a copy of their own."""
+
 FOREVER = 1 << 60
 
 
@@ -130,7 +133,7 @@ class DeviceRuns:
         task, zeros, slots = self.task, self.backend.zeros, self.task.rounds.size
         self.slots = slots
         agents, most = self.everywhere, int(self.spans.stops.max(initial=0))
-        self.counts = zeros((self.num_runs, slots, self.num_arms), np.int64)
+        self.counts = zeros((slots, self.num_runs, self.num_arms), np.int64)
         self.ledger = zeros((self.lines, agents))
         self.noted = zeros((self.lines, max(1, most), agents))
         folded = self.lines * max(1, most) * -(-self.num_agents // FAN) * self.num_runs
@@ -138,12 +141,13 @@ class DeviceRuns:
         self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
         self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
         self.trouble = zeros((2,), np.int32)
-        self.totals = zeros((self.lines, self.num_runs, slots))
+        self.totals = zeros((slots, self.lines, self.num_runs))
+        self.marks: list[tuple[int, Any]] = []  # recorded rounds that are ready after a mark
         memories = (
             self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
         )  # fmt: skip
         addresses = [memory.address for memory in memories]
-        whole = [*addresses, slots, task.horizon]
+        whole = [*addresses, task.horizon]
         self.tally = self.backend.upload(np.array(whole, dtype=np.int64))
 
     def constants(self, **more: int) -> dict[str, int]:
@@ -179,42 +183,56 @@ class DeviceRuns:
     def played(self, number: int) -> None:
         """Have a span's recorded rounds added up, and tell of progress."""
         stops, source, size = int(self.spans.stops[number]), self.noted, self.num_agents
-        turn = 0
+        first, turn = int(self.spans.slots[number]), 0
         while stops and source is not self.totals:
             left = -(-size // FAN)
             target = self.folded[turn % 2] if left > 1 else self.totals
-            first = int(self.spans.slots[number])
             blocks = -(-self.lines * stops * left * self.num_runs // 128)
             self.folding.launch(
                 "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
-                self.lines, first, self.slots,
+                self.lines, first,
             )  # fmt: skip
             source, size, turn = target, left, turn + 1
+        if stops:
+            threads = self.num_runs * self.num_arms
+            blocks = Launch(-(-threads // 128), 1, 128)
+            self.folding.launch("accumulate", blocks, self.counts, first, stops, threads)
+            self.marks.append((first + stops, self.backend.mark()))
         self.tick(int(self.spans.rounds[number]) * self.everywhere)
 
-    def finish(self) -> Record:
-        """Return the record; raise where a choice failed."""
+    def finish(self, values: Any = 0, messages: int = 0) -> Record:
+        """Return the record, with what was sent; raise where a choice failed."""
         task, load = self.task, self.backend.download
-        threads = self.num_runs * self.num_arms
-        self.folding.launch(
-            "accumulate", Launch(-(-threads // 128), 1, 128), self.counts, self.slots,
-            self.num_arms, self.num_runs,
-        )  # fmt: skip
         record = Record.empty(task, self.num_runs)
-        self.backend.touch(record.arm_counts)
+        # All this while the last rounds are played.
+        record.values[:], record.messages[:] = values, messages
+        for touched in (record.arm_counts, record.rewards, record.worst):
+            self.backend.touch(touched)
+        self._collect(record)
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
-        load(self.counts, record.arm_counts)
-        totals = load(self.totals)
-        record.rewards[:], record.worst[:] = totals[:2]
-        if self.lines > 2:
-            record.costs[:] = totals[2:].transpose(1, 2, 0)
         if task.keep:
             made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
             record.agent_pulls[:] = made.transpose(1, 0, 2)
         if task.keep == "arms":
             record.arms[:] = load(self.arms).reshape(record.arms.shape)
         return record
+
+    def _collect(self, record: Record) -> None:
+        """Fetch recorded rounds, a few MB at a time, as soon as they are there."""
+        fewest = max(1, COLLECTED // (8 * self.num_runs * self.num_arms))
+        first = 0
+        for end, mark in self.marks:
+            if end - first < fewest and end < self.slots:
+                continue
+            counts = self.backend.collect(self.counts, first, end, mark)
+            record.arm_counts[:, first:end] = counts.transpose(1, 0, 2)
+            totals = self.backend.collect(self.totals, first, end, mark)
+            record.rewards[:, first:end] = totals[:, 0].T
+            record.worst[:, first:end] = totals[:, 1].T
+            if self.lines > 2:
+                record.costs[:, first:end] = totals[:, 2:].transpose(2, 0, 1)
+            first = end
 
     def registers(self) -> Any:
         """Return zeros for every arm, agent and run."""

@@ -108,7 +108,7 @@ class DeviceStages:
         shape = (0, task.network.num_agents, registers.size)
         # What is never played there takes no memory: of the CPU engine only its numbers are used.
         numbers: Any = SimpleNamespace(
-            task=task, parts=parts, shape=shape, discount=1.0, record=Record.empty(task, len(runs))
+            task=task, parts=parts, shape=shape, discount=1.0, record=Record.empty(task, 1)
         )
         self.stages = Stages(numbers)
         self.shared, self.reading = self.stages.shared, self.stages.reading
@@ -143,11 +143,9 @@ class DeviceStages:
             player.play(number, read, self.fresh, factor, self.reading)
             if number < last:
                 self._end_stage()
-        record = state.finish()
         self.stages.count_values()
-        record.values[:] = self.stages.state.record.values
-        record.messages[:] = self.stages.state.record.messages
-        return record
+        sent = self.stages.state.record
+        return state.finish(sent.values[0], int(sent.messages[0]))
 
     def _pass_on(self) -> None:
         """Put what is fresh in flight; what was there has been mixed, and is cleared."""
