@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
-from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
+from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, lines_of, passed_of, real_of
 from coopbandits.sim.record import Record, Task, Tick
 
 MOST_STOPS = 16
@@ -32,9 +33,14 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
     is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
     state = DeviceRuns(
-        parts, task, runs, tick, backend, lambda: spans_of(task) if is_whole else _rounds(task)
+        parts,
+        task,
+        runs,
+        tick,
+        backend,
+        lambda: spans_of(parts, task) if is_whole else _rounds(task),
     )
-    times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
+    times = np.maximum(1.0, passed_of(parts, task.horizon) * agents)
     times_there = state.upload(times)
     threads = -(-agents // 32) * 32
     if not is_whole:
@@ -72,13 +78,15 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         state.played(number)
         before, after = after, before
     sent = 2 * task.network.num_edges * task.rounds
-    return state.finish(sent * parts.statistic.registers(arms).size, int(sent[-1]))
+    stamp = state.discount != 1.0  # says how old a message is
+    return state.finish(sent * (parts.statistic.registers(arms).size + stamp), int(sent[-1]))
 
 
-def spans_of(task: Task) -> list[tuple[int, int]]:
-    """Return spans with few recorded rounds each."""
-    ends = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
-    ends = ends if ends and ends[-1] == task.horizon else [*ends, task.horizon]
+def spans_of(parts: Parts, task: Task) -> list[tuple[int, int]]:
+    """Return spans with few recorded rounds each, and no more than what is forgotten allows."""
+    most = min(task.horizon, most_rounds(discount_of(parts)))
+    ends = {*task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist(), *range(most, task.horizon, most)}
+    ends = sorted({*ends, task.horizon})
     return [(first, end - first) for first, end in zip([0, *ends], ends, strict=False)]
 
 

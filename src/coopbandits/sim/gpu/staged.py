@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
+from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.cpu.pulls import Reading
 from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.links import links_there
-from coopbandits.sim.gpu.runs import DeviceRuns
+from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, passed_of
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 384, 4: 640}
@@ -39,8 +41,9 @@ SPAN_PULLS = 200_000_000
 
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
     """Play some runs on own sums: one stage that never ends, in spans."""
-    times = np.maximum(2.0, np.arange(float(task.horizon)))
+    times = np.maximum(2.0, passed_of(parts, task.horizon))
     most = max(1, SPAN_PULLS // (len(runs) * task.network.num_agents))
+    most = min(most, most_rounds(discount_of(parts)))
     spans = [(first, min(most, task.horizon - first)) for first in range(0, task.horizon, most)]
     state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans)
     player = Player(state, times, 1.0, task.horizon)
@@ -63,7 +66,9 @@ class Player:
         self, state: DeviceRuns, times: NDArray[np.float64], num_agents: float, stage: int
     ) -> None:
         self.state = state
-        found = explorations_of(state.parts, state.task, times, num_agents, stage)
+        found = None
+        if state.discount == 1.0:
+            found = explorations_of(state.parts, state.task, times, num_agents, stage)
         self.levels = state.upload(times if found is None else found)
         self.step = state.real.itemsize  # totals, variates and ledger:
         variates = 0 if found is None else NEAR
@@ -108,11 +113,15 @@ class DeviceStages:
         shape = (0, task.network.num_agents, registers.size)
         # What is never played there takes no memory: of the CPU engine only its numbers are used.
         numbers: Any = SimpleNamespace(
-            task=task, parts=parts, shape=shape, discount=1.0, record=Record.empty(task, 1)
+            task=task,
+            parts=parts,
+            shape=shape,
+            discount=discount_of(parts),
+            record=Record.empty(task, 1),
         )
         self.stages = Stages(numbers)
         self.shared, self.reading = self.stages.shared, self.stages.reading
-        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans)
+        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans, self._weights)
         self.player = Player(
             self.state, self.stages.times, self.reading.num_agents, self.stages.stage_rounds
         )
@@ -129,6 +138,11 @@ class DeviceStages:
         starts = range(initial, horizon, stage)
         return [(0, initial), *((first, min(stage, horizon - first)) for first in starts)]
 
+    def _weights(self, rounds: int) -> Vector:
+        """Return what pulls of a stage count after it."""
+        weights: Vector = self.stages.state.discount ** np.arange(float(rounds), -1.0, -1.0)
+        return weights
+
     def play(self) -> Record:
         """Play all rounds."""
         state, player = self.state, self.player
@@ -137,6 +151,7 @@ class DeviceStages:
         player.play(0, self.accumulated, self.fresh, 0.0, at_once)
         for number in range(1, last + 1):
             self._pass_on()
+            self._age(int(state.spans.rounds[number]))
             is_first = number == 1
             read = self.in_flight if is_first else self.accumulated
             factor = self.reading.weight if is_first else float(self.shared.fewest_agents)
@@ -152,6 +167,12 @@ class DeviceStages:
         self.fresh, self.in_flight = self.in_flight, self.fresh
         self.player.live, self.live_in_flight = self.live_in_flight, self.player.live
         self.state.backend.clear(self.player.live, 0, self.player.live.nbytes)
+
+    def _age(self, rounds: int) -> None:
+        """Bring what is remembered to the units of a stage: those of its end."""
+        if (factor := self.state.discount**rounds) != 1.0:
+            for values in (self.accumulated, self.in_flight):
+                self.mixer.scale(values, factor)
 
     def _end_stage(self) -> None:
         if self.shared.remix:
@@ -209,6 +230,11 @@ class Mixer:
             return mixed
         mixed, self.spare = self._step_through(np.arange(self.state.num_arms), values, None)
         return mixed
+
+    def scale(self, values: Any, factor: float) -> None:
+        """Multiply all values."""
+        size = self.state.num_arms * self.state.everywhere
+        self.kernels.launch("scale", Launch(-(-size // 128), 1, 128), values, size, factor)
 
     def _listed(self, arms: tuple[int, ...]) -> Any:
         """Return a list of arms on the device; mostly there are few different ones."""

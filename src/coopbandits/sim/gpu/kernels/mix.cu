@@ -46,6 +46,13 @@ KERNEL(mix_sparse, 128, 1,
     }
 }
 
+// What agents remember in units of the next stage.
+KERNEL(scale, 128, 1, (real2* values, long long size, double factor)) {
+    const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
+    if (at < size)
+        values[at] = make_real2(real(factor) * values[at].x, real(factor) * values[at].y);
+}
+
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
 // Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even.
 #define TILE (8 * EACH)

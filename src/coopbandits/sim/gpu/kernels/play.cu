@@ -147,11 +147,14 @@ KERNEL(play, BLOCK, RESIDENT,
     const bool is_crowded = world.runs < 32;
     const word_t key = word_at(world.reward_keys[books.run], books.agent);
     real gained = 0;
+    real2 aged = make_real2(0, 0);  // the same pulls in units of the span
     int start = 0, arm = 0;
     auto book = [&](int end) {
         if (end == start) return;
         real2* own = fresh + arm * everywhere + at;
-        *own = make_real2(own->x + gained, own->y + real(end - start));
+        if (!FORGETS) aged = make_real2(gained, real(end - start));
+        *own = make_real2(own->x + aged.x, own->y + aged.y);
+        aged = make_real2(0, 0);
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
         if (*alive == 0) *alive = 1;
         books.enter(arm, start, end, gained, is_crowded);
@@ -182,8 +185,9 @@ KERNEL(play, BLOCK, RESIDENT,
             player.take(chosen);
         }
 #else
-        if ((r == 0 || own_pulls || IS_RANDOM) && r < rounds) {
-            Estimate estimate = estimate_of(totals, BLOCK, 1, levels[r], real(reading.num_agents));
+        if ((r == 0 || own_pulls || IS_RANDOM || FORGETS) && r < rounds) {
+            const Estimate estimate = estimate_of(totals, BLOCK, age_of(span, r).y, levels[r],
+                                                  real(reading.num_agents));
             chosen = choose(estimate, IS_RANDOM ? word_at(words, first + r) : 0, numbers, cubics,
                             tally.trouble);
         }
@@ -204,12 +208,20 @@ KERNEL(play, BLOCK, RESIDENT,
         if (own_pulls) player.add(reward, weight);
 #else
         real reward = row.reward(variate_of(word_at(key, first + r), cubics));
+        const real age = age_of(span, r).x;
+        aged = make_real2(aged.x + age * reward, aged.y + age);
         if (own_pulls) {
             real2* own = totals + arm * BLOCK;
-            *own = make_real2(own->x + weight * reward, own->y + weight);
+            *own = make_real2(own->x + weight * age * reward, own->y + weight * age);
         }
 #endif
         gained += reward;
     }
     books.close();
+    if (const real end = age_of(span, rounds).y; end != 1) {
+        for (int k = 0; k < K; k++) {
+            real2* own = fresh + k * everywhere + at;
+            *own = make_real2(end * own->x, end * own->y);
+        }
+    }
 }

@@ -81,7 +81,9 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
     if (!is_there) return;
     player.book(rounds);
     player.books.close();
-    for (int k = 0; k < K; k++) kept[k * agents] = values[k * agents];
+    const real end = age_of(*span_at, rounds).y;
+    for (int k = 0; k < K; k++)
+        kept[k * agents] = make_real2(end * values[k * agents].x, end * values[k * agents].y);
 }
 
 // Some pairs of one row, 16 bytes, that are fetched together.
@@ -150,14 +152,16 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
         player.book(1);
     }
     __syncwarp();
+    const real end = age_of(*span_at, 1).y;
     for (int each = lane; each < 32 * CHUNKS; each += 32) {
         const int who = each / CHUNKS, at = each % CHUNKS;
         if (first + who >= everywhere) break;
         const unsigned agent = unsigned(first + who) / unsigned(runs);
         const unsigned run = unsigned(first + who) % unsigned(runs);
-        Chunk played = {};
+        Chunk played = {}, all = {};
         UNROLL for (int p = 0; p < PAIRS; p++)
-            if (at * PAIRS + p < K) played.pairs[p] = tile[(at * PAIRS + p) * WIDE + who];
+            if (at * PAIRS + p < K) all.pairs[p] = tile[(at * PAIRS + p) * WIDE + who];
+        add_to(played, end, all);
         after[(run * agents + agent) * CHUNKS + at] = played;
     }
 }

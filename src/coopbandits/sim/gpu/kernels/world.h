@@ -25,7 +25,17 @@ struct Span {
     long long first, rounds;
     const long long* stops;  // rounds from `first` on after which totals are noted; the last is far
     long long slot, num_stops;
+    const real2* ages;  // with FORGETS, as `age_of` says, and once more for the end of the span
 };
+// What a pull of a round counts in units of the span, and what a unit counts then: what agents
+// remember ages without being touched (see `sim.cpu.ageing`).
+__device__ __forceinline__ real2 age_of(const Span& span, int r) {
+#if FORGETS
+    return span.ages[r];
+#else
+    return make_real2(1, 1);
+#endif
+}
 
 __device__ __forceinline__ long long place_of_segment(const World& world, long long done,
                                                       long long* border) {
