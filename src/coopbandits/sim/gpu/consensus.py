@@ -11,8 +11,9 @@ from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
 from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, lines_of, passed_of, real_of
 from coopbandits.sim.record import Record, Task, Tick
 
-MOST_STOPS = 16
-"""Recorded rounds of one span: what agents note takes memory until it is added up."""
+MOST_STOPS = 8
+"""Recorded rounds of one span: what agents note takes memory until it is added up, and what a span
+recorded is fetched while the next is played."""
 
 MOST_THREADS = 1024
 
@@ -57,6 +58,7 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         state.constants(
             THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads),
             LINKS=links_of_each(matrix), DEGREE=degree, SOME=SOME,
+            AGENTS=agents if is_whole else 0, IS_ONE_RUN=int(len(runs) == 1),
         ),
     )  # fmt: skip
     pairs = 16 // (2 * size_of_real)  # that are fetched together; rows are filled up to such

@@ -60,6 +60,7 @@ class CudaDevice:
         self.arch = f"sm_{found.major}{found.minor}"
         self.stream = self.device.create_stream()
         self.copying = self.device.create_stream()
+        self.programs: dict[str, Kernels] = {}
         self.usage: dict[str, tuple[int, int]] = {}
         self.times: dict[str, list[float]] | None = None  # seconds of every launch, if asked for
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
@@ -156,9 +157,11 @@ class CudaDevice:
 
     def compile(self, source: str) -> Kernels:
         """Compile for this device, or take it from the cache."""
-        text = text_of("device.h") + source
-        path = cached(f"{self.arch} {text}", ".cubin", lambda: compiled(text, self.arch))
-        return Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
+        if source not in self.programs:
+            text = text_of("device.h") + source
+            path = cached(f"{self.arch} {text}", ".cubin", lambda: compiled(text, self.arch))
+            self.programs[source] = Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
+        return self.programs[source]
 
 
 def compiled(text: str, arch: str, log: Any = None) -> bytes:

@@ -29,6 +29,9 @@ BLOCK = 64
 """Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
 ones of a launch leave more of the device idle."""
 
+IN_FLIGHT = 4
+"""Variates that are made side by side: more take more registers than there are."""
+
 NEAR = 8
 """Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
@@ -77,7 +80,7 @@ class Player:
         self.shared = each * self.block
         constants = state.constants(
             BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
-            HAS_BONUS=int(found is not None),
+            IN_FLIGHT=IN_FLIGHT, HAS_BONUS=int(found is not None),
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
@@ -205,7 +208,9 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            shared = state.real.itemsize * 16 * (2 * 32 + 8 * self.each)
+            at_once = 16 // state.real.itemsize  # as in `mix.cu`
+            own = -(-self.each // at_once) * at_once
+            shared = state.real.itemsize * 16 * (2 * 32 + 8 * own)
             size = Launch(groups * self.tiles, state.num_arms, 256, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,

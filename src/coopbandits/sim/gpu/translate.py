@@ -11,6 +11,7 @@ import ast
 import inspect
 import math
 import textwrap
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -62,28 +63,26 @@ class CannotTranslateError(Exception):
 
 def draws_one(index: Index) -> bool:
     """Return whether an index draws one normal per arm, whatever it has seen."""
-    return _draws_one(index, _booked(index))
-
-
-def _draws_one(index: Index, book: _Book) -> bool:
+    book = _booked(index.prepare, index.value, index.pick)
     draws_each = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
     return draws_each and "value" not in book.branching
 
 
-def _booked(index: Index) -> _Book:
+@cache
+def _booked(prepare: Any, value: Any, pick: Any) -> _Book:
     book = _Book()
-    names = ["prepare", "value"] + (["pick"] if index.pick is not None else [])
-    for name in names:
-        book.add(getattr(index, name), name)
+    for name, function in (("prepare", prepare), ("value", value), ("pick", pick)):
+        if function is not None:
+            book.add(function, name)
     return book
 
 
 def index_source(index: Index) -> str:
     """Return the functions of an index as the C++ class `Index`, and how it draws."""
-    book = _booked(index)
+    book = _booked(index.prepare, index.value, index.pick)
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
-        f"#define ONE_NORMAL {int(_draws_one(index, book))}\n"
+        f"#define ONE_NORMAL {int(draws_one(index))}\n"
         f"#define BY_ARM {int((index.prepare, index.value) in BY_ARM)}\n"
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"

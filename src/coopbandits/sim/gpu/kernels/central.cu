@@ -39,7 +39,7 @@ KERNEL_WITH_BARRIERS(central, THREADS, RESIDENT,
         for (int k = threadIdx.x; k < K; k += THREADS) {
             real2 total = totals[k];
             const real age = age_of(*span_at, r).x;
-            for (int other = 0; other < agents; other++) {
+            UNROLL_BY(8) for (int other = 0; other < agents; other++) {
                 const bool is_its = arms[other] == k;
                 total.x += is_its ? age * rewards[other] : 0;
                 total.y += is_its ? age : 0;

@@ -76,9 +76,10 @@ struct Leader {
     real best = LOWEST, second = LOWEST;
     int arm = 0;
     __device__ __forceinline__ void consider(int k, real value) {
-        arm = value > best ? k : arm;
-        second = larger(second, smaller(best, value));
-        best = larger(best, value);
+        const bool leads = value > best;
+        second = larger(second, leads ? best : value);
+        best = leads ? value : best;
+        arm = leads ? k : arm;
     }
 };
 __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const real* numbers,

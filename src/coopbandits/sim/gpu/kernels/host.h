@@ -29,6 +29,7 @@ static inline float rsqrt(float x) { return 1.0f / sqrt(x); }
 #define __noinline__
 #define __restrict__
 #define UNROLL
+#define UNROLL_BY(times)
 
 struct alignas(16) double2 {
     double x, y;

@@ -23,7 +23,7 @@ __device__ __forceinline__ real2 mean_and_width(real total, real count, real lea
 __device__ __forceinline__ void make_variates(word_t key, long long done, const real2* cubics,
                                               real* variates) {
     unsigned tails = 0;
-    UNROLL for (int i = 0; i < NEAR; i++) {
+    UNROLL_BY(IN_FLIGHT) for (int i = 0; i < NEAR; i++) {
         word_t word = word_at(key, done + i);
 #if IS_NORMAL
         variates[i * BLOCK] = centre_normal(word, cubics);
@@ -44,7 +44,7 @@ __device__ __forceinline__ void make_variates(word_t key, long long done, const 
 // which take half the registers of doubles; arms too close for those are compared once more.
 struct Player {
     float mean[K], width[K];
-    float widest = 0, largest = 1;  // of all widths, and of all means but for their signs
+    float widest = 0, largest = 1;  // no width nor size of a mean is larger
     real2* totals;  // of this thread, BLOCK apart
     real total, count, bound, exploration;
     bool must_look;
@@ -56,8 +56,7 @@ struct Player {
                                          real(reading.least));
             mean[k] = float(found.x);
             width[k] = float(found.y);
-            widest = fmax(widest, width[k]);  // widths only shrink
-            if (found.y > 0) largest = fmax(largest, fabs(mean[k]));
+            include(mean[k], width[k]);
         }
         arm = -1;
         must_look = true;
@@ -71,7 +70,11 @@ struct Player {
             mean[k] = k == arm ? its_mean : mean[k];
             width[k] = k == arm ? its_width : width[k];
         }
-        if (found.y > 0) largest = fmax(largest, fabs(its_mean));
+        include(its_mean, its_width);
+    }
+    __device__ __forceinline__ void include(float its_mean, float its_width) {
+        widest = fmax(widest, its_width);
+        largest = its_width > 0 ? fmax(largest, fabs(its_mean)) : largest;
     }
     __device__ __forceinline__ int look(real now, real later, const Reading& reading) {
         const real root = sqrt(now);

@@ -37,6 +37,7 @@ struct Near {
 #endif
 };
 
+#if AGENTS > 0
 // Whole runs: block = run, thread = agent, all averages in shared memory.
 KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                      (const World* world_at, const Tally* tally_at, const Span* span_at,
@@ -44,7 +45,8 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
                       const real* times, const real* numbers)) {
     SHARED(shared);
     const Links links = {indptr, indices, weights};
-    const int agents = int(world_at->agents), rounds = int(span_at->rounds);
+    constexpr int agents = AGENTS;  // known, so that places need not be computed
+    const int rounds = int(span_at->rounds);
     const bool is_there = int(threadIdx.x) < agents;
     const int agent = is_there ? threadIdx.x : 0;
     real2* values = (real2*)shared + agent;  // (K, agents)
@@ -86,6 +88,7 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
         kept[k * agents] = make_real2(end * values[k * agents].x, end * values[k * agents].y);
 }
 
+#else
 // Some pairs of one row, 16 bytes, that are fetched together.
 #define PAIRS (16 / int(sizeof(real2)))
 #define CHUNKS ((K + PAIRS - 1) / PAIRS)  // of a row
@@ -118,7 +121,8 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
                       const real* numbers)) {
     SHARED(shared);
     const int lane = threadIdx.x % 32;
-    const long long agents = world_at->agents, runs = world_at->runs, everywhere = agents * runs;
+    const long long agents = world_at->agents, runs = IS_ONE_RUN ? 1 : world_at->runs;
+    const long long everywhere = agents * runs;
     const long long first = (long long)blockIdx.x * THREADS + threadIdx.x - lane;
     real2* tile = (real2*)shared + threadIdx.x / 32 * K * WIDE;  // (K, WIDE)
     for (int each = lane; each < 32 * CHUNKS; each += 32) {
@@ -165,3 +169,4 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
         after[(run * agents + agent) * CHUNKS + at] = played;
     }
 }
+#endif
