@@ -21,7 +21,7 @@ from coopbandits.sim.gpu.links import links_there
 from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, passed_of
 from coopbandits.sim.record import Record, Task, Tick
 
-RESIDENT = {8: 384, 4: 640}
+RESIDENT = {8: 448, 4: 704}
 """Agents that a multiprocessor is to hold at a time, by the bytes of a real number: more of them
 have fewer registers each."""
 
@@ -36,7 +36,7 @@ NEAR = 8
 """Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
 MOST_SHARED = 100_000
-"""Bytes of shared memory that a block of 64 may take."""
+"""Bytes of shared memory that a block of `play` may take, where there is a choice."""
 
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
@@ -76,11 +76,14 @@ class Player:
         self.step = state.real.itemsize  # totals, variates and ledger:
         variates = 0 if found is None else NEAR
         each = self.step * (2 * state.num_arms + variates) + 8 * state.lines
+        known = 8 * state.num_arms  # means and widths, where they fit as well
+        in_shared = found is not None and (each + known) * 32 <= MOST_SHARED
+        each += known * in_shared
         self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
         self.shared = each * self.block
         constants = state.constants(
             BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
-            IN_FLIGHT=IN_FLIGHT, HAS_BONUS=int(found is not None),
+            IN_FLIGHT=IN_FLIGHT, IN_SHARED=int(in_shared), HAS_BONUS=int(found is not None),
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)

@@ -69,22 +69,24 @@ KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
     real2* values = (real2*)shared;            // (DEEP, 32)
     real* factors = (real*)(values + DEEP * 32);  // (DEEP, 8, OWN)
     const long long groups = (runs + 31) / 32, group = blockIdx.x % groups;
-    const long long arm = blockIdx.y, first = blockIdx.x / groups * 8 * EACH;
+    const long long arm = blockIdx.y;
+    const int first = int(blockIdx.x / groups) * 8 * EACH;
     if (live[arm * groups + group] == 0) return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long run = group * 32 + lane, slab = arm * agents * runs;
     real sums[EACH], counts[EACH];
     UNROLL for (int i = 0; i < EACH; i++) sums[i] = counts[i] = 0;
-    for (long long from = 0; from < agents; from += DEEP) {
+    for (int from = 0; from < agents; from += DEEP) {
         for (int each = threadIdx.x; each < DEEP * 32; each += 256) {
-            long long agent = from + each / 32, other = group * 32 + each % 32;
-            bool is_there = agent < agents && other < runs;
+            const int agent = from + each / 32;
+            const long long other = group * 32 + each % 32;
+            const bool is_there = agent < agents && other < runs;
             values[each] = is_there ? in[slab + agent * runs + other] : make_real2(0, 0);
         }
         for (int each = threadIdx.x; each < DEEP * 8 * OWN; each += 256) {
-            long long agent = from + each / (8 * OWN);
-            long long target = first + each / OWN % 8 * EACH + each % OWN;
-            bool is_there = agent < agents && target < agents;
+            const int agent = from + each / (8 * OWN);
+            const int target = first + each / OWN % 8 * EACH + each % OWN;
+            const bool is_there = agent < agents && target < agents;
             factors[each] = is_there ? dense[agent * agents + target] : 0;
         }
         __syncthreads();
