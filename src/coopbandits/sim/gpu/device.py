@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.sim.gpu.backend import Launch, cached
+from coopbandits.sim.gpu.devices import take_device
 from coopbandits.sim.gpu.source import text_of
 
 LEAST_CAPABILITY = (8, 0)
@@ -39,25 +40,26 @@ class Array:
 
 
 class CudaDevice:
-    """The first CUDA device, a stream of work on it, and one of copies beside that."""
+    """A CUDA device, a stream of work on it, and one of copies beside that."""
 
     def __init__(self) -> None:
         try:
-            self.device = Device()
+            found = Device.get_all_devices() or (Device(),)  # or it says what is missing
+            self.device = found[take_device([each.uuid for each in found])]
             self.device.set_current()
         except Exception as error:  # each version has its own kinds
             raise InputError(
                 f"no CUDA device can be used ({error}); see what nvidia-smi says, or take "
                 'engine="cpu"'
             ) from error
-        found = self.device.compute_capability
-        if (found.major, found.minor) < LEAST_CAPABILITY:
+        able = self.device.compute_capability
+        if (able.major, able.minor) < LEAST_CAPABILITY:
             raise InputError(
-                f"{self.device.name} has compute capability {found.major}.{found.minor}, and 8.0 "
+                f"{self.device.name} has compute capability {able.major}.{able.minor}, and 8.0 "
                 'is needed; take engine="cpu"'
             )
         self.name = self.device.name
-        self.arch = f"sm_{found.major}{found.minor}"
+        self.arch = f"sm_{able.major}{able.minor}"
         self.stream = self.device.create_stream()
         self.copying = self.device.create_stream()
         self.programs: dict[str, Kernels] = {}
