@@ -44,8 +44,9 @@ class CudaDevice:
 
     def __init__(self) -> None:
         try:
-            found = Device.get_all_devices() or (Device(),)  # or it says what is missing
-            self.device = found[take_device([each.uuid for each in found])]
+            _checked(driver.cuInit(0))
+            found = [Device(number) for number in range(_checked(driver.cuDeviceGetCount()))]
+            self.device = found[take_device([each.uuid for each in found])] if found else Device()
             self.device.set_current()
         except Exception as error:  # each version has its own kinds
             raise InputError(
