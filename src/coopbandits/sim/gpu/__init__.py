@@ -19,7 +19,8 @@ from coopbandits.sim.gpu import central
 from coopbandits.sim.gpu.backend import Backend, backend
 from coopbandits.sim.gpu.central import play_central
 from coopbandits.sim.gpu.consensus import play_consensus
-from coopbandits.sim.gpu.runs import discount_of, run_bytes
+from coopbandits.sim.gpu.runs import run_bytes
+from coopbandits.sim.gpu.spans import discount_of
 from coopbandits.sim.gpu.staged import play_local, play_staged
 from coopbandits.sim.gpu.translate import CannotTranslateError, draws_one, index_source
 from coopbandits.sim.record import Record, Task, Tick, join

@@ -8,7 +8,8 @@ from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
-from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, lines_of, passed_of, real_of
+from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
+from coopbandits.sim.gpu.spans import discount_of, passed_of
 from coopbandits.sim.record import Record, Task, Tick
 
 MOST_STOPS = 8

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from coopbandits.core.aggregate.forgetting import decayed_rounds
-from coopbandits.core.contract import Vector
 from coopbandits.core.draws import normal_cubics
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
@@ -18,6 +16,7 @@ from coopbandits.sim.cpu.choices import is_ours
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
 from coopbandits.sim.gpu.backend import Backend, Launch, Program
 from coopbandits.sim.gpu.source import program
+from coopbandits.sim.gpu.spans import Spans, Weigh, discount_of, units_of_the_start
 from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
@@ -27,8 +26,6 @@ FAN = 64
 
 COLLECTED = 1 << 22
 """Bytes of recorded rounds worth a copy of their own."""
-
-FOREVER = 1 << 60
 
 
 def lines_of(task: Task) -> int:
@@ -55,62 +52,6 @@ def rounds_kept(parts: Parts) -> int:
     return 0 if delay is None else delay + 1
 
 
-def discount_of(parts: Parts) -> float:
-    """Return what is left of a pull after a round."""
-    found: float = getattr(parts.aggregation, "discount", 1.0)
-    return found
-
-
-def passed_of(parts: Parts, horizon: int) -> Vector:
-    """Return what all pulls of an agent count in each round."""
-    discount = discount_of(parts)
-    passed: Vector = discount * decayed_rounds(discount, np.arange(float(horizon)))
-    return passed
-
-
-def _weights(discount: float, rounds: int) -> Vector:
-    return discount ** -np.arange(rounds + 1.0)
-
-
-class Spans:
-    """The spans of rounds that kernels are launched for, uploaded together.
-
-    `weigh` returns what a pull of each of so many rounds counts, and a last number for after them,
-    in units that are 1 over that number; without it nobody forgets.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        spans: list[tuple[int, int]],
-        backend: Backend,
-        weigh: Callable[[int], Vector] | None = None,
-    ) -> None:
-        firsts, rounds = (np.array(column, dtype=np.int64) for column in zip(*spans, strict=True))
-        slots = np.searchsorted(task.rounds, firsts, side="right")
-        ends = np.searchsorted(task.rounds, firsts + rounds, side="right")
-        self.firsts, self.rounds, self.slots, self.stops = firsts, rounds, slots, ends - slots
-        lists = [
-            np.append(task.rounds[slot:end] - first, FOREVER)
-            for slot, end, first in zip(slots, ends, firsts, strict=True)
-        ]
-        starts = np.cumsum([0, *(each.size for each in lists[:-1])])
-        self.listed = backend.upload(np.concatenate(lists).astype(np.int64))
-        self.ages = {}
-        if weigh is not None:
-            for size in set(rounds.tolist()):
-                weights = weigh(size)
-                self.ages[size] = backend.upload(np.stack([weights, 1.0 / weights], axis=1))
-        ages = [self.ages[size].address if self.ages else 0 for size in rounds.tolist()]
-        table = [firsts, rounds, self.listed.address + 8 * starts, slots, self.stops, ages]
-        self.table = backend.upload(np.stack(table, axis=1).astype(np.int64))
-
-    def address(self, number: int) -> int:
-        """Return where a span stands."""
-        place: int = self.table.address + 48 * number
-        return place
-
-
 class DeviceRuns:
     """What the drivers of all kernels share.
 
@@ -126,7 +67,7 @@ class DeviceRuns:
         tick: Tick,
         backend: Backend,
         make_spans: Callable[[], list[tuple[int, int]]],
-        weigh: Callable[[int], Vector] | None = None,
+        weigh: Weigh = units_of_the_start,
     ) -> None:
         self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
         self.num_runs, self.num_agents = len(runs), task.network.num_agents
@@ -135,10 +76,7 @@ class DeviceRuns:
         self.numbers = index_numbers(parts, task)
         self.numbers_there = self.upload(self.numbers)
         self.discount = discount_of(parts)
-        if weigh is None:
-            weigh = partial(_weights, self.discount)
-        forgets = self.discount != 1.0
-        self.spans = Spans(task, make_spans(), backend, weigh if forgets else None)
+        self.spans = Spans(task, make_spans(), backend, self.discount, weigh)
         self.lines = lines_of(task)
         self._keep_world(runs)
         self._keep_tally()

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
-from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.cpu.pulls import Reading
@@ -18,7 +17,8 @@ from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
 from coopbandits.sim.gpu.links import links_there
-from coopbandits.sim.gpu.runs import DeviceRuns, discount_of, passed_of
+from coopbandits.sim.gpu.runs import DeviceRuns
+from coopbandits.sim.gpu.spans import discount_of, passed_of, units_of_the_end
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 448, 4: 704}
@@ -127,7 +127,7 @@ class DeviceStages:
         )
         self.stages = Stages(numbers)
         self.shared, self.reading = self.stages.shared, self.stages.reading
-        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans, self._weights)
+        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans, units_of_the_end)
         self.player = Player(
             self.state, self.stages.times, self.reading.num_agents, self.stages.stage_rounds
         )
@@ -143,11 +143,6 @@ class DeviceStages:
         initial, stage = min(task.problem.num_arms, horizon), self.stages.stage_rounds
         starts = range(initial, horizon, stage)
         return [(0, initial), *((first, min(stage, horizon - first)) for first in starts)]
-
-    def _weights(self, rounds: int) -> Vector:
-        """Return what pulls of a stage count after it."""
-        weights: Vector = self.stages.state.discount ** np.arange(float(rounds), -1.0, -1.0)
-        return weights
 
     def play(self) -> Record:
         """Play all rounds."""
