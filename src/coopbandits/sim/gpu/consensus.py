@@ -12,7 +12,7 @@ from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
 from coopbandits.sim.gpu.spans import discount_of, passed_of
 from coopbandits.sim.record import Record, Task, Tick
 
-MOST_STOPS = 8
+MOST_STOPS = 16
 """Recorded rounds of one span: what agents note takes memory until it is added up, and what a span
 recorded is fetched while the next is played."""
 

@@ -21,7 +21,7 @@ from coopbandits.sim.gpu.runs import DeviceRuns
 from coopbandits.sim.gpu.spans import discount_of, passed_of, units_of_the_end
 from coopbandits.sim.record import Record, Task, Tick
 
-RESIDENT = {8: 448, 4: 704}
+RESIDENT = {8: 384, 4: 640}
 """Agents that a multiprocessor is to hold at a time, by the bytes of a real number: more of them
 have fewer registers each."""
 
@@ -29,14 +29,13 @@ BLOCK = 64
 """Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
 ones of a launch leave more of the device idle."""
 
-IN_FLIGHT = 4
-"""Variates that are made side by side: more take more registers than there are."""
+WAITS = 0
 
 NEAR = 8
 """Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
 MOST_SHARED = 100_000
-"""Bytes of shared memory that a block of `play` may take, where there is a choice."""
+"""Bytes of shared memory that a block of 64 may take."""
 
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
@@ -76,14 +75,11 @@ class Player:
         self.step = state.real.itemsize  # totals, variates and ledger:
         variates = 0 if found is None else NEAR
         each = self.step * (2 * state.num_arms + variates) + 8 * state.lines
-        known = 8 * state.num_arms  # means and widths, where they fit as well
-        in_shared = found is not None and (each + known) * 32 <= MOST_SHARED
-        each += known * in_shared
         self.block = BLOCK if each * BLOCK <= MOST_SHARED else 32
         self.shared = each * self.block
         constants = state.constants(
             BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
-            IN_FLIGHT=IN_FLIGHT, IN_SHARED=int(in_shared), HAS_BONUS=int(found is not None),
+            HAS_BONUS=int(found is not None), WAITS=WAITS,
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
@@ -206,15 +202,14 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            at_once = 16 // state.real.itemsize  # as in `mix.cu`
-            own = -(-self.each // at_once) * at_once
-            shared = state.real.itemsize * 16 * (2 * 32 + 8 * own)
+            shared = state.real.itemsize * 16 * (2 * 32 + 8 * self.each)
             size = Launch(groups * self.tiles, state.num_arms, 256, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,
             )  # fmt: skip
-            backend.clear(values, 0, values.nbytes)
+            if self.tiles > 1:  # else that has been done
+                backend.clear(values, 0, values.nbytes)
             return
         alive = np.flatnonzero(backend.download(live).any(axis=1))
         self._step_through(alive, values, accumulated)

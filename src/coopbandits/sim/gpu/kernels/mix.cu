@@ -54,51 +54,46 @@ KERNEL(scale, 128, 1, (real2* values, long long size, double factor)) {
 }
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
-// Lanes are runs; a block makes agents of 32 runs, each of its 8 warps EACH of them. Factors are read
-// 16 bytes at a time, AT_ONCE of them, and warps' own begin at such places.
-#define AT_ONCE (16 / int(sizeof(real)))
-#define OWN ((EACH + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
+// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even. A block
+// that makes all agents is the only one to read their values, and clears them for the next stage.
+#define TILE (8 * EACH)
 #define DEEP 16
-struct alignas(16) Factors {
-    real at[AT_ONCE];
-};
 KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
-                     (const real* dense, const real2* in, real2* totals, const int* live,
+                     (const real* dense, real2* in, real2* totals, const int* live,
                       long long agents, long long runs)) {
     SHARED(shared);
     real2* values = (real2*)shared;            // (DEEP, 32)
-    real* factors = (real*)(values + DEEP * 32);  // (DEEP, 8, OWN)
+    real* factors = (real*)(values + DEEP * 32);  // (DEEP, TILE)
     const long long groups = (runs + 31) / 32, group = blockIdx.x % groups;
-    const long long arm = blockIdx.y;
-    const int first = int(blockIdx.x / groups) * 8 * EACH;
+    const long long arm = blockIdx.y, first = blockIdx.x / groups * TILE;
     if (live[arm * groups + group] == 0) return;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long run = group * 32 + lane, slab = arm * agents * runs;
     real sums[EACH], counts[EACH];
     UNROLL for (int i = 0; i < EACH; i++) sums[i] = counts[i] = 0;
-    for (int from = 0; from < agents; from += DEEP) {
+    for (long long from = 0; from < agents; from += DEEP) {
         for (int each = threadIdx.x; each < DEEP * 32; each += 256) {
-            const int agent = from + each / 32;
-            const long long other = group * 32 + each % 32;
-            const bool is_there = agent < agents && other < runs;
-            values[each] = is_there ? in[slab + agent * runs + other] : make_real2(0, 0);
+            long long agent = from + each / 32, other = group * 32 + each % 32;
+            bool is_there = agent < agents && other < runs;
+            real2* value = in + slab + agent * runs + other;
+            values[each] = is_there ? *value : make_real2(0, 0);
+            if (is_there && agents <= TILE) *value = make_real2(0, 0);
         }
-        for (int each = threadIdx.x; each < DEEP * 8 * OWN; each += 256) {
-            const int agent = from + each / (8 * OWN);
-            const int target = first + each / OWN % 8 * EACH + each % OWN;
-            const bool is_there = agent < agents && target < agents;
+        for (int each = threadIdx.x; each < DEEP * TILE; each += 256) {
+            long long agent = from + each / TILE, target = first + each % TILE;
+            bool is_there = agent < agents && target < agents;
             factors[each] = is_there ? dense[agent * agents + target] : 0;
         }
         __syncthreads();
         UNROLL for (int a = 0; a < DEEP; a++) {
             real2 value = values[a * 32 + lane];
-            const Factors* its = (const Factors*)(factors + (a * 8 + warp) * OWN);
-            UNROLL for (int i = 0; i < EACH; i += AT_ONCE) {
-                const Factors some = its[i / AT_ONCE];
-                UNROLL for (int j = 0; j < AT_ONCE && i + j < EACH; j++) {
-                    sums[i + j] += some.at[j] * value.x;
-                    counts[i + j] += some.at[j] * value.y;
-                }
+            const real2* pairs = (const real2*)(factors + a * TILE + warp * EACH);
+            UNROLL for (int i = 0; i < EACH; i += 2) {
+                real2 factor = pairs[i / 2];
+                sums[i] += factor.x * value.x;
+                counts[i] += factor.x * value.y;
+                sums[i + 1] += factor.y * value.x;
+                counts[i + 1] += factor.y * value.y;
             }
         }
         __syncthreads();

@@ -5,7 +5,6 @@
 #endif
 
 #define STRETCH 128     // rounds for which one bound on the other arms is used
-#define KNOWN_APART (IN_SHARED ? BLOCK : 1)
 #define FLOATING 1e-6f  // of means and widths: more than a comparison in floats is off by
 
 struct Reading {
@@ -24,7 +23,7 @@ __device__ __forceinline__ real2 mean_and_width(real total, real count, real lea
 __device__ __forceinline__ void make_variates(word_t key, long long done, const real2* cubics,
                                               real* variates) {
     unsigned tails = 0;
-    UNROLL_BY(IN_FLIGHT) for (int i = 0; i < NEAR; i++) {
+    UNROLL for (int i = 0; i < NEAR; i++) {
         word_t word = word_at(key, done + i);
 #if IS_NORMAL
         variates[i * BLOCK] = centre_normal(word, cubics);
@@ -42,36 +41,40 @@ __device__ __forceinline__ void make_variates(word_t key, long long done, const 
 
 // As `_play_own_pulls` of the CPU engine: all arms are looked at only when the arm in play may have
 // lost its lead, which a bound on the others tells without division and root. Looks compare floats,
-// which take half the memory and time of doubles; arms too close for those are compared once more.
+// which take half the registers of doubles; arms too close for those are compared once more.
 struct Player {
-    float2* known;  // mean and width of every arm
+    float mean[K], width[K];
     float widest = 0, largest = 1;  // no width nor size of a mean is larger
     real2* totals;  // of this thread, BLOCK apart
     real total, count, bound, exploration;
     bool must_look;
     int arm;
 
-    __device__ Player(real2* totals_, float2* known_, const Reading& reading)
-        : known(known_), totals(totals_) {
-        UNROLL for (int k = 0; k < K; k++)
-            get_to_know(k, totals[k * BLOCK].x, totals[k * BLOCK].y, reading);
+    __device__ Player(real2* totals_, const Reading& reading) : totals(totals_) {
+        UNROLL for (int k = 0; k < K; k++) {
+            real2 found = mean_and_width(totals[k * BLOCK].x, totals[k * BLOCK].y,
+                                         real(reading.least));
+            mean[k] = float(found.x);
+            width[k] = float(found.y);
+            include(mean[k], width[k]);
+        }
         arm = -1;
         must_look = true;
     }
-    __device__ __forceinline__ void get_to_know(int k, real its_total, real its_count,
-                                                const Reading& reading) {
-        const real2 found = mean_and_width(its_total, its_count, real(reading.least));
-        float2 its;
-        its.x = float(found.x);
-        its.y = float(found.y);
-        known[k * KNOWN_APART] = its;
-        widest = fmax(widest, its.y);
-        largest = its.y > 0 ? fmax(largest, fabs(its.x)) : largest;
+    __device__ __forceinline__ void include(float its_mean, float its_width) {
+        widest = fmax(widest, its_width);
+        largest = its_width > 0 ? fmax(largest, fabs(its_mean)) : largest;
     }
     __device__ __forceinline__ void leave(const Reading& reading) {
         if (arm < 0) return;
         totals[arm * BLOCK] = make_real2(total, count);
-        get_to_know(arm, total, count, reading);
+        real2 found = mean_and_width(total, count, real(reading.least));
+        const float its_mean = float(found.x), its_width = float(found.y);
+        UNROLL for (int k = 0; k < K; k++) {
+            mean[k] = k == arm ? its_mean : mean[k];
+            width[k] = k == arm ? its_width : width[k];
+        }
+        include(its_mean, its_width);
     }
     __device__ __forceinline__ int look(real now, real later, const Reading& reading) {
         const real root = sqrt(now);
@@ -79,8 +82,7 @@ struct Player {
         float best = -1e30f, second = -1e30f;
         int found = 0;
         UNROLL for (int k = 0; k < K; k++) {
-            const float2 its = known[k * KNOWN_APART];
-            const float value = its.x + its.y * near_root;
+            const float value = mean[k] + width[k] * near_root;
             found = value > best ? k : found;
             second = fmax(second, fmin(best, value));
             best = fmax(best, value);
@@ -154,22 +156,27 @@ KERNEL(play, BLOCK, RESIDENT,
         if (end == start) return;
         real2* own = fresh + arm * everywhere + at;
         if (!FORGETS) aged = make_real2(gained, real(end - start));
+#if WAITS
         *own = make_real2(own->x + aged.x, own->y + aged.y);
+#else
+        // Nobody else adds to these: atomic, so that this thread need not wait for what is there.
+        atomicAdd(&own->x, aged.x);
+        atomicAdd(&own->y, aged.y);
+#endif
         aged = make_real2(0, 0);
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
+#if WAITS
         if (*alive == 0) *alive = 1;
+#else
+        *alive = 1;
+#endif
         books.enter(arm, start, end, gained, is_crowded);
         gained = 0;
         start = end;
     };
 #if HAS_BONUS
     real* variates = (real*)(ledger + LINES * BLOCK - threadIdx.x) + threadIdx.x;
-#if IN_SHARED
-    float2* known = (float2*)(variates - threadIdx.x + NEAR * BLOCK) + threadIdx.x;
-#else
-    float2 known[K];
-#endif
-    Player player(totals, known, reading);
+    Player player(totals, reading);
 #else
     const word_t words = word_at(world.decision_keys[books.run], books.agent);
     numbers += books.agent * NUMBERS;

@@ -92,6 +92,7 @@ KERNEL_WITH_BARRIERS(runs, THREADS, RESIDENT,
 // Some pairs of one row, 16 bytes, that are fetched together.
 #define PAIRS (16 / int(sizeof(real2)))
 #define CHUNKS ((K + PAIRS - 1) / PAIRS)  // of a row
+#define MAIN (CHUNKS / 2 * 2)  // of them fill sectors of 32 bytes; the last may stand elsewhere
 struct alignas(16) Chunk {
     real2 pairs[PAIRS];
 };
@@ -108,6 +109,16 @@ __device__ __forceinline__ void add_to(Chunk& sum, real weight, const Chunk& oth
         sum.pairs[p].x += weight * other.pairs[p].x;
         sum.pairs[p].y += weight * other.pairs[p].y;
     }
+}
+
+// Where a chunk of the rows of all agents stands, and how far it is to the next agent's.
+struct Column {
+    long long start;
+    int apart;
+};
+__device__ __forceinline__ Column column_of(int at, long long everywhere) {
+    if (at < MAIN) return {at, MAIN};
+    return {everywhere * MAIN, 1};
 }
 
 // One round on a graph that does not fit into shared memory. A warp averages the rows of its agents,
@@ -130,20 +141,21 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
         if (first + who >= everywhere) break;
         const unsigned agent = unsigned(first + who) / unsigned(runs);
         const unsigned run = unsigned(first + who) % unsigned(runs);
-        const Chunk* from = before + run * agents * CHUNKS + at;
+        const Column column = column_of(at, everywhere);
+        const Chunk* from = before + column.start + run * agents * column.apart;
         Chunk mixed = {};
 #if DEGREE > 0
         int near[DEGREE];
-        Chunk theirs[DEGREE], own = fetched(from + agent * (long long)CHUNKS);
+        Chunk theirs[DEGREE], own = fetched(from + agent * (long long)column.apart);
         find_near(indices, agent, near);
         UNROLL for (int j = 0; j < DEGREE; j++)
-            theirs[j] = fetched(from + near[j] * (long long)CHUNKS);
+            theirs[j] = fetched(from + near[j] * (long long)column.apart);
         const real weight = weights[1];
         UNROLL for (int j = 0; j < DEGREE; j++) add_to(mixed, weight, theirs[j]);
         add_to(mixed, weights[0], own);
 #else
         for (int j = indptr[agent]; j < indptr[agent + 1]; j++)
-            add_to(mixed, weights[j], fetched(from + indices[j] * (long long)CHUNKS));
+            add_to(mixed, weights[j], fetched(from + indices[j] * (long long)column.apart));
 #endif
         UNROLL for (int p = 0; p < PAIRS; p++)
             if (at * PAIRS + p < K) tile[(at * PAIRS + p) * WIDE + who] = mixed.pairs[p];
@@ -166,7 +178,8 @@ KERNEL_WITH_BARRIERS(one_round, THREADS, RESIDENT,
         UNROLL for (int p = 0; p < PAIRS; p++)
             if (at * PAIRS + p < K) all.pairs[p] = tile[(at * PAIRS + p) * WIDE + who];
         add_to(played, end, all);
-        after[(run * agents + agent) * CHUNKS + at] = played;
+        const Column column = column_of(at, everywhere);
+        after[column.start + (run * agents + agent) * column.apart] = played;
     }
 }
 #endif
