@@ -15,7 +15,7 @@ from coopbandits.sim.gpu.emulated import Emulated
 from coopbandits.sim.gpu.source import text_of
 
 REGISTERS = {
-    "play": 128,
+    "play": 168,
     "mix_dense": 128,
     "mix_sparse": 64,
     "runs": 128,
@@ -28,7 +28,7 @@ REGISTERS = {
 """The most that a kernel may take for 17 arms, so that a multiprocessor holds as many agents as it
 is to."""
 
-SPILLS = {"play": 16, "mix_dense": 8, "runs": 80, "central": 48}
+SPILLS = {"runs": 80, "central": 48}
 """Bytes that may be spilled: with more registers and fewer agents kernels are slower. Others spill
 none."""
 

@@ -7,10 +7,9 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
-_held: list[IO[str]] = []
-"""Locks of this process; the system lifts them when it ends, however it does."""
+_held: list[int] = []
+"""Locked files of this process; the system lifts locks when it ends, however it does."""
 
 
 def take_device(names: Sequence[str], folder: Path | None = None) -> int:
@@ -23,12 +22,12 @@ def take_device(names: Sequence[str], folder: Path | None = None) -> int:
     folder = folder or Path(tempfile.gettempdir()) / f"coopbandits-{os.getuid()}" / "devices"
     folder.mkdir(parents=True, exist_ok=True)
     for place, name in enumerate(names):
-        lock = (folder / name).open("w")
+        file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            lock.close()
+            os.close(file)
             continue
-        _held.append(lock)
+        _held.append(file)
         return place
     return os.getpid() % len(names)

@@ -29,8 +29,6 @@ BLOCK = 64
 """Threads of a block of `play`; 32 where many arms take much memory. With larger blocks the last
 ones of a launch leave more of the device idle."""
 
-WAITS = 0
-
 NEAR = 8
 """Variates an agent makes at a time: the more, the fewer lanes idle while others make tails."""
 
@@ -79,7 +77,7 @@ class Player:
         self.shared = each * self.block
         constants = state.constants(
             BLOCK=self.block, RESIDENT=RESIDENT[self.step] // self.block, NEAR=NEAR,
-            HAS_BONUS=int(found is not None), WAITS=WAITS,
+            HAS_BONUS=int(found is not None),
         )  # fmt: skip
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)

@@ -156,20 +156,10 @@ KERNEL(play, BLOCK, RESIDENT,
         if (end == start) return;
         real2* own = fresh + arm * everywhere + at;
         if (!FORGETS) aged = make_real2(gained, real(end - start));
-#if WAITS
         *own = make_real2(own->x + aged.x, own->y + aged.y);
-#else
-        // Nobody else adds to these: atomic, so that this thread need not wait for what is there.
-        atomicAdd(&own->x, aged.x);
-        atomicAdd(&own->y, aged.y);
-#endif
         aged = make_real2(0, 0);
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
-#if WAITS
         if (*alive == 0) *alive = 1;
-#else
-        *alive = 1;
-#endif
         books.enter(arm, start, end, gained, is_crowded);
         gained = 0;
         start = end;
