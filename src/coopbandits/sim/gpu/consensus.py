@@ -88,8 +88,8 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
 def spans_of(parts: Parts, task: Task) -> list[tuple[int, int]]:
     """Return spans with few recorded rounds each, and no more than what is forgotten allows."""
     most = min(task.horizon, most_rounds(discount_of(parts)))
-    ends = {*task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist(), *range(most, task.horizon, most)}
-    ends = sorted({*ends, task.horizon})
+    stops = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
+    ends = sorted({*stops, *range(most, task.horizon, most), task.horizon})
     return [(first, end - first) for first, end in zip([0, *ends], ends, strict=False)]
 
 

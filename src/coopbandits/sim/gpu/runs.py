@@ -161,21 +161,21 @@ class DeviceRuns:
 
     def played(self, number: int) -> None:
         """Have a span's recorded rounds added up, and tell of progress."""
-        stops, source, size = int(self.spans.stops[number]), self.noted, self.num_agents
+        stops, source, agents = int(self.spans.stops[number]), self.noted, self.num_agents
         first, turn = int(self.spans.slots[number]), 0
         while stops and source is not self.totals:
-            left = -(-size // FAN)
+            left = -(-agents // FAN)
             target = self.folded[turn % 2] if left > 1 else self.totals
             blocks = -(-self.lines * stops * left * self.num_runs // 128)
             self.folding.launch(
-                "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
+                "fold", Launch(blocks, 1, 128), source, target, stops, agents, self.num_runs,
                 self.lines, first,
             )  # fmt: skip
-            source, size, turn = target, left, turn + 1
+            source, agents, turn = target, left, turn + 1
         if stops:
             threads = self.num_runs * self.num_arms
-            blocks = Launch(-(-threads // 128), 1, 128)
-            self.folding.launch("accumulate", blocks, self.counts, first, stops, threads)
+            size = Launch(-(-threads // 128), 1, 128)
+            self.folding.launch("accumulate", size, self.counts, first, stops, threads)
             self.marks.append((first + stops, self.backend.mark()))
         self.tick(int(self.spans.rounds[number]) * self.everywhere)
 
