@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,9 @@ FAN = 64
 
 COLLECTED = 1 << 22
 """Bytes of recorded rounds worth a copy of their own."""
+
+COPIERS, COPIED = 8, 64
+"""Threads that sort what is fetched into the record, and the fewest runs worth one."""
 
 
 def lines_of(task: Task) -> int:
@@ -200,18 +204,26 @@ class DeviceRuns:
     def _collect(self, record: Record) -> None:
         """Fetch recorded rounds, a few MB at a time, as soon as they are there."""
         fewest = max(1, COLLECTED // (8 * self.num_runs * self.num_arms))
-        first = 0
-        for end, mark in self.marks:
-            if end - first < fewest and end < self.slots:
-                continue
-            counts = self.backend.collect(self.counts, first, end, mark)
-            record.arm_counts[:, first:end] = counts.transpose(1, 0, 2)
-            totals = self.backend.collect(self.totals, first, end, mark)
-            record.rewards[:, first:end] = totals[:, 0].T
-            record.worst[:, first:end] = totals[:, 1].T
-            if self.lines > 2:
-                record.costs[:, first:end] = totals[:, 2:].transpose(2, 0, 1)
-            first = end
+        with ThreadPoolExecutor(COPIERS) as pool:
+            first = 0
+            for end, mark in self.marks:
+                if end - first < fewest and end < self.slots:
+                    continue
+                counts = self.backend.collect(self.counts, first, end, mark)
+                self._put(pool, record.arm_counts[:, first:end], counts.transpose(1, 0, 2))
+                totals = self.backend.collect(self.totals, first, end, mark)
+                self._put(pool, record.rewards[:, first:end], totals[:, 0].T)
+                self._put(pool, record.worst[:, first:end], totals[:, 1].T)
+                if self.lines > 2:
+                    costs = record.costs[:, first:end]
+                    self._put(pool, costs, totals[:, 2:].transpose(2, 0, 1))
+                first = end
+
+    def _put(self, pool: ThreadPoolExecutor, target: Any, source: Any) -> None:
+        """Copy by threads, each some runs: rounds come first in one, and runs in the other."""
+        step = max(COPIED, -(-self.num_runs // COPIERS))
+        parts = [slice(at, at + step) for at in range(0, self.num_runs, step)]
+        list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
 
     def registers(self) -> Any:
         """Return zeros for every arm, agent and run."""

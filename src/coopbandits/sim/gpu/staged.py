@@ -206,8 +206,7 @@ class Mixer:
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,
             )  # fmt: skip
-            if self.tiles > 1:  # else that has been done
-                backend.clear(values, 0, values.nbytes)
+            backend.clear(values, 0, values.nbytes)
             return
         alive = np.flatnonzero(backend.download(live).any(axis=1))
         self._step_through(alive, values, accumulated)

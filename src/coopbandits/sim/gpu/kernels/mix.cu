@@ -54,12 +54,11 @@ KERNEL(scale, 128, 1, (real2* values, long long size, double factor)) {
 }
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
-// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even. A block
-// that makes all agents is the only one to read their values, and clears them for the next stage.
+// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even.
 #define TILE (8 * EACH)
 #define DEEP 16
 KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
-                     (const real* dense, real2* in, real2* totals, const int* live,
+                     (const real* dense, const real2* in, real2* totals, const int* live,
                       long long agents, long long runs)) {
     SHARED(shared);
     real2* values = (real2*)shared;            // (DEEP, 32)
@@ -75,9 +74,7 @@ KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
         for (int each = threadIdx.x; each < DEEP * 32; each += 256) {
             long long agent = from + each / 32, other = group * 32 + each % 32;
             bool is_there = agent < agents && other < runs;
-            real2* value = in + slab + agent * runs + other;
-            values[each] = is_there ? *value : make_real2(0, 0);
-            if (is_there && agents <= TILE) *value = make_real2(0, 0);
+            values[each] = is_there ? in[slab + agent * runs + other] : make_real2(0, 0);
         }
         for (int each = threadIdx.x; each < DEEP * TILE; each += 256) {
             long long agent = from + each / TILE, target = first + each % TILE;
