@@ -35,6 +35,9 @@ NEAR = 8
 MOST_SHARED = 100_000
 """Bytes of shared memory that a block of 64 may take."""
 
+MOST_BOOKED = 64
+"""Arms of which an agent remembers, in a word, whether it has written over them."""
+
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
 
@@ -82,6 +85,7 @@ class Player:
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
         self.live_shape = (state.num_arms, groups)
+        self.is_anew = False
         self.readings: dict[tuple[Reading, float], Any] = {}
         self.live = self.new_live()
 
@@ -94,7 +98,7 @@ class Player:
         state = self.state
         if (reading, factor) not in self.readings:
             told = [factor, reading.weight, reading.least, reading.num_agents]
-            whole = np.array([int(reading.own_pulls)]).view(np.float64)
+            whole = np.array([reading.own_pulls, self.is_anew], np.int64).view(np.float64)
             self.readings[reading, factor] = state.backend.upload(np.append(told, whole))
         size = Launch(-(-state.everywhere // self.block), 1, self.block, self.shared)
         self.kernels.launch(
@@ -129,6 +133,7 @@ class DeviceStages:
         self.accumulated = self.state.registers()
         self.live_in_flight = self.player.new_live()
         self.mixer = Mixer(self.state, self.stages.operator)
+        self.player.is_anew = self.mixer.leaves_values
         if self.shared.remix:
             self.remixer = Mixer(self.state, self.stages.remix)
 
@@ -190,13 +195,15 @@ class Mixer:
         else:
             self.spare = state.registers()
             degree, self.links = links_there(state, operator.matrix)
+        # Agents then write over all arms; where few are alive, clearing those takes less.
+        self.leaves_values = operator.dense is not None and state.num_arms <= MOST_BOOKED
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
         )
 
     def add_to(self, accumulated: Any, values: Any, live: Any) -> None:
-        """Add the mixed values to `accumulated`; clears `values`."""
+        """Add the mixed values to `accumulated`; clears `values`, or leaves them as they are."""
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
@@ -206,7 +213,8 @@ class Mixer:
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,
             )  # fmt: skip
-            backend.clear(values, 0, values.nbytes)
+            if not self.leaves_values:
+                backend.clear(values, 0, values.nbytes)
             return
         alive = np.flatnonzero(backend.download(live).any(axis=1))
         self._step_through(alive, values, accumulated)

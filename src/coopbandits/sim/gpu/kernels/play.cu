@@ -10,6 +10,7 @@
 struct Reading {
     double factor, weight, least, num_agents;
     long long own_pulls;
+    long long is_anew;  // whether what `fresh` holds is old: then it is not read, nor need be cleared
 };
 
 // An arm's index s/n + √(a/n) as mean + width·√a.
@@ -152,11 +153,15 @@ KERNEL(play, BLOCK, RESIDENT,
     real gained = 0;
     real2 aged = make_real2(0, 0);  // the same pulls in units of the span
     int start = 0, arm = 0;
+    const bool is_anew = reading.is_anew;  // for up to 64 arms
+    word_t booked = is_anew ? 0 : ~0ull;   // arms of which something is there
     auto book = [&](int end) {
         if (end == start) return;
         real2* own = fresh + arm * everywhere + at;
         if (!FORGETS) aged = make_real2(gained, real(end - start));
-        *own = make_real2(own->x + aged.x, own->y + aged.y);
+        if (booked >> (arm % 64) & 1) aged = make_real2(own->x + aged.x, own->y + aged.y);
+        booked |= word_t(1) << (arm % 64);
+        *own = aged;
         aged = make_real2(0, 0);
         int* alive = live + arm * ((world.runs + 31) / 32) + books.run / 32;
         if (*alive == 0) *alive = 1;
@@ -221,6 +226,8 @@ KERNEL(play, BLOCK, RESIDENT,
         gained += reward;
     }
     books.close();
+    for (int k = 0; k < K && is_anew; k++)
+        if (!(booked >> (k % 64) & 1)) fresh[k * everywhere + at] = make_real2(0, 0);
     if (const real end = age_of(span, rounds).y; end != 1) {
         for (int k = 0; k < K; k++) {
             real2* own = fresh + k * everywhere + at;
