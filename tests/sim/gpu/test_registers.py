@@ -28,7 +28,7 @@ REGISTERS = {
 """The most that a kernel may take for 17 arms, so that a multiprocessor holds as many agents as it
 is to."""
 
-SPILLS = {"play": 16, "runs": 80, "central": 48}
+SPILLS = {"play": 32, "runs": 80, "central": 48}
 """Bytes that may be spilled: with more registers and fewer agents kernels are slower. Others spill
 none."""
 

@@ -28,8 +28,8 @@ FAN = 64
 COLLECTED = 1 << 22
 """Bytes of recorded rounds worth a copy of their own."""
 
-COPIERS, COPIED = 8, 64
-"""Threads that sort what is fetched into the record, and the fewest runs worth one."""
+COPIERS, MANY_RUNS = 8, 8192
+"""Threads that sort what is fetched into the record, and the fewest runs worth waking them."""
 
 
 def lines_of(task: Task) -> int:
@@ -221,9 +221,12 @@ class DeviceRuns:
 
     def _put(self, pool: ThreadPoolExecutor, target: Any, source: Any) -> None:
         """Copy by threads, each some runs: rounds come first in one, and runs in the other."""
-        step = max(COPIED, -(-self.num_runs // COPIERS))
-        parts = [slice(at, at + step) for at in range(0, self.num_runs, step)]
-        list(pool.map(lambda part: np.copyto(target[part], source[part]), parts))
+        if self.num_runs < MANY_RUNS:
+            np.copyto(target, source)
+            return
+        parts = np.array_split(np.arange(self.num_runs), COPIERS)
+        slices = [slice(part[0], part[-1] + 1) for part in parts]
+        list(pool.map(lambda part: np.copyto(target[part], source[part]), slices))
 
     def registers(self) -> Any:
         """Return zeros for every arm, agent and run."""
