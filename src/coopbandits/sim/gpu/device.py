@@ -21,7 +21,7 @@ from coopbandits.sim.gpu.source import text_of
 
 LEAST_CAPABILITY = (8, 0)
 
-PINNED = 1 << 25
+PINNED = 1 << 26
 """Bytes through which records come back while later rounds are played."""
 
 LARGE = 1 << 22
