@@ -202,8 +202,10 @@ class DeviceRuns:
         return record
 
     def _collect(self, record: Record) -> None:
-        """Fetch recorded rounds, a few MB or an eighth at a time, as soon as they are there."""
-        fewest = max(1, COLLECTED // (8 * self.num_runs * self.num_arms), self.slots // 8)
+        """Fetch recorded rounds, a few MB at a time, as soon as they are there."""
+        fewest = max(1, COLLECTED // (8 * self.num_runs * self.num_arms))
+        if self.num_runs >= MANY_RUNS:  # each is somewhere else in memory: go there less often
+            fewest = max(fewest, self.slots // 8)
         with ThreadPoolExecutor(COPIERS) as pool:
             first = 0
             for end, mark in self.marks:
