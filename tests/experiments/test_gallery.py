@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def test_what_is_written_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # The executor is shut down and would refuse, but nothing is left to play.
     again = run_gallery("tiny", 2, 3, tmp_path, executor, progress=False)
     assert str(again) == str(outcome)
+
+
+def test_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENTRIES, "tiny", replace(TINY, timed=True))
+    with ThreadPoolExecutor(1) as executor:
+        run_gallery("tiny", 1, 3, tmp_path, executor, progress=False)
+    rows = list(csv.reader((tmp_path / "tiny-seconds.csv").read_text().splitlines()))
+    assert [row[:3] for row in rows[1:]] == [
+        ["ours", "4.0", "0"],
+        ["ours", "8.0", "0"],
+        ["alone", "4.0", "0"],
+    ]
+    assert all(float(row[3]) > 0 for row in rows[1:])
+    assert "seconds for all runs" in (tmp_path / "tiny-seconds.svg").read_text()
 
 
 def test_regret_per_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

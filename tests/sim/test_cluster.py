@@ -13,6 +13,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.sim.cluster import dask_executor
+from coopbandits.sim.gpu.backend import VARIABLE
 
 EXPERIMENT = """
 horizon = 300
@@ -24,8 +25,9 @@ graphs = ["cycle:8"]
 
 
 @pytest.fixture
-def scheduler(tmp_path: Path) -> Iterator[str]:
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start a scheduler and two workers on loopback; yield the address."""
+    monkeypatch.setenv(VARIABLE, "emulated")  # for all that is started from here
     file = tmp_path / "scheduler.json"
     common = ["--scheduler-file", str(file)]
     scheduler = ["dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
@@ -63,9 +65,10 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_bit_equal_on_two_workers(tmp_path: Path, scheduler: str) -> None:
+@pytest.mark.parametrize("engine", ["auto", "gpu"])
+def test_bit_equal_on_two_workers(tmp_path: Path, scheduler: str, engine: str) -> None:
     file = tmp_path / "experiment.toml"
-    file.write_text(EXPERIMENT)
+    file.write_text(f'engine = "{engine}"\n{EXPERIMENT}')
     command = [sys.executable, "-m", "coopbandits", "run", str(file), "--out"]
     subprocess.run([*command, str(tmp_path / "dask"), "--dask", scheduler], check=True, timeout=200)
     cells = cb.read_experiment(file)

@@ -32,7 +32,6 @@ def task(policy: Any, runs: int = 1, **more: Any) -> Task:
     [
         ("dducb:neighbor_pulls=true", "for neighbours' pulls that are read at once"),
         ("dducb:remix=true,own_pulls=false", "for remixed totals that are read every round"),
-        ("dducb:discount=0.9", "for agents that forget"),
         ("ucb-network", "for aggregation neighborhood-sums"),
         ("central-ucb", "for totals that are read after every pull"),
         ("local-sums*centred-draw:sigma=estimate", "for statistic"),
@@ -187,3 +186,5 @@ def test_single_precision_is_for_gpus_and_for_some_indices() -> None:
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, precision="half")
     missing = gpu.obstacle(task(parse_policy("dec-bayes-ucb"), precision="float32"))
     assert missing == " in float32 for index bayes-ucb"
+    missing = gpu.obstacle(task(parse_policy("dec-ts:discount=0.9"), precision="float32"))
+    assert missing == " in float32 for agents that forget"

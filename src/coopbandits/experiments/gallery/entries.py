@@ -37,12 +37,15 @@ class Entry:
         What to play, series by series, with x ascending.
     ylabel : str
         What is measured; PER_AGENT divides regret by the number of agents.
+    timed : bool
+        Whether the time that playing took makes a second figure.
     """
 
     question: str
     xlabel: str
     points: tuple[Point, ...]
     ylabel: str = "regret of the network"
+    timed: bool = False
 
 
 PER_AGENT = "regret per agent"
@@ -153,6 +156,7 @@ ENTRIES = {
             *_scale("plain, grids", "grid:{side}x{side}", ":accelerated=false"),
         ),
         PER_AGENT,
+        timed=True,
     ),
     "cycle-bounds": Entry(
         "How do the bounds of DDUCB and coop-UCB compare on cycles?",

@@ -45,7 +45,8 @@ def run_gallery(
     runs, seed : int
         Repetitions of every point, and their seed.
     out : path
-        Folder of the ledger, as in `sweep`, and of NAME.csv, NAME.svg and NAME.png.
+        Folder of the ledger, as in `sweep`, and of NAME.csv, NAME.svg and NAME.png; for some also
+        of NAME-seconds.csv and so on, the time that playing took.
     executor, workers, retry, progress
         As in `sweep`.
     engine : str
@@ -62,6 +63,8 @@ def run_gallery(
         cells = [replace(cell_of(point, runs, seed), engine=engine) for point in entry.points]
         done = sweep(cells, out, executor, workers=workers, retry=retry, progress=progress)
         outcome = _collect(name, entry, cells, done)
+        if entry.timed and outcome.series:
+            write(_timed(name, entry, cells, done), Path(out))
     else:
         outcome = Outcome(name, entry, _computed())
     if not outcome.series:
@@ -89,15 +92,34 @@ def cell_of(point: Point, runs: int, seed: int) -> Cell:
 
 
 def _collect(name: str, entry: Entry, cells: list[Cell], done: Sweep) -> Outcome:
-    regret = {cell.id: result.regret.values[0, :, -1] for cell, result in done.results}
+    regret = {
+        cell.id: result.regret.values[0, :, -1]
+        / (cell.network.num_agents if entry.ylabel == PER_AGENT else 1)
+        for cell, result in done.results
+    }
+    failed = tuple(f"{cell}: {error}" for cell, error in done.failed)
+    return Outcome(name, entry, _all_series(entry, cells, regret), failed)
+
+
+def _timed(name: str, entry: Entry, cells: list[Cell], done: Sweep) -> Outcome:
+    """Return how long all runs of each point took, when they were played."""
+    seconds = {
+        cell.id: np.array([max(0.001, result.meta["wall_seconds"])])  # which is rounded so
+        for cell, result in done.results
+    }
+    took = replace(entry, question="How long does that take?", ylabel="seconds for all runs")
+    return Outcome(f"{name}-seconds", took, _all_series(entry, cells, seconds))
+
+
+def _all_series(entry: Entry, cells: list[Cell], found: dict[str, Vector]) -> tuple[Series, ...]:
+    """Return what was found of every point, series by series."""
     pairs = [
-        (point, regret[cell.id] / (cell.network.num_agents if entry.ylabel == PER_AGENT else 1))
+        (point, found[cell.id])
         for point, cell in zip(entry.points, cells, strict=True)
-        if cell.id in regret
+        if cell.id in found
     ]
     groups = groupby(pairs, lambda pair: pair[0].series)
-    series = tuple(_series(label, list(members)) for label, members in groups)
-    return Outcome(name, entry, series, tuple(f"{cell}: {error}" for cell, error in done.failed))
+    return tuple(_series(label, list(members)) for label, members in groups)
 
 
 def _series(label: str, members: list[tuple[Point, Vector]]) -> Series:

@@ -26,6 +26,9 @@ from coopbandits.sim.cpu.parallel import in_threads
 AT_ONCE = 64
 """Agents that a thread mixes at a time."""
 
+FEW = 500_000
+"""Multiplications of a step below which waking threads takes longer than making it."""
+
 DENSE_LIMIT = 4000
 """The dense matrix is considered up to this many agents, where it takes 128 MB."""
 
@@ -115,8 +118,13 @@ def mix_step(
 ) -> None:
     """Overwrite `before` with lead · P values − drop · before."""
     blocks = -(-values.shape[1] // AT_ONCE)
+    tasks = values.shape[0] * blocks
+    if weights.size * values.shape[0] * values.shape[2] < FEW:
+        for task in range(tasks):
+            _mix_block(task, blocks, indptr, indices, weights, values, before, lead, drop)
+        return
     given = (blocks, indptr, indices, weights, values, before, lead, drop)
-    in_threads(_mix_block, values.shape[0] * blocks, given)
+    in_threads(_mix_block, tasks, given)
 
 
 @inner

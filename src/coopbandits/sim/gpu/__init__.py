@@ -20,6 +20,7 @@ from coopbandits.sim.gpu.backend import Backend, backend
 from coopbandits.sim.gpu.central import play_central
 from coopbandits.sim.gpu.consensus import play_consensus
 from coopbandits.sim.gpu.runs import run_bytes
+from coopbandits.sim.gpu.spans import discount_of
 from coopbandits.sim.gpu.staged import play_local, play_staged
 from coopbandits.sim.gpu.translate import CannotTranslateError, draws_one, index_source
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -64,8 +65,6 @@ def obstacle(task: Task) -> str | None:
 
 def _no_setting(parts: Parts, task: Task) -> str | None:
     aggregation, layout = parts.aggregation, parts.statistic.registers(task.problem.num_arms).layout
-    if getattr(aggregation, "discount", 1.0) != 1.0:
-        return " for agents that forget"
     if layout is None or layout.squares >= 0:
         return f" for statistic {parts.statistic.spelling}"
     if isinstance(aggregation, CentralTotals) and (missing := central.obstacle(parts, task)):
@@ -77,6 +76,8 @@ def _no_setting(parts: Parts, task: Task) -> str | None:
             return " for remixed totals that are read every round"
     try:
         index_source(parts.index)
+        if task.precision != "float64" and discount_of(parts) != 1.0:
+            return f" in {task.precision} for agents that forget"
         if task.precision != "float64" and not (
             declares_bonus(parts.index) or draws_one(parts.index)
         ):

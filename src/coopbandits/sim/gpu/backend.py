@@ -59,8 +59,17 @@ class Backend(Protocol):
     def upload(self, values: NDArray[Any]) -> Any:
         """Return a copy of an array."""
 
-    def download(self, memory: Any, into: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return an array's content, when all that was started has ended; `into` is where to."""
+    def download(self, memory: Any) -> NDArray[Any]:
+        """Return an array's content, when all that was started has ended."""
+
+    def mark(self) -> Any:
+        """Return what stands for all that has been started so far."""
+
+    def collect(self, memory: Any, first: int, end: int, mark: Any) -> NDArray[Any]:
+        """Return some rows of an array as soon as what is marked has ended; later work goes on.
+
+        They may be overwritten by the next call.
+        """
 
     def touch(self, values: NDArray[Any]) -> None:
         """Have the system hand out the memory of an array, while kernels are under way."""

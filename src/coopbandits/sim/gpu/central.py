@@ -20,7 +20,7 @@ def obstacle(parts: Parts, task: Task) -> str | None:
 
 def play_central(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
     """Play some runs of any index on totals of the last round, or of some before."""
-    state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans_of(task))
+    state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans_of(parts, task))
     agents, arms, size_of_real = state.num_agents, state.num_arms, state.real.itemsize
     threads, kept = -(-agents // 32) * 32, rounds_kept(parts)
     shared = 4 * size_of_real * arms + agents * (8 * state.lines + size_of_real + 4)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from coopbandits.core.policy import Parts
+from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import (
-    DeviceRuns,
-    lines_of,
-    links_of_each,
-    links_there,
-    real_of,
-)
+from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
+from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
+from coopbandits.sim.gpu.spans import discount_of, passed_of
 from coopbandits.sim.record import Record, Task, Tick
 
 MOST_STOPS = 16
-"""Recorded rounds of one span: what agents note takes memory until it is added up."""
+"""Recorded rounds of one span: what agents note takes memory until it is added up, and what a span
+recorded is fetched while the next is played."""
 
 MOST_THREADS = 1024
 
@@ -37,26 +35,38 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
     shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
     is_whole = agents <= MOST_THREADS and shared <= backend.most_shared - 1024
     state = DeviceRuns(
-        parts, task, runs, tick, backend, lambda: spans_of(task) if is_whole else _rounds(task)
+        parts,
+        task,
+        runs,
+        tick,
+        backend,
+        lambda: spans_of(parts, task) if is_whole else _rounds(task),
     )
-    times = np.maximum(1.0, np.arange(float(task.horizon)) * agents)
+    times = np.maximum(1.0, passed_of(parts, task.horizon) * agents)
     times_there = state.upload(times)
     threads = -(-agents // 32) * 32
     if not is_whole:
         of_warp = size_of_real * 2 * 33 * arms  # a tile of averages
         threads = 128 if 4 * of_warp <= MOST_SHARED else 32
         shared = threads // 32 * of_warp
-    links_each = links_of_each(task.network.matrix)
+    matrix, degree = task.network.matrix, 0
+    if is_whole:
+        links = rows_there(state, matrix)
+    else:
+        degree, links = links_there(state, matrix)
     kernels = state.compiled(
         ("rounds.cu",),
         state.constants(
-            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads), LINKS=links_each,
-            SOME=SOME,
+            THREADS=threads, RESIDENT=max(1, RESIDENT[size_of_real] // threads),
+            LINKS=links_of_each(matrix), DEGREE=degree, SOME=SOME,
+            AGENTS=agents if is_whole else 0, IS_ONE_RUN=int(len(runs) == 1),
         ),
     )  # fmt: skip
-    links = links_there(task.network.matrix, state)
-    before = state.registers()
-    after = before if is_whole else state.registers()
+    pairs = 16 // (2 * size_of_real)  # that are fetched together; rows are filled up to such
+    rows = arms if is_whole else -(-arms // pairs) * pairs
+    shape = (state.everywhere, rows, 2)
+    before = backend.zeros(shape, state.real)
+    after = before if is_whole else backend.zeros(shape, state.real)
     size = Launch(len(runs), 1, threads, shared)
     if not is_whole:
         size = Launch(-(-state.everywhere // threads), 1, threads, shared)
@@ -70,17 +80,16 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: B
         )  # fmt: skip
         state.played(number)
         before, after = after, before
-    record = state.finish()
     sent = 2 * task.network.num_edges * task.rounds
-    record.values[:] = sent * parts.statistic.registers(task.problem.num_arms).size
-    record.messages[:] = sent[-1]
-    return record
+    stamp = state.discount != 1.0  # says how old a message is
+    return state.finish(sent * (parts.statistic.registers(arms).size + stamp), int(sent[-1]))
 
 
-def spans_of(task: Task) -> list[tuple[int, int]]:
-    """Return spans with few recorded rounds each."""
-    ends = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
-    ends = ends if ends and ends[-1] == task.horizon else [*ends, task.horizon]
+def spans_of(parts: Parts, task: Task) -> list[tuple[int, int]]:
+    """Return spans with few recorded rounds each, and no more than what is forgotten allows."""
+    most = min(task.horizon, most_rounds(discount_of(parts)))
+    stops = task.rounds[MOST_STOPS - 1 :: MOST_STOPS].tolist()
+    ends = sorted({*stops, *range(most, task.horizon, most), task.horizon})
     return [(first, end - first) for first, end in zip([0, *ends], ends, strict=False)]
 
 

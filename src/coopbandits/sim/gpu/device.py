@@ -5,26 +5,28 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
-from cuda.core import Device, LaunchConfig, ObjectCode, Program, ProgramOptions, launch
+from cuda.core import Device, Event, LaunchConfig, ObjectCode, Program, ProgramOptions, launch
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.sim.gpu.backend import Launch, cached
+from coopbandits.sim.gpu.devices import take_device
 from coopbandits.sim.gpu.source import text_of
 
 LEAST_CAPABILITY = (8, 0)
 
-PART = 1 << 22
-COPIERS = 8
-"""Records of many runs are hundreds of MB. That such memory is handed out, and filled by one thread
-that goes through pinned memory, would take as long as playing."""
+PINNED = 1 << 26
+"""Bytes through which records come back while later rounds are played."""
+
+LARGE = 1 << 22
+TOUCHING = 8
+"""Records of many runs are hundreds of MB, and threads have the system hand out such memory."""
 
 
 class Array:
@@ -38,26 +40,30 @@ class Array:
 
 
 class CudaDevice:
-    """The first CUDA device, and one stream of work on it."""
+    """A CUDA device, a stream of work on it, and one of copies beside that."""
 
     def __init__(self) -> None:
         try:
-            self.device = Device()
+            _checked(driver.cuInit(0))
+            found = [Device(number) for number in range(_checked(driver.cuDeviceGetCount()))]
+            self.device = found[take_device([each.uuid for each in found])] if found else Device()
             self.device.set_current()
         except Exception as error:  # each version has its own kinds
             raise InputError(
                 f"no CUDA device can be used ({error}); see what nvidia-smi says, or take "
                 'engine="cpu"'
             ) from error
-        found = self.device.compute_capability
-        if (found.major, found.minor) < LEAST_CAPABILITY:
+        able = self.device.compute_capability
+        if (able.major, able.minor) < LEAST_CAPABILITY:
             raise InputError(
-                f"{self.device.name} has compute capability {found.major}.{found.minor}, and 8.0 "
+                f"{self.device.name} has compute capability {able.major}.{able.minor}, and 8.0 "
                 'is needed; take engine="cpu"'
             )
         self.name = self.device.name
-        self.arch = f"sm_{found.major}{found.minor}"
+        self.arch = f"sm_{able.major}{able.minor}"
         self.stream = self.device.create_stream()
+        self.copying = self.device.create_stream()
+        self.programs: dict[str, Kernels] = {}
         self.usage: dict[str, tuple[int, int]] = {}
         self.times: dict[str, list[float]] | None = None  # seconds of every launch, if asked for
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
@@ -84,41 +90,46 @@ class CudaDevice:
             self.wait()  # `values` may be gone before the copy is made
         return made
 
-    def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
+    def download(self, memory: Array) -> NDArray[Any]:
         """Return the content."""
-        values = np.empty(memory.shape, memory.kind) if into is None else into
         self.wait()
-        if memory.nbytes > PART:
-            _by_threads(lambda number: self._copy_parts(number, memory, values))
-        elif memory.nbytes:
-            at = values.ctypes.data
-            _checked(driver.cuMemcpyDtoH(at, memory.address, memory.nbytes))
+        return self._copied(memory, 0, np.empty(memory.shape, memory.kind))
+
+    def mark(self) -> Event:
+        """Return an event."""
+        return self.stream.record()
+
+    def collect(self, memory: Array, first: int, end: int, mark: Event) -> NDArray[Any]:
+        """Return some rows, through memory that the device writes by itself."""
+        row = math.prod(memory.shape[1:])
+        size, shape = (end - first) * row, (end - first, *memory.shape[1:])
+        if size * memory.kind.itemsize > PINNED:
+            values = np.empty(shape, memory.kind)
+        else:
+            values = self._pinned.view(memory.kind)[:size].reshape(shape)
+        mark.sync()
+        return self._copied(memory, first * row * memory.kind.itemsize, values)
+
+    def _copied(self, memory: Array, start: int, values: NDArray[Any]) -> NDArray[Any]:
+        """Fill `values` from some byte on, without waiting for kernels under way."""
+        if values.nbytes:
+            at, stream = values.ctypes.data, driver.CUstream(int(self.copying.handle))
+            _checked(driver.cuMemcpyDtoHAsync(at, memory.address + start, values.nbytes, stream))
+            self.copying.sync()
         return values
+
+    @cached_property
+    def _pinned(self) -> NDArray[np.uint8]:
+        """Memory of this machine that stays where it is, for as long as the device is used."""
+        at = int(_checked(driver.cuMemHostAlloc(PINNED, 0)))
+        return np.ctypeslib.as_array((ctypes.c_uint8 * PINNED).from_address(at))
 
     def touch(self, values: NDArray[Any]) -> None:
         """Have the system hand out the memory of an array, while kernels are under way."""
-        if values.nbytes > PART:
-            content = values.reshape(-1)
-            _by_threads(lambda number: np.array_split(content, COPIERS)[number].fill(0))
-
-    def _copy_parts(self, number: int, memory: Array, values: NDArray[Any]) -> None:
-        """Copy every so many parts, through memory that the device writes by itself."""
-        self.device.set_current()
-        content, part = values.reshape(-1).view(np.uint8), self._pinned[number]
-        stream = _checked(driver.cuStreamCreate(1))  # waits for nobody
-        for start in range(number * PART, content.size, COPIERS * PART):
-            size = min(PART, content.size - start)
-            source = memory.address + start
-            _checked(driver.cuMemcpyDtoHAsync(part.ctypes.data, source, size, stream))
-            _checked(driver.cuStreamSynchronize(stream))
-            content[start : start + size] = part[:size]
-        _checked(driver.cuStreamDestroy(stream))
-
-    @cached_property
-    def _pinned(self) -> list[NDArray[np.uint8]]:
-        """Memory of this machine that stays where it is, for as long as the device is used."""
-        places = [int(_checked(driver.cuMemHostAlloc(PART, 0))) for _ in range(COPIERS)]
-        return [np.ctypeslib.as_array((ctypes.c_uint8 * PART).from_address(at)) for at in places]
+        if values.nbytes > LARGE:
+            parts = np.array_split(values.reshape(-1), TOUCHING)
+            with ThreadPoolExecutor(TOUCHING) as pool:
+                list(pool.map(lambda part: part.fill(0), parts))
 
     def clear(self, memory: Array, first: int, size: int) -> None:
         """Set some bytes to zero."""
@@ -149,19 +160,20 @@ class CudaDevice:
 
     def compile(self, source: str) -> Kernels:
         """Compile for this device, or take it from the cache."""
-        text = text_of("device.h") + source
-        path = cached(f"{self.arch} {text}", ".cubin", lambda: compiled(text, self.arch))
-        return Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
-
-
-def _by_threads(work: Callable[[int], None]) -> None:
-    with ThreadPoolExecutor(COPIERS) as pool:
-        list(pool.map(work, range(COPIERS)))
+        if source not in self.programs:
+            text = text_of("device.h") + source
+            path = cached(f"{self.arch} {text}", ".cubin", lambda: compiled(text, self.arch))
+            self.programs[source] = Kernels(self, ObjectCode.from_cubin(path.read_bytes()))
+        return self.programs[source]
 
 
 def compiled(text: str, arch: str, log: Any = None) -> bytes:
     """Return a source compiled for an architecture; `log` is told registers and spills."""
-    options = ProgramOptions(arch=arch, std="c++17", ptxas_options=["-v"] if log else None)
+    # Floats are close to doubles whether or not each division is rounded as it should be.
+    is_single = "#define SINGLE 1\n" in text
+    options = ProgramOptions(
+        arch=arch, std="c++17", use_fast_math=is_single, ptxas_options=["-v"] if log else None
+    )
     return bytes(Program(text, "c++", options).compile("cubin", logs=log).code)
 
 

@@ -58,12 +58,17 @@ class Emulated:
         """Return a copy of an array."""
         return Array(np.array(values, order="C"))
 
-    def download(self, memory: Array, into: NDArray[Any] | None = None) -> NDArray[Any]:
+    def download(self, memory: Array) -> NDArray[Any]:
         """Return a copy of the content."""
-        if into is None:
-            return memory.values.copy()
-        into[:] = memory.values
-        return into
+        return memory.values.copy()
+
+    def mark(self) -> None:
+        """Return nothing: nothing is ever under way."""
+
+    def collect(self, memory: Array, first: int, end: int, mark: None) -> NDArray[Any]:
+        """Return some rows."""
+        del mark
+        return memory.values[first:end]
 
     def touch(self, values: NDArray[Any]) -> None:
         """Return: nothing is ever under way."""

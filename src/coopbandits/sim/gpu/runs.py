@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +17,19 @@ from coopbandits.sim.cpu.choices import is_ours
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
 from coopbandits.sim.gpu.backend import Backend, Launch, Program
 from coopbandits.sim.gpu.source import program
+from coopbandits.sim.gpu.spans import Spans, Weigh, discount_of, units_of_the_start
 from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
 
-MOST_LINKS = 17
-"""Neighbours, and the agent itself, whose values a thread fetches all at once."""
-
 FAN = 64
 """As in `fold.cu`."""
 
-FOREVER = 1 << 60
+COLLECTED = 1 << 22
+"""Bytes of recorded rounds worth a copy of their own."""
+
+COPIERS, MANY_RUNS = 8, 8192
+"""Threads that sort what is fetched into the record, and the fewest runs worth waking them."""
 
 
 def lines_of(task: Task) -> int:
@@ -53,29 +56,6 @@ def rounds_kept(parts: Parts) -> int:
     return 0 if delay is None else delay + 1
 
 
-class Spans:
-    """The spans of rounds that kernels are launched for, uploaded together."""
-
-    def __init__(self, task: Task, spans: list[tuple[int, int]], backend: Backend) -> None:
-        firsts, rounds = (np.array(column, dtype=np.int64) for column in zip(*spans, strict=True))
-        slots = np.searchsorted(task.rounds, firsts, side="right")
-        ends = np.searchsorted(task.rounds, firsts + rounds, side="right")
-        self.firsts, self.rounds, self.slots, self.stops = firsts, rounds, slots, ends - slots
-        lists = [
-            np.append(task.rounds[slot:end] - first, FOREVER)
-            for slot, end, first in zip(slots, ends, firsts, strict=True)
-        ]
-        starts = np.cumsum([0, *(each.size for each in lists[:-1])])
-        self.listed = backend.upload(np.concatenate(lists).astype(np.int64))
-        table = [firsts, rounds, self.listed.address + 8 * starts, slots, self.stops]
-        self.table = backend.upload(np.stack(table, axis=1).astype(np.int64))
-
-    def address(self, number: int) -> int:
-        """Return where a span stands."""
-        place: int = self.table.address + 40 * number
-        return place
-
-
 class DeviceRuns:
     """What the drivers of all kernels share.
 
@@ -91,6 +71,7 @@ class DeviceRuns:
         tick: Tick,
         backend: Backend,
         make_spans: Callable[[], list[tuple[int, int]]],
+        weigh: Weigh = units_of_the_start,
     ) -> None:
         self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
         self.num_runs, self.num_agents = len(runs), task.network.num_agents
@@ -98,7 +79,8 @@ class DeviceRuns:
         self.real = real_of(task)
         self.numbers = index_numbers(parts, task)
         self.numbers_there = self.upload(self.numbers)
-        self.spans = Spans(task, make_spans(), backend)
+        self.discount = discount_of(parts)
+        self.spans = Spans(task, make_spans(), backend, self.discount, weigh)
         self.lines = lines_of(task)
         self._keep_world(runs)
         self._keep_tally()
@@ -133,7 +115,7 @@ class DeviceRuns:
         task, zeros, slots = self.task, self.backend.zeros, self.task.rounds.size
         self.slots = slots
         agents, most = self.everywhere, int(self.spans.stops.max(initial=0))
-        self.counts = zeros((self.num_runs, slots, self.num_arms), np.int64)
+        self.counts = zeros((slots, self.num_runs, self.num_arms), np.int64)
         self.ledger = zeros((self.lines, agents))
         self.noted = zeros((self.lines, max(1, most), agents))
         folded = self.lines * max(1, most) * -(-self.num_agents // FAN) * self.num_runs
@@ -141,12 +123,13 @@ class DeviceRuns:
         self.arms = zeros((agents if task.keep == "arms" else 0, task.horizon), np.int32)
         self.made = zeros((agents if task.keep else 0, self.num_arms), np.int32)
         self.trouble = zeros((2,), np.int32)
-        self.totals = zeros((self.lines, self.num_runs, slots))
+        self.totals = zeros((slots, self.lines, self.num_runs))
+        self.marks: list[tuple[int, Any]] = []  # recorded rounds that are ready after a mark
         memories = (
             self.counts, self.ledger, self.noted, self.arms, self.made, self.trouble,
         )  # fmt: skip
         addresses = [memory.address for memory in memories]
-        whole = [*addresses, slots, task.horizon]
+        whole = [*addresses, task.horizon]
         self.tally = self.backend.upload(np.array(whole, dtype=np.int64))
 
     def constants(self, **more: int) -> dict[str, int]:
@@ -166,6 +149,7 @@ class DeviceRuns:
             "IS_RANDOM": int(index.random),
             "IS_OURS": int(is_ours(index)),
             "HAS_PICK": int(index.pick is not None),
+            "FORGETS": int(self.discount != 1.0),
             **more,
         }
 
@@ -181,43 +165,70 @@ class DeviceRuns:
 
     def played(self, number: int) -> None:
         """Have a span's recorded rounds added up, and tell of progress."""
-        stops, source, size = int(self.spans.stops[number]), self.noted, self.num_agents
-        turn = 0
+        stops, source, agents = int(self.spans.stops[number]), self.noted, self.num_agents
+        first, turn = int(self.spans.slots[number]), 0
         while stops and source is not self.totals:
-            left = -(-size // FAN)
+            left = -(-agents // FAN)
             target = self.folded[turn % 2] if left > 1 else self.totals
-            first = int(self.spans.slots[number])
             blocks = -(-self.lines * stops * left * self.num_runs // 128)
             self.folding.launch(
-                "fold", Launch(blocks, 1, 128), source, target, stops, size, self.num_runs,
-                self.lines, first, self.slots,
+                "fold", Launch(blocks, 1, 128), source, target, stops, agents, self.num_runs,
+                self.lines, first,
             )  # fmt: skip
-            source, size, turn = target, left, turn + 1
+            source, agents, turn = target, left, turn + 1
+        if stops:
+            threads = self.num_runs * self.num_arms
+            size = Launch(-(-threads // 128), 1, 128)
+            self.folding.launch("accumulate", size, self.counts, first, stops, threads)
+            self.marks.append((first + stops, self.backend.mark()))
         self.tick(int(self.spans.rounds[number]) * self.everywhere)
 
-    def finish(self) -> Record:
-        """Return the record; raise where a choice failed."""
+    def finish(self, values: Any = 0, messages: int = 0) -> Record:
+        """Return the record, with what was sent; raise where a choice failed."""
         task, load = self.task, self.backend.download
-        threads = self.num_runs * self.num_arms
-        self.folding.launch(
-            "accumulate", Launch(-(-threads // 128), 1, 128), self.counts, self.slots,
-            self.num_arms, self.num_runs,
-        )  # fmt: skip
         record = Record.empty(task, self.num_runs)
-        self.backend.touch(record.arm_counts)
+        # All this while the last rounds are played.
+        record.values[:], record.messages[:] = values, messages
+        for touched in (record.arm_counts, record.rewards, record.worst):
+            self.backend.touch(touched)
+        self._collect(record)
         if trouble := int(load(self.trouble)[0]):
             raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
-        load(self.counts, record.arm_counts)
-        totals = load(self.totals)
-        record.rewards[:], record.worst[:] = totals[:2]
-        if self.lines > 2:
-            record.costs[:] = totals[2:].transpose(1, 2, 0)
         if task.keep:
             made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
             record.agent_pulls[:] = made.transpose(1, 0, 2)
         if task.keep == "arms":
             record.arms[:] = load(self.arms).reshape(record.arms.shape)
         return record
+
+    def _collect(self, record: Record) -> None:
+        """Fetch recorded rounds, a few MB at a time, as soon as they are there."""
+        fewest = max(1, COLLECTED // (8 * self.num_runs * self.num_arms))
+        if self.num_runs >= MANY_RUNS:  # each is somewhere else in memory: go there less often
+            fewest = max(fewest, self.slots // 8)
+        with ThreadPoolExecutor(COPIERS) as pool:
+            first = 0
+            for end, mark in self.marks:
+                if end - first < fewest and end < self.slots:
+                    continue
+                counts = self.backend.collect(self.counts, first, end, mark)
+                self._put(pool, record.arm_counts[:, first:end], counts.transpose(1, 0, 2))
+                totals = self.backend.collect(self.totals, first, end, mark)
+                self._put(pool, record.rewards[:, first:end], totals[:, 0].T)
+                self._put(pool, record.worst[:, first:end], totals[:, 1].T)
+                if self.lines > 2:
+                    costs = record.costs[:, first:end]
+                    self._put(pool, costs, totals[:, 2:].transpose(2, 0, 1))
+                first = end
+
+    def _put(self, pool: ThreadPoolExecutor, target: Any, source: Any) -> None:
+        """Copy by threads, each some runs: rounds come first in one, and runs in the other."""
+        if self.num_runs < MANY_RUNS:
+            np.copyto(target, source)
+            return
+        parts = np.array_split(np.arange(self.num_runs), COPIERS)
+        slices = [slice(part[0], part[-1] + 1) for part in parts]
+        list(pool.map(lambda part: np.copyto(target[part], source[part]), slices))
 
     def registers(self) -> Any:
         """Return zeros for every arm, agent and run."""
@@ -235,17 +246,3 @@ def run_bytes(task: Task) -> int:
     parts = task.policy.parts
     seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
     return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
-
-
-def links_there(matrix: Any, state: DeviceRuns) -> tuple[Any, Any, Any]:
-    """Return P's rows on the device: where each begins, whose values, and their weights."""
-    indptr = matrix.indptr.astype(np.int32, copy=False)
-    indices = matrix.indices.astype(np.int32, copy=False)
-    return state.backend.upload(indptr), state.backend.upload(indices), state.upload(matrix.data)
-
-
-def links_of_each(matrix: Any) -> int:
-    """Return how many entries every row of P has, or 0 where they differ or are many."""
-    sizes = np.diff(matrix.indptr)
-    most = int(sizes.max())
-    return most if most <= MOST_LINKS and (sizes == most).all() else 0

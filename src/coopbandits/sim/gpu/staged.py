@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
-from coopbandits.network import Network
+from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.cpu.pulls import Reading
 from coopbandits.sim.cpu.runs import explorations_of
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.staged import Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.runs import DeviceRuns, links_of_each, links_there
+from coopbandits.sim.gpu.links import links_there
+from coopbandits.sim.gpu.runs import DeviceRuns
+from coopbandits.sim.gpu.spans import discount_of, passed_of, units_of_the_end
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 384, 4: 640}
@@ -34,14 +35,18 @@ NEAR = 8
 MOST_SHARED = 100_000
 """Bytes of shared memory that a block of 64 may take."""
 
+MOST_BOOKED = 64
+"""Arms of which an agent remembers, in a word, whether it has written over them."""
+
 SPAN_PULLS = 200_000_000
 """Pulls between two reports of progress, where a stage never ends."""
 
 
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
     """Play some runs on own sums: one stage that never ends, in spans."""
-    times = np.maximum(2.0, np.arange(float(task.horizon)))
+    times = np.maximum(2.0, passed_of(parts, task.horizon))
     most = max(1, SPAN_PULLS // (len(runs) * task.network.num_agents))
+    most = min(most, most_rounds(discount_of(parts)))
     spans = [(first, min(most, task.horizon - first)) for first in range(0, task.horizon, most)]
     state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans)
     player = Player(state, times, 1.0, task.horizon)
@@ -64,7 +69,9 @@ class Player:
         self, state: DeviceRuns, times: NDArray[np.float64], num_agents: float, stage: int
     ) -> None:
         self.state = state
-        found = explorations_of(state.parts, state.task, times, num_agents, stage)
+        found = None
+        if state.discount == 1.0:
+            found = explorations_of(state.parts, state.task, times, num_agents, stage)
         self.levels = state.upload(times if found is None else found)
         self.step = state.real.itemsize  # totals, variates and ledger:
         variates = 0 if found is None else NEAR
@@ -78,6 +85,7 @@ class Player:
         self.kernels = state.compiled(("play.cu",), constants)
         groups = -(-state.num_runs // 32)
         self.live_shape = (state.num_arms, groups)
+        self.is_anew = False
         self.readings: dict[tuple[Reading, float], Any] = {}
         self.live = self.new_live()
 
@@ -90,7 +98,7 @@ class Player:
         state = self.state
         if (reading, factor) not in self.readings:
             told = [factor, reading.weight, reading.least, reading.num_agents]
-            whole = np.array([int(reading.own_pulls)]).view(np.float64)
+            whole = np.array([reading.own_pulls, self.is_anew], np.int64).view(np.float64)
             self.readings[reading, factor] = state.backend.upload(np.append(told, whole))
         size = Launch(-(-state.everywhere // self.block), 1, self.block, self.shared)
         self.kernels.launch(
@@ -109,11 +117,15 @@ class DeviceStages:
         shape = (0, task.network.num_agents, registers.size)
         # What is never played there takes no memory: of the CPU engine only its numbers are used.
         numbers: Any = SimpleNamespace(
-            task=task, parts=parts, shape=shape, discount=1.0, record=Record.empty(task, len(runs))
+            task=task,
+            parts=parts,
+            shape=shape,
+            discount=discount_of(parts),
+            record=Record.empty(task, 1),
         )
         self.stages = Stages(numbers)
         self.shared, self.reading = self.stages.shared, self.stages.reading
-        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans)
+        self.state = DeviceRuns(parts, task, runs, tick, backend, self._spans, units_of_the_end)
         self.player = Player(
             self.state, self.stages.times, self.reading.num_agents, self.stages.stage_rounds
         )
@@ -121,6 +133,7 @@ class DeviceStages:
         self.accumulated = self.state.registers()
         self.live_in_flight = self.player.new_live()
         self.mixer = Mixer(self.state, self.stages.operator)
+        self.player.is_anew = self.mixer.leaves_values
         if self.shared.remix:
             self.remixer = Mixer(self.state, self.stages.remix)
 
@@ -138,23 +151,28 @@ class DeviceStages:
         player.play(0, self.accumulated, self.fresh, 0.0, at_once)
         for number in range(1, last + 1):
             self._pass_on()
+            self._age(int(state.spans.rounds[number]))
             is_first = number == 1
             read = self.in_flight if is_first else self.accumulated
             factor = self.reading.weight if is_first else float(self.shared.fewest_agents)
             player.play(number, read, self.fresh, factor, self.reading)
             if number < last:
                 self._end_stage()
-        record = state.finish()
         self.stages.count_values()
-        record.values[:] = self.stages.state.record.values
-        record.messages[:] = self.stages.state.record.messages
-        return record
+        sent = self.stages.state.record
+        return state.finish(sent.values[0], int(sent.messages[0]))
 
     def _pass_on(self) -> None:
         """Put what is fresh in flight; what was there has been mixed, and is cleared."""
         self.fresh, self.in_flight = self.in_flight, self.fresh
         self.player.live, self.live_in_flight = self.live_in_flight, self.player.live
         self.state.backend.clear(self.player.live, 0, self.player.live.nbytes)
+
+    def _age(self, rounds: int) -> None:
+        """Bring what is remembered to the units of a stage: those of its end."""
+        if (factor := self.state.discount**rounds) != 1.0:
+            for values in (self.accumulated, self.in_flight):
+                self.mixer.scale(values, factor)
 
     def _end_stage(self) -> None:
         if self.shared.remix:
@@ -167,8 +185,7 @@ class Mixer:
 
     def __init__(self, state: DeviceRuns, operator: StageOperator) -> None:
         self.state, self.operator = state, operator
-        backend, matrix = state.backend, operator.matrix
-        degree, weights = 0, np.zeros(0)
+        degree = 0
         self.tiles = -(-state.num_agents // 128)
         self.each = 2 * -(
             -state.num_agents // (16 * self.tiles)
@@ -177,19 +194,16 @@ class Mixer:
             self.dense = state.upload(operator.dense)
         else:
             self.spare = state.registers()
-            if (regular := _regular_once(state.task.network, matrix)) is not None:
-                degree, near, weights = regular
-                near_there = backend.upload(near)
-                self.links = (near_there, near_there, state.upload(weights))
-            else:
-                self.links = links_there(matrix, state)
+            degree, self.links = links_there(state, operator.matrix)
+        # Agents then write over all arms; where few are alive, clearing those takes less.
+        self.leaves_values = operator.dense is not None and state.num_arms <= MOST_BOOKED
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
             ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
         )
 
     def add_to(self, accumulated: Any, values: Any, live: Any) -> None:
-        """Add the mixed values to `accumulated`; clears `values`."""
+        """Add the mixed values to `accumulated`; clears `values`, or leaves them as they are."""
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
@@ -199,7 +213,8 @@ class Mixer:
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,
             )  # fmt: skip
-            backend.clear(values, 0, values.nbytes)
+            if not self.leaves_values:
+                backend.clear(values, 0, values.nbytes)
             return
         alive = np.flatnonzero(backend.download(live).any(axis=1))
         self._step_through(alive, values, accumulated)
@@ -218,6 +233,11 @@ class Mixer:
             return mixed
         mixed, self.spare = self._step_through(np.arange(self.state.num_arms), values, None)
         return mixed
+
+    def scale(self, values: Any, factor: float) -> None:
+        """Multiply all values."""
+        size = self.state.num_arms * self.state.everywhere
+        self.kernels.launch("scale", Launch(-(-size // 128), 1, 128), values, size, factor)
 
     def _listed(self, arms: tuple[int, ...]) -> Any:
         """Return a list of arms on the device; mostly there are few different ones."""
@@ -244,39 +264,3 @@ class Mixer:
             )  # fmt: skip
             values, before = before, values
         return values, before
-
-
-_regular: WeakKeyDictionary[Network, Any] = WeakKeyDictionary()
-"""What `regular_links` has found: with a million agents that takes a tenth of a second."""
-
-
-def _regular_once(network: Network, matrix: Any) -> Any:
-    if matrix is not network.matrix:
-        return regular_links(matrix)
-    if network not in _regular:
-        _regular[network] = regular_links(matrix)
-    return _regular[network]
-
-
-def regular_links(
-    matrix: Any,
-) -> tuple[int, NDArray[np.int32], NDArray[np.float64]] | None:
-    """Return degree, neighbours and two weights of a P that has the same for all agents, or None.
-
-    The weights are that of the own value and that of a link; no other need be read then.
-    """
-    agents = matrix.shape[0]
-    degree = links_of_each(matrix) - 1
-    if degree < 1:
-        return None
-    rows = np.arange(agents, dtype=matrix.indices.dtype)[:, np.newaxis]
-    is_own = (matrix.indices.reshape(agents, -1) == rows).reshape(-1)
-    if np.count_nonzero(is_own) != agents:
-        return None
-    own, others = matrix.data[is_own], np.logical_not(is_own, out=is_own)
-    theirs = matrix.data[np.argmax(others)]
-    alike = np.count_nonzero(matrix.data == theirs) - (agents if own[0] == theirs else 0)
-    if (own != own[0]).any() or alike != agents * degree:
-        return None
-    near = np.compress(others, matrix.indices).astype(np.int32, copy=False)
-    return degree, near, np.array([own[0], theirs])

@@ -11,11 +11,12 @@ import ast
 import inspect
 import math
 import textwrap
+from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any
 
 from coopbandits.core import draws
-from coopbandits.core.index import Index
+from coopbandits.core.index import Index, NormalDraw
 
 LEAVES = {
     draws.word_at: "word_at",
@@ -30,6 +31,9 @@ LEAVES = {
 MANY = 1000
 DRAWS = {"this->normal_of": 1, "this->gamma_of": MANY}
 """How many normals a leaf draws; a gamma draws until one fits."""
+
+BY_ARM = ((NormalDraw.prepare, NormalDraw.value),)
+"""Where `prepare` writes the same of every arm, and `value` reads no more of it than that."""
 
 WORDS = ("word_at", "word_of")
 OPERATORS: dict[type, str] = {
@@ -59,28 +63,27 @@ class CannotTranslateError(Exception):
 
 def draws_one(index: Index) -> bool:
     """Return whether an index draws one normal per arm, whatever it has seen."""
-    return _draws_one(index, _booked(index))
-
-
-def _draws_one(index: Index, book: _Book) -> bool:
+    book = _booked(index.prepare, index.value, index.pick)
     draws_each = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
     return draws_each and "value" not in book.branching
 
 
-def _booked(index: Index) -> _Book:
+@cache
+def _booked(prepare: Any, value: Any, pick: Any) -> _Book:
     book = _Book()
-    names = ["prepare", "value"] + (["pick"] if index.pick is not None else [])
-    for name in names:
-        book.add(getattr(index, name), name)
+    for name, function in (("prepare", prepare), ("value", value), ("pick", pick)):
+        if function is not None:
+            book.add(function, name)
     return book
 
 
 def index_source(index: Index) -> str:
     """Return the functions of an index as the C++ class `Index`, and how it draws."""
-    book = _booked(index)
+    book = _booked(index.prepare, index.value, index.pick)
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
-        f"#define ONE_NORMAL {int(_draws_one(index, book))}\n"
+        f"#define ONE_NORMAL {int(draws_one(index))}\n"
+        f"#define BY_ARM {int((index.prepare, index.value) in BY_ARM)}\n"
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
         "    __device__ explicit Index(const real2* cubics_) : Draws<ASKS>(cubics_) {}\n"
@@ -315,6 +318,12 @@ class _Function:
                 return _literal(value)
             case ast.Name(id=name) if name in self.kinds:
                 return f"{name}_"  # nothing in C++ is called so
+            case ast.BinOp(
+                left=ast.Constant(value=1.0),
+                op=ast.Div(),
+                right=ast.Call(func=ast.Attribute(attr="sqrt") as func, args=[under]),
+            ) if self._global(func.value) is math:
+                return f"rsqrt(real({self._(under)}))"  # cheaper on a device, in one
             case ast.BinOp(left=left, op=ast.Div(), right=right):
                 return f"(real({self._(left)}) / real({self._(right)}))"
             case ast.BinOp(left=left, op=ast.Pow(), right=right):

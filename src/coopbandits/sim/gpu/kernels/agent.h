@@ -46,7 +46,10 @@ struct Agent {
     // On averages of its own, to which the pull is added.
     __device__ __forceinline__ void play(int r, real time, real2* own, int stride) {
         const real agents = real(books.world.agents);
-        const real reward = pull(r, chosen(r, estimate_of(own, stride, agents, time, agents)));
-        own[arm * stride] = make_real2(own[arm * stride].x + reward, own[arm * stride].y + 1);
+        const real2 age = age_of(books.span, r);
+        const Estimate estimate = estimate_of(own, stride, agents * age.y, time, agents);
+        const real reward = pull(r, chosen(r, estimate));
+        real2* its = own + arm * stride;
+        *its = make_real2(its->x + age.x * reward, its->y + age.x);
     }
 };

@@ -30,22 +30,29 @@ KERNEL_WITH_BARRIERS(central, THREADS, RESIDENT,
                 time += visible[k].y;
                 is_known = is_known && visible[k].y > 0;
             }
-            const Estimate estimate = estimate_of(visible, 1, 1, larger(2, time), 1);
+            const real age = age_of(*span_at, r).y;
+            const Estimate estimate = estimate_of(visible, 1, age, larger(2, age * time), 1);
             arms[agent] = KEPT > 1 && !is_known ? int(done % K) : player.chosen(r, estimate);
             rewards[agent] = player.pull(r, arms[agent]);
         }
         __syncthreads();  // all have pulled
         for (int k = threadIdx.x; k < K; k += THREADS) {
             real2 total = totals[k];
-            for (int other = 0; other < agents; other++) {
+            const real age = age_of(*span_at, r).x;
+            UNROLL_BY(8) for (int other = 0; other < agents; other++) {
                 const bool is_its = arms[other] == k;
-                total.x += is_its ? rewards[other] : 0;
-                total.y += is_its ? 1 : 0;
+                total.x += is_its ? age * rewards[other] : 0;
+                total.y += is_its ? age : 0;
             }
             totals[k] = kept[row + k] = total;
         }
     }
-    for (int k = threadIdx.x; k < K; k += THREADS) known[k] = totals[k];
+    const real end = age_of(*span_at, rounds).y;
+    for (int k = threadIdx.x; k < K; k += THREADS) {
+        known[k] = make_real2(end * totals[k].x, end * totals[k].y);
+        for (int at = k; at < KEPT * K && end != 1; at += K)
+            kept[at] = make_real2(end * kept[at].x, end * kept[at].y);
+    }
     if (!is_there) return;
     player.book(rounds);
     player.books.close();

@@ -76,9 +76,10 @@ struct Leader {
     real best = LOWEST, second = LOWEST;
     int arm = 0;
     __device__ __forceinline__ void consider(int k, real value) {
-        arm = value > best ? k : arm;
-        second = larger(second, smaller(best, value));
-        best = larger(best, value);
+        const bool leads = value > best;
+        second = larger(second, leads ? best : value);
+        best = leads ? value : best;
+        arm = leads ? k : arm;
     }
 };
 __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, const real* numbers,
@@ -89,23 +90,38 @@ __device__ __forceinline__ int choose(const Estimate& estimate, word_t word, con
     real scratch[SCRATCH];
     Leader leader;
     Index<false> whole(cubics);
+#if !BY_ARM
     whole.prepare(estimate, word, numbers, scratch);
+#endif
 #if ONE_NORMAL
     word_t tails = 0;
     Index<true> asking(cubics);
+    // The value of one arm, given its normal.
+    auto value_by = [&](int k, real normal) {
+#if BY_ARM
+        // As if all arms were this one: the compiler sees that they are, and prepares one.
+        const Estimate alone = {{estimate.sums.at + k * estimate.sums.stride, 0, estimate.sums.factor},
+                                {estimate.counts.at + k * estimate.counts.stride, 0,
+                                 estimate.counts.factor},
+                                estimate.time, estimate.num_agents, estimate.anticipation,
+                                estimate.squares};
+        whole.prepare(alone, word, numbers, scratch);
+        k = 0;
+#endif
+        whole.late = normal;
+        return whole.value(k, estimate, word, numbers, scratch);
+    };
     UNROLL for (int k = 0; k < K; k++) {
         asking.value(k, estimate, word, numbers, scratch);
         const bool is_late = is_tail(asking.asked);
         tails |= is_late ? word_t(1) << k : 0;
-        whole.late = centre_normal(asking.asked, cubics);
-        const real value = whole.value(k, estimate, word, numbers, scratch);
+        const real value = value_by(k, centre_normal(asking.asked, cubics));
         leader.consider(k, is_late ? LOWEST : value);
     }
     for (; tails; tails &= tails - 1) {
         const int k = __ffsll(tails) - 1;
         asking.value(k, estimate, word, numbers, scratch);
-        whole.late = tail_normal(asking.asked);
-        leader.consider(k, whole.value(k, estimate, word, numbers, scratch));
+        leader.consider(k, value_by(k, tail_normal(asking.asked)));
     }
 #else
     UNROLL for (int k = 0; k < K; k++)

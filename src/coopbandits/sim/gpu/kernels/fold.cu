@@ -1,10 +1,9 @@
 // Adds up what agents noted, FAN of them at a time in a fixed order: the same bits in any batch.
-// In the end there is one for every line, run and recorded round: of `width` rounds these are the
-// `first` and next.
+// In the end there is one for every recorded round, line and run: these are the rounds from `first`.
 #define FAN 64
 KERNEL(fold, 128, 1,
        (const double* noted, double* folded, long long slots, long long size, long long runs,
-        long long lines, long long first, long long width)) {
+        long long lines, long long first)) {
     const long long left = (size + FAN - 1) / FAN;
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
     if (at >= lines * slots * left * runs) return;
@@ -18,15 +17,17 @@ KERNEL(fold, 128, 1,
         double value = from[i * runs];
         found = is_regret ? (value > found ? value : found) : found + value;
     }
-    folded[left > 1 ? (row * left + part) * runs + run : (line * runs + run) * width + first + slot] =
-        found;
+    folded[left > 1 ? (row * left + part) * runs + run
+                    : ((first + slot) * lines + line) * runs + run] = found;
 }
 
-// Pulls between recorded rounds become pulls up to them. Thread = arm of a run.
+// Pulls between recorded rounds become pulls up to them, for some rounds from `first`; `size` is
+// runs times arms, and a thread has one of them.
 KERNEL(accumulate, 128, 1,
-       (unsigned long long* counts, long long slots, long long arms, long long runs)) {
+       (unsigned long long* counts, long long first, long long slots, long long size)) {
     const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
-    if (at >= runs * arms) return;
-    unsigned long long* pulls = counts + at / arms * slots * arms + at % arms;
-    for (long long slot = 1; slot < slots; slot++) pulls[slot * arms] += pulls[(slot - 1) * arms];
+    if (at >= size) return;
+    unsigned long long pulls = first > 0 ? counts[(first - 1) * size + at] : 0;
+    for (long long slot = first; slot < first + slots; slot++)
+        pulls = counts[slot * size + at] += pulls;
 }

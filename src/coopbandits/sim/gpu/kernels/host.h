@@ -12,21 +12,24 @@
 extern "C" {
 double sqrt(double), log(double), exp(double), expm1(double), log1p(double), lgamma(double);
 double floor(double), ceil(double), fabs(double), pow(double, double), copysign(double, double);
-double fmax(double, double);
+double fmax(double, double), fmin(double, double);
 float sqrtf(float), logf(float), expf(float), expm1f(float), log1pf(float), lgammaf(float);
 float floorf(float), ceilf(float), fabsf(float), powf(float, float), copysignf(float, float);
-float fmaxf(float, float);
+float fmaxf(float, float), fminf(float, float);
 }
 #define ALSO(name) static inline float name(float x) { return name##f(x); }
 #define ALSO_OF_TWO(name) static inline float name(float x, float y) { return name##f(x, y); }
 ALSO(sqrt) ALSO(log) ALSO(exp) ALSO(expm1) ALSO(log1p) ALSO(lgamma) ALSO(floor) ALSO(ceil) ALSO(fabs)
-ALSO_OF_TWO(pow) ALSO_OF_TWO(copysign) ALSO_OF_TWO(fmax)
+ALSO_OF_TWO(pow) ALSO_OF_TWO(copysign) ALSO_OF_TWO(fmax) ALSO_OF_TWO(fmin)
+static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+static inline float rsqrt(float x) { return 1.0f / sqrt(x); }
 
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
 #define __restrict__
 #define UNROLL
+#define UNROLL_BY(times)
 
 struct alignas(16) double2 {
     double x, y;
@@ -36,6 +39,9 @@ struct alignas(16) int4 {
 };
 struct alignas(8) float2 {
     float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
 };
 
 namespace host {

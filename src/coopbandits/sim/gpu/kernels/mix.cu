@@ -1,5 +1,6 @@
 // A stage is mixed: C steps with the sparse P, or one product with the dense q_C(P).
 // Values are pairs (sum, count), for every arm (agents, runs). Arms nobody pulled are left out.
+#include "links.h"
 #include "world.h"
 
 // out ← lead·P in − drop·out; the last step adds to the totals as well. DEGREE is that of all
@@ -21,15 +22,7 @@ KERNEL(mix_sparse, 128, 1,
 #if DEGREE > 0
     int near[DEGREE];
     real2 theirs[DEGREE];
-#if DEGREE % 4 == 0
-    UNROLL for (int j = 0; j < DEGREE / 4; j++) {
-        int4 four = __ldcs((const int4*)indices + agent * (DEGREE / 4) + j);
-        near[4 * j] = four.x, near[4 * j + 1] = four.y;
-        near[4 * j + 2] = four.z, near[4 * j + 3] = four.w;
-    }
-#else
-    UNROLL for (int j = 0; j < DEGREE; j++) near[j] = indices[agent * DEGREE + j];
-#endif
+    find_near(indices, agent, near);
     real2 own = in[slab + at];
     UNROLL for (int j = 0; j < DEGREE; j++) theirs[j] = __ldg(from + near[j] * runs);
     UNROLL for (int j = 0; j < DEGREE; j++) {
@@ -51,6 +44,13 @@ KERNEL(mix_sparse, 128, 1,
         real2 total = totals[slab + at];
         totals[slab + at] = make_real2(total.x + mixed.x, total.y + mixed.y);
     }
+}
+
+// What agents remember in units of the next stage.
+KERNEL(scale, 128, 1, (real2* values, long long size, double factor)) {
+    const long long at = (long long)blockIdx.x * 128 + threadIdx.x;
+    if (at < size)
+        values[at] = make_real2(real(factor) * values[at].x, real(factor) * values[at].y);
 }
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.

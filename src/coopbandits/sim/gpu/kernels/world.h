@@ -13,19 +13,29 @@ struct World {
     long long agents, runs, rows, versions, segments, period;
 };
 struct Tally {
-    unsigned long long* counts;  // (runs, slots, K) pulls between recorded rounds
+    unsigned long long* counts;  // (slots, runs, K) pulls between recorded rounds
     double* ledger;              // (LINES, agents·runs) reward, regret, and more with many tables
     double* noted;               // (LINES, slots of this span, agents·runs) the same at its stops
     int* arms;                   // (runs, agents, horizon) where kept
     int* made;                   // (agents·runs, K) where kept
     int* trouble;                // 1: a value is no number; 2: an arm was picked that there is not
-    long long slots, horizon;
+    long long horizon;
 };
 struct Span {
     long long first, rounds;
     const long long* stops;  // rounds from `first` on after which totals are noted; the last is far
     long long slot, num_stops;
+    const real2* ages;  // with FORGETS, as `age_of` says, and once more for the end of the span
 };
+// What a pull of a round counts in units of the span, and what a unit counts then: what agents
+// remember ages without being touched (see `sim.cpu.ageing`).
+__device__ __forceinline__ real2 age_of(const Span& span, int r) {
+#if FORGETS
+    return span.ages[r];
+#else
+    return make_real2(1, 1);
+#endif
+}
 
 __device__ __forceinline__ long long place_of_segment(const World& world, long long done,
                                                       long long* border) {
@@ -87,7 +97,7 @@ struct Books {
     }
     // `is_crowded`: all warps book into few places, so that lanes with the same one do so together.
     __device__ void enter(int arm, int start, int end, double gained, bool is_crowded) {
-        long long target = (run * tally.slots + span.slot + passed) * K + arm;
+        long long target = ((span.slot + passed) * world.runs + run) * K + arm;
         unsigned pulls = unsigned(end - start);
         bool is_first = true;
         if (is_crowded) {
