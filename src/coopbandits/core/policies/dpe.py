@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.checks import require_count
@@ -25,6 +26,7 @@ from coopbandits.core.index import require_family
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
 from coopbandits.core.special import bernoulli_upper
+from coopbandits.core.team import Arms, Sent, Team
 
 NOTHING_HEARD = 2.0
 """Stands for the tag of a neighbour that has not been heard; tags lie between 0 and 1."""
@@ -67,6 +69,10 @@ class DPE2(Policy):
     def make_agent(self, view: LocalView) -> DPE2Agent:
         """Return a fresh agent."""
         return DPE2Agent(view, self.spelling, self.family)
+
+    def make_team(self, views: Sequence[LocalView]) -> DPE2Team:
+        """Return all agents, of which few do anything."""
+        return DPE2Team([self.make_agent(view) for view in views])
 
 
 class DPE2Agent(RuledAgent):
@@ -188,3 +194,50 @@ def _check_word(message: Vector, num_arms: int, sender: int) -> None:
             f"message from {sender} has tag {tag:g}, stamp {stamp:g} and wish {wants:g}; a tag "
             "lies between 0 and 1, a stamp is a whole number from 0, a wish is 0 or 1"
         )
+
+
+class DPE2Team(Team):
+    """All agents: leaders pull and learn, and messages are made only while there is news."""
+
+    def __init__(self, agents: Sequence[DPE2Agent]) -> None:
+        self.agents, self.arms = agents, range(agents[0].view.num_arms)
+        self.is_quiet = False
+        self._look()
+
+    def _look(self) -> None:
+        """See who leads, and what everybody calls best."""
+        self.best = np.array([agent.best for agent in self.agents])
+        self.leaders = [i for i, agent in enumerate(self.agents) if agent.leads]
+
+    def choose(self, words: NDArray[np.uint64]) -> Arms:
+        """Return what followers call best, and the leaders' own arms."""
+        del words
+        arms = self.best.copy()
+        for i in self.leaders:
+            arms[i] = self.agents[i].pick(0, self.arms)
+        return arms
+
+    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
+        """Let leaders learn; a new word of theirs ends the quiet."""
+        for i in self.leaders:
+            leader, before = self.agents[i], self.agents[i].stamp
+            leader.learn(int(arms[i]), float(rewards[i]))
+            self.best[i] = leader.best
+            self.is_quiet = self.is_quiet and leader.stamp == before
+
+    def exchange(self) -> Sent:
+        """Let agents exchange messages, unless nobody has any."""
+        if self.is_quiet:
+            return Sent(0, 0)
+        inboxes: list[dict[int, Vector]] = [{} for _ in self.agents]
+        for i, agent in enumerate(self.agents):
+            for j in agent.places:
+                message = agent.tell(j)
+                if message is not None:
+                    inboxes[j][i] = message
+        for agent, inbox in zip(self.agents, inboxes, strict=True):
+            agent.hear(inbox)
+        sent = sum(map(len, inboxes))
+        self.is_quiet = sent == 0
+        self._look()
+        return Sent(sent, 4 * sent)
