@@ -102,22 +102,27 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     assert agent.export_state() == before
 
 
+def told(mine: Any) -> list[float]:
+    message: list[float] = mine.outgoing(1).tolist()
+    return message
+
+
 def test_only_pulls_that_explore_are_told() -> None:
     """ComEx by hand: of another arm than the one with the best mean before the pull."""
     mine = machine(NeighborhoodSums(exploring=True), one_view())
     mine.observe(0, 1.0)  # nothing was known
-    assert mine.outgoing(1).tolist() == [0.0, 1.0]
+    assert told(mine) == [0.0, 1.0]
     mine.receive({})
     mine.observe(0, -3.0)  # arm 0 seemed best, so nobody is told; now its mean is −1
     assert mine.outgoing(1) is None
     assert mine.estimate().counts.tolist() == [2.0, 0.0]
     mine.observe(1, -2.0)  # arm 0 is the only one known
-    assert mine.outgoing(1).tolist() == [1.0, -2.0]
+    assert told(mine) == [1.0, -2.0]
     mine.receive({1: np.array([1.0, 2.0])})  # arm 1 has the mean 0 now
     mine.observe(1, 0.0)
     assert mine.outgoing(1) is None
     mine.observe(0, 0.0)
-    assert mine.outgoing(1).tolist() == [0.0, 0.0]
+    assert told(mine) == [0.0, 0.0]
 
 
 def test_who_has_many_neighbors_counts_some_pulls_alone() -> None:
