@@ -269,10 +269,11 @@ def draw(part: Group) -> Figure:
 
 
 def draw_traffic(part: Group) -> Figure:
-    """Draw the overall score of every policy against what it sends."""
+    """Draw the overall score of every policy whose agents talk, or could, against what it sends."""
     points = [
         Point(_name(standing.policy, standing), standing.values, standing.score)
         for standing in part.standings
+        if standing.decentralised
     ]
     return traffic_figure(
         points,

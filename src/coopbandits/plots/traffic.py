@@ -105,7 +105,7 @@ def _write_names(
     """Write every name beside its point, where no other name and no point is."""
     places = np.column_stack([_along(x, axes.get_xlim()), _along(y, axes.get_ylim())]) * ROOM
     taken = [(left - 3.0, low - 3.0, left + 3.0, low + 3.0) for left, low in places.tolist()]
-    for name, (left, low) in zip(names, places.tolist(), strict=True):
+    for at, (name, (left, low)) in enumerate(zip(names, places.tolist(), strict=True)):
         width = 0.56 * TEXT * len(name)
         sides = (5.0, -5.0 - width, -width / 2.0)
         rises = sorted((0.5 * step for step in range(-12, 13)), key=abs)
@@ -119,9 +119,11 @@ def _write_names(
             _box(left + 5.0, low - TEXT / 2.0, width),
         )
         taken.append(box)
+        is_far = abs(box[1] + TEXT / 2.0 - low) > TEXT
         axes.annotate(
-            name.replace("$", r"\$"), (0.0, 0.0), xycoords="axes points", size=TEXT,
+            name.replace("$", r"\$"), (x[at], y[at]), size=TEXT,
             xytext=(box[0] / ROOM[0], box[1] / ROOM[1]), textcoords="axes fraction",
+            arrowprops={"arrowstyle": "-", "color": "0.6", "lw": 0.6} if is_far else None,
         )  # fmt: skip
 
 
