@@ -11,7 +11,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.sim.array import ENGINE
 from coopbandits.sim.record import Task
-from coopbandits.sim.setup import Setup
+from coopbandits.sim.setup import Setup, recorded_rounds
 
 from .test_array import assert_same
 
@@ -70,12 +70,14 @@ def test_elimination_and_leaders_did_something() -> None:
 
 
 def test_says_what_has_no_array_form() -> None:
-    setup = Setup(cb.subsets(COINS, [[0, 1], [1, 2, 3]]), NETWORKS["cycle"], 5)
+    setup = Setup(cb.subsets(COINS, [[0, 1], [1, 2, 3]]), NETWORKS["cycle"], 5, recorded_rounds(5))
     assert ENGINE.obstacle(Task(setup, cb.GSE(horizon=5))) == (
         "has no array form for agents that may not play all arms"
     )
     assert ENGINE.obstacle(Task(setup, cb.FedUCB(1.0, 5))) == "has no array form"
-    lost = Setup(COINS, NETWORKS["cycle"], 5, faults=cb.parse_faults("loss=0.1"))
+    lost = Setup(
+        COINS, NETWORKS["cycle"], 5, recorded_rounds(5), faults=cb.parse_faults("loss=0.1")
+    )
     assert ENGINE.obstacle(Task(lost, cb.GSE(horizon=5))) == (
         "has no array form for faults loss=0.1"
     )
