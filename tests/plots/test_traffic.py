@@ -26,7 +26,7 @@ def test_names_points_and_those_that_nobody_beats() -> None:
     assert np.asarray(best.get_xdata()).tolist() == [1e6, 1e3, 1e2]  # nothing sent is at the left
     assert np.asarray(interval.get_ydata()).tolist() == [250.0, 360.0]
     assert np.asarray(dots.get_ydata()).tolist() == [50.0, 60.0, 300.0, 400.0, 500.0]
-    assert [tick.get_text() for tick in axes.get_xticklabels()][0] == "0"
+    assert next(tick.get_text() for tick in axes.get_xticklabels()) == "0"
     assert axes.get_title() == "field"
 
 
