@@ -60,7 +60,7 @@ class ReferenceEngine:
 
     def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
         """Play one run into a row of the record."""
-        play_run(task, make_players(task, run), run, record, row, tick)
+        _play_run(task, run, record, row, tick)
 
 
 ENGINE: Engine = ReferenceEngine()
@@ -314,9 +314,9 @@ def make_account(
     return account, account.features if task.num_features else None
 
 
-def play_run(task: Task, players: Players, run: int, record: Record, row: int, tick: Tick) -> None:
-    """Let players play one run into a row of the record."""
+def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
+    players = make_players(task, run)
     schedule = task.faults.schedule(task.network, task.seed, run)
     keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
     pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)

@@ -1,25 +1,22 @@
-"""Teams in the array engine: all agents of a policy with a rule of its own, a few calls per round.
-
-What they are paid and what is recorded is the reference engine's work.
-"""
+"""Teams in the array engine: all agents of a policy with a rule of its own in one object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import cast
 
 import numpy as np
 
-from coopbandits.core.contract import Context
 from coopbandits.core.policy import Policy
 from coopbandits.core.team import Team
+from coopbandits.sim.mail import Counts
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Players, local_views, play_run
+from coopbandits.sim.reference import CHUNK, Account, local_views
+from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 
 def obstacle(task: Task) -> str | None:
     """Return why a policy without parts cannot be played as a team, or None."""
-    if task.policy.central or make_team(task, 0) is None:
+    if make_team(task, 0) is None:
         return "has no array form"
     if task.tables.allowed is not None:
         return "has no array form for agents that may not play all arms"
@@ -37,42 +34,44 @@ def play(task: Task, runs: range, tick: Tick) -> Record:
     for row, run in enumerate(runs):
         team = make_team(task, run)
         assert team is not None  # noqa: S101  `obstacle` says so
-        play_run(task, TeamPlayers(task, team), run, record, row, tick)
+        _play_run(task, team, run, record, row, tick)
     return record
 
 
-class TeamPlayers(Players):
-    """A team that makes the pulls of a round."""
-
-    def __init__(self, task: Task, team: Team) -> None:
-        super().__init__(task)
-        self.team = team
-
-    def pull(
-        self,
-        acting: list[int],
-        words: list[int],
-        reward: Callable[[int, int], float],
-        features: Callable[[int], Context] | None = None,
-    ) -> list[int]:
-        """Let all agents pull once."""
-        del features  # none of these policies looks at them
-        arms = self.team.choose(np.array(words, dtype=np.uint64))
-        played: list[int] = arms.tolist()
-        paid = [reward(i, arm) for i, arm in zip(acting, played, strict=True)]
-        self.team.learn(arms, np.array(paid))
-        return played
-
-    def look(self) -> None:
-        """Do nothing: what these agents know is no estimate, so nobody asks when to stop."""
-
-    def end_round(self, fates: list[int]) -> None:
-        """End the round, and count what the team says was sent."""
-        del fates  # all messages arrive
-        sent = self.team.exchange()
-        self.counts.sent += sent.messages
-        self.counts.delivered += sent.messages
-        self.counts.values += sent.values
-
-    def renew(self, agent: int, rounds: int) -> None:
-        """Do nothing: nobody is replaced where nothing goes wrong."""
+def _play_run(task: Task, team: Team, run: int, record: Record, row: int, tick: Tick) -> None:
+    """Play what the reference engine plays where everybody acts and every message arrives."""
+    agents = np.arange(task.network.num_agents)
+    keys = [agent_keys(task.seed, stream, run, agents.size) for stream in (REWARDS, DECISIONS)]
+    pulls = np.zeros((agents.size, task.problem.num_arms), dtype=np.int64)
+    account, counts = Account(task, run), Counts()
+    table, _ = task.tables.ordered(task.arm_order(run))
+    reward_total, kept = 0.0, 0
+    for t in range(task.horizon):
+        at = t % CHUNK
+        if at == 0:
+            chunk = min(CHUNK, task.horizon - t)
+            tape = variates(task.problem.variate, tape_words(keys[REWARDS], t, chunk)).T
+            decisions = tape_words(keys[DECISIONS], t, chunk).T
+        account.begin(t)
+        arms = team.choose(decisions[at])
+        paid = task.problem.paid(table, account.places + account.shift + arms, tape[at])
+        team.learn(arms, paid)
+        pulls[agents, arms] += 1
+        account.book(agents, arms)
+        reward_total += float(paid.sum())
+        sent = team.exchange()
+        counts.sent += sent.messages
+        counts.delivered += sent.messages
+        counts.values += sent.values
+        if task.keep == "arms":
+            record.arms[row, :, t] = arms
+        if t + 1 == task.rounds[kept]:
+            record.arm_counts[row, kept] = pulls.sum(axis=0)
+            record.rewards[row, kept] = reward_total
+            account.write(record, row, kept)
+            record.values[row, kept] = counts.values
+            kept += 1
+        tick(agents.size)
+    counts.write(record, row)
+    if task.keep:
+        record.agent_pulls[row] = pulls
