@@ -31,10 +31,10 @@ def test_names_points_and_those_that_nobody_beats() -> None:
 
 
 def test_names_do_not_cover_each_other() -> None:
-    """Thirty policies at nearly one place; beside a point if there is room, else with a line."""
-    crowd = [Point(f"policy {k}", 1e6 * (1 + k / 100), 50.0 * (1 + k / 50)) for k in range(30)]
+    """Ten policies at nearly one place; beside a point if there is room, else with a line."""
+    crowd = [Point(f"policy {k}", 1e6 * (1 + k / 100), 50.0 * (1 + k / 50)) for k in range(10)]
     axes = traffic_figure([*crowd, Point("far", 10.0, 5000.0)]).axes[0]
-    places = [np.asarray(text.xyann) * ROOM for text in axes.texts[:30]]  # type: ignore[attr-defined]
+    places = [np.asarray(text.xyann) * ROOM for text in axes.texts[:10]]  # type: ignore[attr-defined]
     width = 0.56 * TEXT * len("policy 1")
     close = [
         (i, j)
@@ -42,7 +42,8 @@ def test_names_do_not_cover_each_other() -> None:
         for j, other in enumerate(places[:i])
         if abs(one[0] - other[0]) < width - 1e-6 and abs(one[1] - other[1]) < TEXT - 1e-6
     ]
-    assert len(close) <= 3
+    assert close == []
+    assert sum(text.arrow_patch is not None for text in axes.texts) >= 2  # type: ignore[attr-defined]
 
 
 def test_the_end_of_a_curve() -> None:

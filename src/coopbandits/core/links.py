@@ -19,14 +19,16 @@ class Links:
         The two ends.
     starts : (N,)
         The first link to every agent.
+    degrees : (N,)
+        How many neighbours each has.
     """
 
     def __init__(self, views: Sequence[LocalView]) -> None:
         neighbors = [sorted(view.neighbor_weights) for view in views]
-        degrees = [len(found) for found in neighbors]
-        self.receivers = np.repeat(np.arange(len(views)), degrees)
+        self.degrees = np.array([len(found) for found in neighbors])
+        self.receivers = np.repeat(np.arange(len(views)), self.degrees)
         self.senders = np.array([j for found in neighbors for j in found], dtype=np.int64)
-        self.starts = np.cumsum([0, *degrees[:-1]])
+        self.starts = np.cumsum([0, *self.degrees[:-1]])
 
     def joined(self, how: np.ufunc, values: Any) -> Any:
         """Return what agents make of one row per link, such as the sum of those to each of them."""

@@ -1,4 +1,4 @@
-"""Teams: all agents of one run of a policy that has a rule of its own, in arrays.
+"""Teams: all agents of some runs of a policy that has a rule of its own, in arrays.
 
 A team is beside the agents, never instead of them: it plays what they play in rounds in which each
 pulls once and every message arrives, and says how much they would have sent. What is rare, such as
@@ -17,14 +17,14 @@ Arms = NDArray[np.int64]
 
 
 class Sent(NamedTuple):
-    """What all agents sent in a round: messages, and the values in them."""
+    """What every agent sent in a round: messages, and the values in them (agent,)."""
 
-    messages: int
-    values: int
+    messages: NDArray[np.int64]
+    values: NDArray[np.int64]
 
 
 class Team(ABC):
-    """All agents of one run; may play all arms."""
+    """All agents, of which some may never hear of others; all may play all arms."""
 
     @abstractmethod
     def choose(self, words: NDArray[np.uint64]) -> Arms:

@@ -2,7 +2,7 @@
 
 The choices and pulls of all agents in a round are one compiled call; between rounds the array form
 (`core.aggregate.rows`) exchanges what was pulled. Policies without parts are played as teams
-(`sim.teams`). Runs are played one after another.
+(`sim.teams`), all runs at once.
 """
 
 from __future__ import annotations
@@ -59,8 +59,12 @@ class ArrayEngine:
             return f"has no array form here, since {missing}"
         return _uncounted(task) or _uncompiled(parts)
 
-    def run_bytes(self, task: Task) -> None:
-        """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
+    def run_bytes(self, task: Task) -> int | None:
+        """Ask for single runs, of which batches gain nothing, but for teams."""
+        if task.policy.parts is not None:
+            return None
+        table = task.tables.rows.nbytes if task.shuffle_arms else 0
+        return task.network.num_agents * (100 * task.problem.num_arms + 32 * teams.CHUNK) + table
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Announce compilations; only one thread is used."""

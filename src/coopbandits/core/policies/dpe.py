@@ -197,17 +197,13 @@ def _check_word(message: Vector, num_arms: int, sender: int) -> None:
 
 
 class DPE2Team(Team):
-    """All agents: leaders pull and learn, and messages are made only while there is news."""
+    """All agents, of which leaders pull and learn, and only those with news send messages."""
 
     def __init__(self, agents: Sequence[DPE2Agent]) -> None:
         self.agents, self.arms = agents, range(agents[0].view.num_arms)
-        self.is_quiet = False
-        self._look()
-
-    def _look(self) -> None:
-        """See who leads, and what everybody calls best."""
-        self.best = np.array([agent.best for agent in self.agents])
-        self.leaders = [i for i, agent in enumerate(self.agents) if agent.leads]
+        self.best = np.array([agent.best for agent in agents])
+        self.leaders = list(range(len(agents)))
+        self.restless = set(self.leaders)  # who may have something to tell
 
     def choose(self, words: NDArray[np.uint64]) -> Arms:
         """Return what followers call best, and the leaders' own arms."""
@@ -218,26 +214,28 @@ class DPE2Team(Team):
         return arms
 
     def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
-        """Let leaders learn; a new word of theirs ends the quiet."""
+        """Let leaders learn; one that changes its mind has something to tell."""
         for i in self.leaders:
             leader, before = self.agents[i], self.agents[i].stamp
             leader.learn(int(arms[i]), float(rewards[i]))
-            self.best[i] = leader.best
-            self.is_quiet = self.is_quiet and leader.stamp == before
+            if leader.stamp != before:
+                self.best[i] = leader.best
+                self.restless.add(i)
 
     def exchange(self) -> Sent:
-        """Let agents exchange messages, unless nobody has any."""
-        if self.is_quiet:
-            return Sent(0, 0)
-        inboxes: list[dict[int, Vector]] = [{} for _ in self.agents]
-        for i, agent in enumerate(self.agents):
-            for j in agent.places:
-                message = agent.tell(j)
-                if message is not None:
-                    inboxes[j][i] = message
-        for agent, inbox in zip(self.agents, inboxes, strict=True):
-            agent.hear(inbox)
-        sent = sum(map(len, inboxes))
-        self.is_quiet = sent == 0
-        self._look()
+        """Let those exchange messages that have any; who is asked answers in the next round."""
+        sent = np.zeros(len(self.agents), dtype=np.int64)
+        inboxes: dict[int, dict[int, Vector]] = {i: {} for i in self.restless}
+        for i in sorted(self.restless):
+            agent = self.agents[i]
+            told = {j: message for j in agent.places if (message := agent.tell(j)) is not None}
+            sent[i] = len(told)
+            for j, message in told.items():
+                inboxes.setdefault(j, {})[i] = message
+        for i, inbox in inboxes.items():
+            self.agents[i].hear(inbox)
+            self.best[i] = self.agents[i].best
+        self.restless = {i for i, inbox in inboxes.items() if inbox or sent[i]}
+        if self.restless:
+            self.leaders = [i for i in self.leaders if self.agents[i].leads]
         return Sent(sent, 4 * sent)

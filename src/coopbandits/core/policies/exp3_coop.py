@@ -200,11 +200,11 @@ class Exp3CoopTeam(Team):
         balls = links.within(self.hop_limit)
         self.near, self.sizes = np.concatenate(balls), np.array([len(ball) for ball in balls])
         self.starts = np.cumsum([0, *self.sizes[:-1]])
-        self.degrees = np.array([len(view.neighbor_weights) for view in views])
-        # How many items agents send in round 0, 1, … : their own, and those of one hop more each.
+        self.degrees = links.degrees if self.hop_limit else np.zeros_like(links.degrees)
+        # How many items agents send in round 0, 1, …: their own, and those of one hop more each.
         self.items = [
-            int(self.degrees @ [len(ball) for ball in links.within(hops)])
-            for hops in range(self.hop_limit)
+            self.degrees * [len(ball) for ball in links.within(hops)]
+            for hops in range(max(1, self.hop_limit))
         ]
         self.logits = np.zeros((len(views), views[0].num_arms))
         self.rows, self.rounds = np.arange(len(views)), 0
@@ -229,10 +229,9 @@ class Exp3CoopTeam(Team):
         """Let the losses of d rounds ago count."""
         if len(self.waiting) > self.hop_limit:
             self._count(*self.waiting.popleft())
-        items = self.items[min(self.rounds, self.hop_limit - 1)] if self.items else 0
+        items = self.items[min(self.rounds, len(self.items) - 1)]
         self.rounds += 1
-        messages = int(self.degrees.sum()) if self.items else 0
-        return Sent(messages, items * (HEADER + self.logits.shape[1]))
+        return Sent(self.degrees, items * (HEADER + self.logits.shape[1]))
 
     def _count(self, plays: Vector, losses: Vector, shares: Vector) -> None:
         """Move all weights by the losses of one round."""

@@ -229,15 +229,15 @@ class GosInETeam(Team):
 
     def exchange(self) -> Sent:
         """End the phase in its last round, as all agents do."""
-        sent = 0
+        sent = np.zeros(len(self.agents), dtype=np.int64)
         if self.rounds + 1 >= self.agents[0].phase ** 3:
             for agent in self.agents:
                 agent.rounds = self.rounds
             told = [agent.tell(-1) for agent in self.agents]
-            for agent in self.agents:
+            for i, agent in enumerate(self.agents):
                 heard = {j: told[j] for j in agent.places}
                 agent.hear(heard)  # type: ignore[arg-type]  # all tell something now
-                sent += len(heard)
+                sent[i] = len(heard)
             self._look()
         self.rounds += 1
         return Sent(sent, sent)

@@ -186,8 +186,8 @@ class GSETeam(Team):
         self.out |= told | self.one.hopeless(self.counts, self.tracked)
         for i in np.flatnonzero(self.out.all(axis=1)).tolist():
             self.out[i, int(self.tracked[i].argmax())] = False
-        sent = links.senders.size
-        return Sent(sent, sent * (self.out.shape[1] + flag_values(self.out.shape[1])))
+        size = self.out.shape[1] + flag_values(self.out.shape[1])
+        return Sent(links.degrees, size * links.degrees)
 
 
 def flag_values(arms: int) -> int:

@@ -29,13 +29,18 @@ def team_form(trial: Trial) -> None:
             if arms.tolist() != expected:
                 raise finding(f"the team played {arms.tolist()} ({where})", f"{expected}")
             team.learn(arms, np.array([pull.reward for pull in played.pulls]))
-            sent = tuple(team.exchange())
-            if sent != _sent(played):
+            messages, values = (np.asarray(each).tolist() for each in team.exchange())
+            if (messages, values) != (sent := _sent(played)):
                 raise finding(
-                    f"the team told of {sent[0]} messages with {sent[1]} values ({where})",
-                    f"what agents sent, {_sent(played)}",
+                    f"the team told of {messages} messages with {values} values ({where})",
+                    f"what agents sent, {sent[0]} with {sent[1]}",
                 )
 
 
-def _sent(played: Round) -> tuple[int, int]:
-    return len(played.messages), sum(message.size for message in played.messages.values())
+def _sent(played: Round) -> tuple[list[int], list[int]]:
+    """Return messages and values of every agent."""
+    messages, values = [0] * len(played.pulls), [0] * len(played.pulls)
+    for (sender, _), message in played.messages.items():
+        messages[sender] += 1
+        values[sender] += message.size
+    return messages, values
