@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -67,6 +68,30 @@ def test_elimination_and_leaders_did_something() -> None:
     assert set(np.unique(arms)) == {1}  # of three arms one is left
     sent = play(cb.DPE2(), "cycle", NORMAL).values_sent.values
     assert (sent > 4 * 14).all()  # more than one word over every link
+
+
+@dataclass(frozen=True)
+class Lazy(cb.GSE):
+    """A subclass with agents of its own inherits a team that is not theirs."""
+
+    def make_agent(self, view: cb.LocalView) -> Any:
+        return cb.GosInE().make_agent(view)
+
+
+@dataclass(frozen=True)
+class Deaf(cb.TrackedMeans):
+    """So does an aggregation with machines of its own."""
+
+    def make(self, view: cb.LocalView, registers: cb.Registers) -> Any:
+        return cb.LocalSums().make(view, registers)
+
+
+def test_an_array_form_is_not_inherited_by_what_is_played_otherwise() -> None:
+    setup = Setup(COINS, NETWORKS["cycle"], 5, recorded_rounds(5))
+    assert ENGINE.obstacle(Task(setup, Lazy(horizon=5))) == "has no array form"
+    deaf = ENGINE.obstacle(Task(setup, cb.combine(Deaf(), cb.UCB())))
+    assert deaf is not None
+    assert deaf.startswith("has no array form of aggregation")
 
 
 def test_says_what_has_no_array_form() -> None:

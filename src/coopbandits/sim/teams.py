@@ -19,11 +19,24 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, va
 
 def obstacle(task: Task) -> str | None:
     """Return why a policy without parts cannot be played as a team, or None."""
-    if make_team(task, range(1)) is None:
+    is_beside = speaks_for(type(task.policy), "make_team", "make_agent")
+    if not is_beside or make_team(task, range(1)) is None:
         return "has no array form"
     if task.tables.allowed is not None:
         return "has no array form for agents that may not play all arms"
     return None
+
+
+def speaks_for(kind: type, form: str, original: str) -> bool:
+    """Return whether an array form is of the class that says what is played one by one.
+
+    A subclass that changes the one inherits the other, which no longer goes with it.
+    """
+    first = [
+        next(place for place, cls in enumerate(kind.__mro__) if name in vars(cls))
+        for name in (form, original)
+    ]
+    return first[0] <= first[1]
 
 
 def make_team(task: Task, runs: Sequence[int]) -> Team | None:
