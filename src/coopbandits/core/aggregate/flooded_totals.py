@@ -200,6 +200,7 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         self.rounds = 0
         self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
         self.entries[0, 0] = view.agent_id
+        self._listed: tuple[Rows, dict[float, int]] = self.entries, {float(view.agent_id): 0}
         self.changed = np.ones(1)  # the first message that surely carries the entry as it is
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
@@ -288,17 +289,25 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         A lazy agent says nothing rather than that there is no news.
         """
         at = self.places[neighbor]
-        arrived = self.arrived.item(at)
-        header = np.array((self.rounds + 1.0, self.heard.item(at)))
-        without = None if self.lazy and not self.owed[at] else header
-        if max(self.changed.tolist()) <= arrived:
-            return without
-        news = self.changed > arrived
+        news = self._news(neighbor, self.arrived.item(at))
+        if not news and self.lazy and not self.owed[at]:
+            return None
+        message = np.empty(HEADER + len(news) * self.entries.shape[1])
+        message[0], message[1] = self.rounds + 1.0, self.heard[at]
+        if news:
+            message[HEADER:] = self.entries.take(news, axis=0).ravel()
+        return message
+
+    def _news(self, neighbor: int, arrived: float) -> list[int]:
+        """Return which entries a neighbour may not have, if so many messages have arrived there."""
+        changed = self.changed.tolist()
+        if max(changed) <= arrived:
+            return []
+        news = [at for at, message in enumerate(changed) if message > arrived]
         if arrived > 0.0:
-            news &= self.sources != neighbor
-            if not np.count_nonzero(news):
-                return without
-        return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
+            sources = self.sources.tolist()
+            news = [at for at in news if sources[at] != neighbor]
+        return news
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take every entry that is newer than the one at hand."""
@@ -307,12 +316,12 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         if self.lazy:
             self.owed[:] = 0.0
         for j, message in messages.items():
-            if self.lazy:
-                self.owed[self.places[j]] = float(message.size > HEADER)
-            heard, arrived = message[:HEADER].tolist()
-            self.heard[self.places[j]] = heard
+            at, arrived = self.places[j], message.item(1)
+            self.heard[at] = message.item(0)
             # Who tells of a message that was never sent has heard another memory of this agent.
-            self.arrived[self.places[j]] = arrived if arrived <= self.rounds else 0.0
+            self.arrived[at] = arrived if arrived <= self.rounds else 0.0
+            if self.lazy:
+                self.owed[at] = float(message.size > HEADER)
         before = self.entries
         told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
         if told:
@@ -341,9 +350,10 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
 
     def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
-        rows = told.reshape(-1, self.entries.shape[1])
-        if min(rows[:, 1].tolist()) >= 0.0:
+        width = self.entries.shape[1]
+        if min(told[1::width].tolist()) >= 0.0:
             return told
+        rows = told.reshape(-1, width)
         for row in rows[rows[:, 1] < 0.0]:
             if row[1] <= RENUMBER:
                 self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
@@ -388,12 +398,12 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         for j, values in told.items():
             if len(found) * width + values.size > FEW * width:
                 return False
-            for row in values.reshape(-1, width):
-                at = self._place(row[0])
-                if at == len(self.entries) or self.entries[at, 0] != row[0]:
+            for begin in range(0, values.size, width):
+                at = self._known.get(values.item(begin))
+                if at is None:
                     return False
-                found.append((at, j, row))
-        version = self.registers.version
+                found.append((at, j, values[begin : begin + width]))
+        version = self.registers.version_of
         taken: set[int] = set()
         for at, j, row in found:
             news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
@@ -427,8 +437,9 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
             if not all_finite(message):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
-                rows = message[HEADER:].reshape(-1, width)
-                check_entries(rows, f"message from {sender}", orders=True, ages=self.decays)
+                agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
+                what = f"message from {sender}"
+                check_entries(agents, rounds, what, orders=True, ages=self.decays)
 
     def _check_form(self, message: Vector, what: str) -> None:
         width = self.entries.shape[1]
@@ -438,9 +449,18 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
                 f"and {width} per agent"
             )
 
+    @property
+    def _known(self) -> dict[float, int]:
+        """Where the entries at hand are, by number."""
+        if self._listed[0] is not self.entries:
+            known = {number: at for at, number in enumerate(self.entries[:, 0].tolist())}
+            self._listed = self.entries, known
+        return self._listed[1]
+
     def _place(self, number: float) -> int:
         """Return where an entry is, or belongs."""
-        return int(self.entries[:, 0].searchsorted(number))
+        at = self._known.get(number)
+        return int(self.entries[:, 0].searchsorted(number)) if at is None else at
 
     def _own(self) -> Vector:
         own: Vector = self.entries[self._place(self.number), HEADER:]
@@ -475,14 +495,15 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
 
     def versions(self, rows: Rows) -> list[float]:
         """Return how many pulls are in each entry."""
+        if len(rows) <= FEW:
+            return [self.registers.version_of(row) for row in rows[:, HEADER:]]
         found: list[float] = self.registers.version(rows[:, HEADER:]).tolist()
         return found
 
     def entry(self, number: float) -> Vector | None:
         """Return the entry at hand."""
-        at = self._place(number)
-        here = at < len(self.entries) and self.entries[at, 0] == number
-        return self.entries[at] if here else None
+        at = self._known.get(number)
+        return None if at is None else self.entries[at]
 
     def held(self) -> dict[float, float]:
         """Return the pulls in all entries at hand, by number."""
@@ -512,8 +533,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         if message.size <= HEADER or message.size % width != HEADER % width:
             return  # its form is checked when the round ends
         claims.remember(self.held)
-        rows = self.rows(message)
-        told = self.number in rows[:, 0].tolist()
+        rows = message[HEADER:].reshape(-1, width)
+        told = self.number in message[HEADER::width].tolist()
         own = float(self.registers.version(self._own())) if told else 0.0
         doubts = claims.sift(self.registers, rows, (self.number, own), now)
         if any(doubts):
@@ -531,8 +552,8 @@ class FloodedTotalsMachine(ClockedMachine, ContextMachine):
         """Refuse entries that no agent can have."""
         require_count("state field rounds", values["rounds"], least=0)
         check_past(values, self.window)
-        check_entries(values["entries"], "state field entries")
-        agents = values["entries"][:, 0]
+        agents, rounds = values["entries"][:, 0], values["entries"][:, 1]
+        check_entries(agents, rounds, "state field entries")
         lengths = {len(values[name]) for name in PER_ENTRY if name in values}
         if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(
