@@ -72,7 +72,8 @@ def traffic_figure(
     axes.set_xlim(x.min() / 2.0, x.max() * 6.0)
     axes.set_ylim(y.min() / 1.5, y.max() * 1.5)
     _write_names(axes, [point.label for point in shown], x, y)
-    _mark_nothing(axes, nothing)
+    if x.min() == nothing:
+        _mark_nothing(axes, nothing)
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
     axes.set_title(title)
@@ -90,7 +91,7 @@ def _draw_best(axes: Axes, x: NDArray[np.float64], y: NDArray[np.float64]) -> No
 
 
 def _mark_nothing(axes: Axes, nothing: float) -> None:
-    """Call the place of those that send nothing what it is, where anybody is there."""
+    """Call the place of those that send nothing what it is."""
     places = [tick for tick in axes.get_xticks() if tick > nothing * 1.01]
     low, high = axes.get_xlim()
     inside = [tick for tick in places if low < tick < high]
