@@ -161,7 +161,7 @@ class Exp3CoopAgent(RuledAgent):
     def _rate(self, agents: int) -> float:
         if self.eta is not None:
             return self.eta
-        return usual_rate(self.logits.size, self.hop_limit, self.rounds, agents)
+        return float(usual_rate(self.logits.size, self.hop_limit, self.rounds, np.array(agents)))
 
     def _read(self, sender: int, message: Vector) -> Vector:
         width = self.items.shape[1]
@@ -249,8 +249,7 @@ class Exp3CoopTeam(Team):
     def _rates(self) -> Vector:
         if self.eta is not None:
             return np.full(self.rows.size, self.eta)
-        arms, sizes = self.logits.shape[1], self.sizes.tolist()
-        return np.array([usual_rate(arms, self.hop_limit, self.rounds, size) for size in sizes])
+        return usual_rate(self.logits.shape[1], self.hop_limit, self.rounds, self.sizes)
 
 
 def shares_of(logits: Vector) -> Vector:
@@ -260,6 +259,7 @@ def shares_of(logits: Vector) -> Vector:
     return found
 
 
-def usual_rate(arms: int, hops: int, rounds: int, agents: int) -> float:
+def usual_rate(arms: int, hops: int, rounds: int, agents: NDArray[np.int64]) -> Vector:
     """Return η after so many rounds, where so many agents are heard."""
-    return math.sqrt(math.log(arms) / ((rounds + 1) * (hops + 1 + arms / agents)))
+    found: Vector = np.sqrt(math.log(arms) / ((rounds + 1) * (hops + 1 + arms / agents)))
+    return found
