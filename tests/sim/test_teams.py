@@ -65,7 +65,7 @@ def test_plays_the_same_as_the_reference_engine(policy: Any, network: str) -> No
 def test_elimination_and_leaders_did_something() -> None:
     """Without which the comparison above would say little."""
     arms = play(POLICIES[4], "cycle", NORMAL).arms.values[0, :, :, -20:]
-    assert set(np.unique(arms)) == {1}  # of three arms one is left
+    assert set(np.unique(arms)) <= {1, 2}  # the worst of three arms is out
     sent = play(cb.DPE2(), "cycle", NORMAL).values_sent.values
     assert (sent > 4 * 14).all()  # more than one word over every link
 
