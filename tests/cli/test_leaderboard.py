@@ -38,7 +38,9 @@ class Steady(Policy):
     def parts(self):
         return Parts(LocalSums(), UCB(self.bonus))
 """
-FILES = "leaderboard.csv, leaderboard.svg, leaderboard.png, leaderboard.html"
+FILES = (
+    "leaderboard.csv, leaderboard.svg, leaderboard.png, traffic.svg, traffic.png, leaderboard.html"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -237,7 +237,7 @@ def test_run(call: Call, tmp_path: Path, experiment: tuple[str, ...]) -> None:
         problem, network = GaussianBandit([1.0, 0.5]), Network.from_spec(graph)
         policies = [DDUCB(), parse_policy("independent-ucb")]
         together = simulate(problem, network, policies, 40, 2, progress=False)
-        names = "regret.svg, regret.png, report.html"
+        names = "regret.svg, regret.png, report.html, traffic.svg"
         assert f"\n{graph}\n{together.summary()}\nwritten to {folder}: {names}\n" in outcome.out
         assert {path.name for path in folder.iterdir()} == set(names.split(", "))
     assert outcome.out.count("regret after 40 rounds, 2 runs") == 2

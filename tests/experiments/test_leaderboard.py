@@ -18,7 +18,11 @@ from coopbandits.experiments.suite import Plan, make_plan
 from coopbandits.sim.ledger import Ledger
 
 PLAN = make_plan(["few-agents", "fair-coins"], ["dducb", "dec-ts"], runs=3, seed=4, horizon=40)
-FILES = {f"leaderboard.{ending}" for ending in ("csv", "svg", "png", "html")}
+FILES = {
+    *(f"leaderboard.{ending}" for ending in ("csv", "svg", "png", "html")),
+    "traffic.svg",
+    "traffic.png",
+}
 
 
 @pytest.fixture

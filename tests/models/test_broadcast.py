@@ -39,6 +39,9 @@ def test_a_little_telling_pays_and_much_does_not() -> None:
     print(regret, told)
     assert regret[3.0] < regret[0.0] < regret[1e9]
     assert told[1e9] == 12 * 150  # every second round
+    assert result.messages.tolist() == [11 * 12 * 150] * 4
+    assert result.values.tolist() == [22 * 12 * 150] * 4
+    assert (result.worst > result.regret / 12 - 1e-9).all()
 
 
 def test_bad_input() -> None:

@@ -63,6 +63,10 @@ COMMANDS = {
         "suites",
         "Play one of the further experiments, re-run to resume; without a name, list them.",
     ),
+    "models": (
+        "models",
+        "Play one of the literature's other models; without a name, list them.",
+    ),
     "agent": (
         "fleet",
         "Run one agent beside an application; with --check, explain its configuration.",

@@ -43,7 +43,11 @@ def registry_of(kind: str) -> Registry[Any]:
 
 def rows(kind: str) -> list[tuple[str, str]]:
     """Return how every thing of a kind is written, and a sentence on it."""
-    registry = registry_of(kind)
+    return lines_of(registry_of(kind))
+
+
+def lines_of(registry: Registry[Any]) -> list[tuple[str, str]]:
+    """Return the same for a registry."""
     return [_row(registry, name) for name in registry.names()]
 
 

@@ -156,7 +156,9 @@ def run_command(
         typer.echo(f"\n{name}")
         folder = out / re.sub(r"[^\w.=-]+", "-", name)
         typer.echo(result.summary())
-        typer.echo(f"written to {folder}: {_draw(result, folder)}")
+        drawn = _draw(result, folder)
+        result.plot_traffic(path=folder / "traffic.svg")
+        typer.echo(f"written to {folder}: {drawn}, traffic.svg")
     if done.results:
         table = done.to_csv(out / "summary.csv", pool_seeds=pool_seeds)
         typer.echo(f"\nall cells in one table: {table}")

@@ -106,6 +106,14 @@ def best_arm(values: Sequence[float] | Vector, allowed: Sequence[int] | None = N
     return next(int(k) for k in sorted(allowed) if found[k] >= largest)
 
 
+def best_arms(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return what `best_arm` returns for every row, on values that are numbers."""
+    largest = values.max(axis=1, keepdims=True)
+    slack = np.where(np.isfinite(largest), 1e-9 * np.maximum(1.0, np.abs(largest)), 0.0)
+    found: NDArray[np.int64] = (values >= largest - slack).argmax(axis=1)
+    return found
+
+
 def _only(values: Sequence[float] | Vector, allowed: Sequence[int] | None) -> list[float]:
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
     found = values if isinstance(values, list) else np.asarray(values).tolist()

@@ -9,6 +9,7 @@
     DIR/bad-networks.svg, .png     those under faults
     DIR/worlds.svg, .png           those where rewards move or agents differ
     DIR/contexts.svg, .png         those where rewards depend on features
+    DIR/traffic.svg, .png          scores against what is sent, of the first of these
     DIR/leaderboard.html           all tables
 """
 
@@ -29,7 +30,15 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.errors import unknown_name
 from coopbandits.experiments.scores import Score, Standing, score, standings
 from coopbandits.experiments.suite import ALONE, FLOODED, INFORMED, YARDSTICK, Plan, Scenario
-from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
+from coopbandits.plots import (
+    Point,
+    Section,
+    Table,
+    figure_bytes,
+    html_page,
+    score_figure,
+    traffic_figure,
+)
 from coopbandits.plots.scores import short
 from coopbandits.plots.writing import write_files, write_text
 from coopbandits.results.statistics import columns, number, plural
@@ -94,6 +103,8 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     for part, figure in zip(groups, figures, strict=True):
         for kind in ("svg", "png"):
             files[f"{FILES[part.yardstick]}.{kind}"] = figure_bytes(figure, kind)
+    for kind in ("svg", "png"):
+        files[f"traffic.{kind}"] = figure_bytes(draw_traffic(groups[0]), kind)
     files["leaderboard.html"] = _page(plan, groups, figures).encode("utf-8")
     write_files({folder / name: content for name, content in files.items()})
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
@@ -254,6 +265,20 @@ def draw(part: Group) -> Figure:
         [standing.score for standing in part.standings],
         [[found[standing.policy, name] for name in scenarios] for standing in part.standings],
         title=f"mean regret relative to {part.yardstick}",
+    )
+
+
+def draw_traffic(part: Group) -> Figure:
+    """Draw the overall score of every policy whose agents talk, or could, against what it sends."""
+    points = [
+        Point(_name(standing.policy, standing), standing.values, standing.score)
+        for standing in part.standings
+        if standing.decentralised
+    ]
+    return traffic_figure(
+        points,
+        xlabel="values sent per agent and round",
+        ylabel=f"mean regret relative to {part.yardstick}",
     )
 
 

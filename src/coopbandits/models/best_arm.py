@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.models.coins import Dice, Floats, read_means, require_chance, require_sizes
+from coopbandits.models.outcome import Counts, Traffic
 
 
 @dataclass(frozen=True)
-class BestArm:
-    """What became of some runs.
+class BestArm(Traffic):
+    """What became of some runs; everybody tells everybody else.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class BestArm:
         How often all told each other something.
     """
 
-    arms: NDArray[np.int64]
-    pulls: NDArray[np.int64]
-    exchanges: NDArray[np.int64]
+    arms: Counts
+    pulls: Counts
+    exchanges: Counts
 
 
 def many_exchanges(
@@ -72,25 +72,27 @@ def many_exchanges(
         _exchange_until_sure(chances, players, delta, tolerance, Dice(seed, run))
         for run in range(runs)
     ]
-    arms, pulls, exchanges = np.array(found, dtype=np.int64).T
-    return BestArm(arms, pulls, exchanges)
+    arms, pulls, exchanges, told = np.array(found, dtype=np.int64).T
+    others = players * (players - 1)
+    return BestArm(others * exchanges, others * told, arms, pulls, exchanges)
 
 
 def _exchange_until_sure(
     chances: Floats, players: int, delta: float, tolerance: float, dice: Dice
-) -> tuple[int, int, int]:
-    left, pulls, exchanges, width = list(range(chances.size)), 0, 0, 1.0
+) -> tuple[int, int, int, int]:
+    """Return the arm, pulls of a player, exchanges, and values that it told each of the others."""
+    left, pulls, told, exchanges, width = list(range(chances.size)), 0, 0, 0, 1.0
     means = np.zeros(chances.size)
     while len(left) > 1 and width >= tolerance / 2.0:
         exchanges, width = exchanges + 1, width / 2.0
         inside = 4.0 * chances.size * exchanges**2 / delta
         each = math.ceil(2.0 / (players * width**2) * math.log(inside))
-        pulls += each * len(left)
+        pulls, told = pulls + each * len(left), told + len(left)
         for k in left:
             means[k] = np.mean(dice.uniforms(players * each) < chances[k])
         best = max(means[k] for k in left)
         left = [k for k in left if means[k] >= best - width]
-    return max(left, key=lambda k: means[k]), pulls, exchanges
+    return max(left, key=lambda k: means[k]), pulls, exchanges, told
 
 
 def one_exchange(
@@ -126,7 +128,8 @@ def one_exchange(
         for run in range(runs)
     ]
     ones = np.ones(runs, dtype=np.int64)
-    return BestArm(np.array(arms, dtype=np.int64), budget * ones, ones)
+    messages = players * (players - 1) * ones  # an arm and its mean
+    return BestArm(messages, 2 * messages, np.array(arms, dtype=np.int64), budget * ones, ones)
 
 
 def _champion(chances: Floats, taken: int, budget: int, dice: Dice) -> tuple[int, float]:

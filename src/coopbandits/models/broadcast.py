@@ -11,27 +11,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopbandits.core.choice import best_arm
 from coopbandits.core.errors import InputError
 from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
+from coopbandits.models.outcome import Counts, Outcome
 
 
 @dataclass(frozen=True)
-class Told:
+class Told(Outcome):
     """What became of some runs.
+
+    A round spent on telling loses the mean of the best arm; arm and reward go to all others.
 
     Attributes
     ----------
-    regret : (run,)
-        Of all agents; a round spent on telling loses the mean of the best arm.
     told : (run,)
         How many rounds of agents were spent on telling.
     """
 
-    regret: Floats
-    told: NDArray[np.int64]
+    told: Counts
 
 
 def pull_or_tell(
@@ -62,18 +61,19 @@ def pull_or_tell(
     require_sizes(agents=agents, horizon=horizon, runs=runs, seed=seed)
     if not 0.0 <= eagerness < math.inf:
         raise InputError(f"eagerness is {eagerness}; it must be a finite number, at least 0")
-    regret, told = np.zeros(runs), np.zeros(runs, dtype=np.int64)
+    regret, told = np.zeros((runs, agents)), np.zeros(runs, dtype=np.int64)
     for run in range(runs):
         regret[run], told[run] = _play(chances, agents, horizon, eagerness, Dice(seed, run))
-    return Told(regret, told)
+    messages = (agents - 1) * told
+    return Told(messages, 2 * messages, regret, told)
 
 
 def _play(
     chances: Floats, agents: int, horizon: int, eagerness: float, dice: Dice
-) -> tuple[float, int]:
+) -> tuple[Floats, int]:
     own, public = np.zeros((agents, 2, chances.size)), np.zeros((2, chances.size))
     last: list[tuple[int, float] | None] = [None] * agents  # what is not told yet
-    regret, told, best = 0.0, 0, float(chances.max())
+    regret, told, best = np.zeros(agents), 0, float(chances.max())
     for t in range(1, horizon + 1):
         news = np.zeros_like(public)
         for i in range(agents):
@@ -82,13 +82,13 @@ def _play(
                 news[:, kept[0]] += kept[1], 1.0
                 own[i, :, kept[0]] -= kept[1], 1.0  # from now on it is public
                 last[i] = None
-                regret, told = regret + best, told + 1
+                regret[i], told = regret[i] + best, told + 1
                 continue
             arm = _ucb(own[i] + public)
             paid = float(dice.uniform() < chances[arm])
             own[i, :, arm] += paid, 1.0
             last[i] = arm, paid
-            regret += best - float(chances[arm])
+            regret[i] += best - float(chances[arm])
         public += news
     return regret, told
 

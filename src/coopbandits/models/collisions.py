@@ -7,32 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.special import bernoulli_divergence
 from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
+from coopbandits.models.outcome import Counts, Outcome, silence
 from coopbandits.models.players import Player
 
 
 @dataclass(frozen=True)
-class Collisions:
+class Collisions(Outcome):
     """What became of some runs.
+
+    Regret is what M players on the M best arms would have earned in expectation, less what the arms
+    played without a collision pay in expectation; a player's, an even share of the first less what
+    its own arms pay. Nothing is sent.
 
     Attributes
     ----------
-    regret : (run,)
-        What M players on the M best arms would have earned in expectation, less what the arms
-        played without a collision pay in expectation.
     collisions : (run,)
         How often a player met another.
     pulls : (run, player, arm)
         How often each player played each arm.
     """
 
-    regret: Floats
-    collisions: NDArray[np.int64]
-    pulls: NDArray[np.int64]
+    collisions: Counts
+    pulls: Counts
 
 
 def play_collisions(
@@ -66,7 +66,7 @@ def play_collisions(
     require_sizes(players=players, horizon=horizon, runs=runs, seed=seed)
     require_fit(chances, players)
     pulls = np.zeros((runs, players, chances.size), dtype=np.int64)
-    earned, met = np.zeros(runs), np.zeros(runs, dtype=np.int64)
+    earned, met = np.zeros((runs, players)), np.zeros(runs, dtype=np.int64)
     for run in range(runs):
         tape = Dice(seed, run, 0)
         team = [kind(chances.size, players, Dice(seed, run, 1 + j)) for j in range(players)]
@@ -78,9 +78,9 @@ def play_collisions(
                 player.observe(arm, paid[arm], collided)
                 pulls[run, j, arm] += 1
                 met[run] += collided
-                earned[run] += 0.0 if collided else chances[arm]
-    best = float(np.sort(chances)[-players:].sum())
-    return Collisions(horizon * best - earned, met, pulls)
+                earned[run, j] += 0.0 if collided else chances[arm]
+    share = float(np.sort(chances)[-players:].mean())
+    return Collisions(*silence(runs), horizon * share - earned, met, pulls)
 
 
 def collision_bound(means: Sequence[float], players: int, horizon: int) -> float:

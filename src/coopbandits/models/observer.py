@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from coopbandits.core.choice import best_arm
 from coopbandits.core.errors import InputError
 from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
+from coopbandits.models.outcome import Outcome
 from coopbandits.network import Network
-
-
-@dataclass(frozen=True)
-class Followed:
-    """What became of some runs.
-
-    Attributes
-    ----------
-    regret : (run, agent)
-        Of every agent.
-    """
-
-    regret: Floats
 
 
 def one_observer(
@@ -38,7 +25,7 @@ def one_observer(
     observer: int = 0,
     runs: int = 1,
     seed: int = 0,
-) -> Followed:
+) -> Outcome:
     r"""Let one agent learn, and the others follow by consensus.
 
     In every round :math:`x_i \leftarrow \sum_j P_{ij} x_j` for all but the observer, whose x are
@@ -62,7 +49,9 @@ def one_observer(
             f"observer is {observer!r}; agents are numbered 0 to {network.num_agents - 1}"
         )
     pulls = [_play(chances, network, horizon, observer, Dice(seed, run)) for run in range(runs)]
-    return Followed(np.array(pulls) @ (chances.max() - chances))
+    heard = 2 * network.num_edges - int(network.degrees[observer])  # the observer hears nobody
+    messages = np.full(runs, horizon * heard)
+    return Outcome(messages, chances.size * messages, np.array(pulls) @ (chances.max() - chances))
 
 
 def _play(chances: Floats, network: Network, horizon: int, observer: int, dice: Dice) -> Floats:

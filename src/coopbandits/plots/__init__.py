@@ -17,6 +17,7 @@ from coopbandits.plots.report import Section, Table, drawing, html_fragment, htm
 from coopbandits.plots.scaling import scaling_figure
 from coopbandits.plots.scores import score_figure
 from coopbandits.plots.timeline import Moment, timeline_figure
+from coopbandits.plots.traffic import Point, traffic_figure
 
 
 def load_meanwhile() -> None:
@@ -33,6 +34,7 @@ __all__ = [
     "Curve",
     "Moment",
     "Panel",
+    "Point",
     "Section",
     "Table",
     "agents_figure",
@@ -48,4 +50,5 @@ __all__ = [
     "score_figure",
     "svg",
     "timeline_figure",
+    "traffic_figure",
 ]

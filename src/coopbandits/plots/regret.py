@@ -51,6 +51,8 @@ def regret_figure(
     figure, axes = canvas(ax, SIZE)
     draw_regret(axes, curves, bounds, xlabel=xlabel, ylabel=ylabel, log=log)
     legend(axes)
+    if ax is None and len(curves) + len(bounds) > BESIDE_LEGEND:  # two columns take their room
+        figure.set_size_inches(1.7 * SIZE[0], SIZE[1])
     axes.set_title(title)
     return figure
 

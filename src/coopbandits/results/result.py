@@ -23,7 +23,9 @@ from coopbandits.plots import (
     html_fragment,
     html_page,
     regret_figure,
+    traffic_figure,
 )
+from coopbandits.plots.traffic import traffic_point
 from coopbandits.plots.writing import write_files, write_text
 from coopbandits.results import frames, sites, statistics, storage
 from coopbandits.results.stops import stop_curves, summarise_stops
@@ -320,6 +322,23 @@ class Result:
         curves = self.agent_curves(name)
         figure = agents_figure(curves, log=_scales(log), title=name.replace("$", r"\$"), ax=ax)
         return _delivered(figure, path, ax)
+
+    def plot_traffic(self, *, of: str = "own", path: str | Path | None = None) -> Figure:
+        """Draw the final regret of every policy against the values it sent.
+
+        Parameters
+        ----------
+        of, path
+            As for `plot`.
+        """
+        if of not in REGRETS:
+            raise unknown_name("regret", str(of), REGRETS)
+        sent = self.values_sent.mean("run").values.tolist()
+        points = [
+            traffic_point(self.curve(policy, of=of), values)
+            for policy, values in zip(self.policies, sent, strict=True)
+        ]
+        return _saved(traffic_figure(points, xlabel=AXES["values"], ylabel=REGRETS[of]), path)
 
     def plot_stops(self, *, log: str = "x", path: str | Path | None = None) -> Figure:
         """Draw in which share of the runs all agents could have stopped; needs stop=0.95.

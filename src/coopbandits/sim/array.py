@@ -1,7 +1,8 @@
-"""The array engine: plays user-defined aggregations that also have an array form.
+"""The array engine: plays aggregations, and policies with a rule of their own, in array form.
 
 The choices and pulls of all agents in a round are one compiled call; between rounds the array form
-(`core.aggregate.rows`) exchanges what was pulled. Runs are played one after another.
+(`core.aggregate.rows`) exchanges what was pulled. Policies without parts are played as teams
+(`sim.teams`), all runs at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from coopbandits.core.aggregate.rows import AgentRows, RowEstimates, Rows
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.statistic import Registers
+from coopbandits.sim import teams
 from coopbandits.sim.cpu import own_rewards, parts_of, threads
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, TIME
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
@@ -39,7 +41,7 @@ class ArrayEngine:
     def obstacle(self, task: Task) -> str | None:
         """Return why a task cannot be played in array form, or None."""
         parts = task.policy.parts
-        if parts is None or task.policy.central:
+        if task.policy.central:
             return "has no array form"
         if task.tables.in_context:
             return "has no array form for rewards that depend on features"
@@ -47,6 +49,8 @@ class ArrayEngine:
             return "has no array form on own clocks"
         if task.faults:
             return f"has no array form for faults {task.faults.spelling}"
+        if parts is None:
+            return teams.obstacle(task)
         if parts.statistic.registers(task.problem.num_arms).layout is None:
             return f"has no array form for statistic {parts.statistic.spelling}"
         if make_rows(task, 0) is None:
@@ -55,8 +59,12 @@ class ArrayEngine:
             return f"has no array form here, since {missing}"
         return _uncounted(task) or _uncompiled(parts)
 
-    def run_bytes(self, task: Task) -> None:
-        """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
+    def run_bytes(self, task: Task) -> int | None:
+        """Ask for single runs, of which batches gain nothing, but for teams."""
+        if task.policy.parts is not None:
+            return None
+        table = task.tables.rows.nbytes if task.shuffle_arms else 0
+        return task.network.num_agents * (100 * task.problem.num_arms + 32 * teams.CHUNK) + table
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Announce compilations; only one thread is used."""
@@ -64,6 +72,8 @@ class ArrayEngine:
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
         """Play some runs, one after another."""
+        if task.policy.parts is None:
+            return teams.play(task, runs, tick)
         return join([Play(task, run, tick).whole() for run in runs])
 
 
@@ -73,6 +83,8 @@ ENGINE: Engine = ArrayEngine()
 def make_rows(task: Task, run: int) -> AgentRows | None:
     """Return the array form of the agents of one run, if there is one."""
     aggregation, registers = _parts(task)
+    if not teams.speaks_for(type(aggregation), "make_rows", "make"):
+        return None
     return aggregation.make_rows(local_views(task, run), task.network.matrix, registers)
 
 
@@ -121,6 +133,7 @@ class Play:
         self.contexts = np.ones((self.shape[0], CONTEXT))
         self.scratch = np.empty(self.rule.scratch)
         self.lasts = np.zeros(self.shape[0], dtype=np.int64)
+        self.silent: list[tuple[int, int]] = []  # rounds done, and messages that nobody sent
         self.fresh = self.state.fresh if task.keep else np.empty((1, 0, self.shape[1]))
 
     def whole(self) -> Record:
@@ -134,6 +147,9 @@ class Play:
             if size > 0:
                 count_messages(state.record, task, done, rounds, nothing_fails.fate, size)
             state.played(rounds)
+        for done, missing in self.silent:
+            state.record.messages -= missing
+            state.record.values[:, task.rounds > done] -= size * missing
         return state.finish()
 
     def play(self, rounds: int) -> None:
@@ -148,6 +164,10 @@ class Play:
                 state.memory, self.scratch, self.lasts, self.fresh, pulls, slot, done,
                 bool(done + 1 == recorded[slot]),
             )  # fmt: skip
+            talking = self.rows.talking()
+            if talking is not None:
+                missing = self.task.network.degrees[~talking].sum()
+                self.silent.append((done, int(missing)))
             self.rows.exchange(pulls)
             slot += done + 1 == recorded[slot]
 

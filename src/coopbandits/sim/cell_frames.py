@@ -48,6 +48,7 @@ def _row(group: Cells, pool_seeds: bool) -> dict[str, Any]:
     regret = np.concatenate([result.regret.isel(policy=0, round=-1).values for _, result in group])
     overall = [result.global_regret.isel(policy=0, round=-1).values for _, result in group]
     sent = np.concatenate([result.values_sent.isel(policy=0).values for _, result in group])
+    messages = [result.dataset["messages_sent"].isel(policy=0).values for _, result in group]
     worst = [result.final_worst[0] for _, result in group]
     summary = summarise(
         [cell.policy.spelling], regret[None], sent.mean(keepdims=True), cell.horizon,
@@ -56,7 +57,8 @@ def _row(group: Cells, pool_seeds: bool) -> dict[str, Any]:
     )  # fmt: skip
     seeds = {"seeds": len(group)} if pool_seeds else {"seed": cell.seed}
     row = {**_settings(cell), "policy": cell.policy.spelling, **seeds, "runs": regret.size}
-    return row | _numbers(summary.policies[0])
+    told = {"messages_sent": np.concatenate(messages).mean(), "bits_sent": 64 * sent.mean()}
+    return row | _numbers(summary.policies[0]) | told
 
 
 def _numbers(mean: MeanSummary) -> dict[str, float]:

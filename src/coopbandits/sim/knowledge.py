@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.aggregate.neighborhood import LEAST_DEGREE
 from coopbandits.core.errors import unknown_name
 from coopbandits.network import Network
 from coopbandits.theory.epsilon_c import epsilon_c
@@ -15,6 +16,7 @@ from coopbandits.theory.epsilon_c import epsilon_c
 SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
     "epsilon_c:closed": epsilon_c,
     "epsilon_c:landgren": lambda network: epsilon_c(network, form="landgren"),
+    LEAST_DEGREE: lambda network: np.full(network.num_agents, float(network.degrees.min())),
 }
 """Name → one number per agent."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from coopbandits.core import InputError
 from coopbandits.core.spelling import told
-from coopbandits.testing.checks import calls, index, knowledge, rows, state, trouble
+from coopbandits.testing.checks import calls, index, knowledge, rows, state, teams, trouble
 from coopbandits.testing.checks.finding import PolicyCheckError
 from coopbandits.testing.world import Trial
 
@@ -46,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     trouble.shares_add_up,
     trouble.exact_totals,
     rows.array_form,
+    teams.team_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
 

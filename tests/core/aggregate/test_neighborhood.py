@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,3 +100,49 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         agent.restore_state(state)
     assert agent.export_state() == before
+
+
+def told(mine: Any) -> list[float]:
+    message: list[float] = mine.outgoing(1).tolist()
+    return message
+
+
+def test_only_pulls_that_explore_are_told() -> None:
+    """ComEx by hand: of another arm than the one with the best mean before the pull."""
+    mine = machine(NeighborhoodSums(exploring=True), one_view())
+    mine.observe(0, 1.0)  # nothing was known
+    assert told(mine) == [0.0, 1.0]
+    mine.receive({})
+    mine.observe(0, -3.0)  # arm 0 seemed best, so nobody is told; now its mean is −1
+    assert mine.outgoing(1) is None
+    assert mine.estimate().counts.tolist() == [2.0, 0.0]
+    mine.observe(1, -2.0)  # arm 0 is the only one known
+    assert told(mine) == [1.0, -2.0]
+    mine.receive({1: np.array([1.0, 2.0])})  # arm 1 has the mean 0 now
+    mine.observe(1, 0.0)
+    assert mine.outgoing(1) is None
+    mine.observe(0, 0.0)
+    assert told(mine) == [0.0, 0.0]
+
+
+def test_who_has_many_neighbors_counts_some_pulls_alone() -> None:
+    """LF: with two neighbours where the least is one, half of what comes counts, by the word."""
+    view = replace(one_view(), global_knowledge={"least_degree": 1.0}, random_word=7)
+    mine, twin = (machine(NeighborhoodSums(fair=True), view) for _ in range(2))
+    for _ in range(400):
+        for one in (mine, twin):
+            one.receive({1: np.array([0.0, 1.0]), 2: np.array([1.0, 1.0, 1.0, 1.0])})
+    counts = mine.estimate().counts
+    assert counts.tolist() == twin.estimate().counts.tolist()
+    assert counts[0] == pytest.approx(200, abs=40)  # four standard deviations
+    assert counts[1] == pytest.approx(400, abs=57)
+    everything = machine(NeighborhoodSums(fair=True), replace(view, neighbor_weights={1: 0.5}))
+    everything.receive({1: np.array([0.0, 1.0])})
+    assert everything.estimate().counts.tolist() == [1.0, 0.0]
+
+
+def test_its_settings_are_flags() -> None:
+    with pytest.raises(InputError, match="exploring is 1; it must be true or false"):
+        NeighborhoodSums(exploring=1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="fair is 2; it must be true or false"):
+        UCBNetwork(fair=2)  # type: ignore[arg-type]

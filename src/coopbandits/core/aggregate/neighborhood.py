@@ -14,25 +14,52 @@ import numpy as np
 
 from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
 from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
-from coopbandits.core.checks import require_count
+from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.draws import uniform_of, word_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from coopbandits.core.statistic import Registers
 
+LEAST_DEGREE = "least_degree"
+"""Global knowledge: the smallest number of neighbours that an agent of the network has."""
+
 
 @dataclass(frozen=True)
 class NeighborhoodSums(Aggregation):
-    """Own pulls and those of the neighbours.
+    r"""Own pulls and those of the neighbours.
+
+    Parameters
+    ----------
+    exploring : bool
+        Whether only pulls are told that explore, of another arm than the one with the best mean by
+        what the agent knew before (ComEx; Madhushani, Leonard 2021).
+    fair : bool
+        Whether an agent with d neighbours counts each of their pulls with probability
+        :math:`d_{\min}/d` alone, so that who has many does not run ahead (LF; Madhushani, Dubey,
+        Leonard, Pentland 2021).
 
     Notes
     -----
-    Knows who its neighbours are. Sends 2 values, arm and reward, to each of them for every pull.
+    Knows who its neighbours are; to be fair also the smallest number of neighbours in the network,
+    and a random word. Sends 2 values, arm and reward, to each of them for every pull that is told.
     """
 
+    exploring: bool = False
+    fair: bool = False
     name: ClassVar[str] = "neighborhood-sums"
+
+    def __post_init__(self) -> None:
+        """Refuse all but true and false."""
+        require_flag("exploring", self.exploring)
+        require_flag("fair", self.fair)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """To be fair, the smallest number of neighbours and a random word."""
+        return frozenset({LEAST_DEGREE, "random_word"} if self.fair else ())
 
     @property
     def whole_pulls(self) -> bool:
@@ -41,7 +68,7 @@ class NeighborhoodSums(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
         """Return the machine of one agent."""
-        return NeighborhoodSumsMachine(view, registers)
+        return NeighborhoodSumsMachine(view, registers, self)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size for one pull a round."""
@@ -63,8 +90,11 @@ class NeighborhoodSumsMachine(Machine):
     fields = ("totals", "num_pulls", "rounds", "news")
     tables = ("news",)
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
+    def __init__(self, view: LocalView, registers: Registers, settings: NeighborhoodSums) -> None:
         self.registers, self.common_round = registers, view.common_round
+        self.exploring, self.word = settings.exploring, view.random_word
+        degree = max(1, len(view.neighbor_weights))
+        self.heard_share = view.global_knowledge[LEAST_DEGREE] / degree if settings.fair else 1.0
         self.totals = registers.zeros()
         self.num_pulls = self.rounds = 0
         self.news = np.empty((0, width_of(registers)))  # own pulls of this round: arm, reward
@@ -76,25 +106,42 @@ class NeighborhoodSumsMachine(Machine):
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull, and put it down for the neighbours."""
+        is_news = not self.exploring or arm != self._best()
         self.registers.add(self.totals, arm, reward)
         self.num_pulls += 1
+        if not is_news:
+            return
         pull = [self.rounds, arm, reward]
         self.news = np.vstack([self.news, pull[-self.news.shape[1] :]])
 
+    def _best(self) -> int:
+        """Return the arm with the largest mean, −1 before any pull."""
+        read = self.estimate()
+        means = np.where(read.counts > 0.0, read.sums / np.maximum(1e-300, read.counts), -np.inf)
+        return int(means.argmax()) if read.counts.any() else -1
+
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return the own pulls of this round, or None if there are none."""
+        """Return the own pulls of this round that are told, or None if there are none."""
         del neighbor  # all get the same
         return self.news.flatten() if self.news.size else None
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Add what the neighbours pulled."""
         num_arms, width = self.registers.num_arms, self.news.shape[1]
-        heard = [read_items(message, width, num_arms, j) for j, message in messages.items()]
-        for item in (item for items in heard for item in items.tolist()):
+        heard = {j: read_items(message, width, num_arms, j) for j, message in messages.items()}
+        for item in (item for j, items in heard.items() for item in self._kept(j, items.tolist())):
             add_old(self.registers, self.totals, int(item[-2]), item[-1], self._age(item))
         self.rounds += 1
         self.news = self.news[:0]
         self.registers.age(self.totals)
+
+    def _kept(self, sender: int, items: list[list[float]]) -> list[list[float]]:
+        """Return the pulls of one neighbour that count."""
+        if self.heard_share >= 1.0:
+            return items
+        key = word_at(word_at(self.word, self.rounds), sender)
+        chances = (uniform_of(word_at(key, place)) for place in range(len(items)))
+        return [item for item, u in zip(items, chances, strict=True) if u < self.heard_share]
 
     def _age(self, item: list[float]) -> int:
         """Return how many rounds ago a pull was made, as far as that matters and is known."""

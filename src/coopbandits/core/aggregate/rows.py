@@ -58,3 +58,7 @@ class AgentRows(ABC):
 
         Row i holds the registers of agent i's pull. The array is a new one in every round.
         """
+
+    def talking(self) -> NDArray[np.bool_] | None:
+        """Return which agents send messages in this round; None, as mostly, where all do."""
+        return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,13 +24,14 @@ from coopbandits.core.aggregate.aggregation import (
     told_agents,
 )
 from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.means_rows import TrackedMeansRows
 from coopbandits.core.checks import require_count, require_flag, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import weighted_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coopbandits.core.statistic import Registers, Statistic
 
@@ -89,6 +90,13 @@ class TrackedMeans(Aggregation):
         """Return the machine of one agent."""
         return TrackedMeansMachine(view, registers, self)
 
+    def make_rows(
+        self, views: Sequence[LocalView], matrix: Any, registers: Registers
+    ) -> TrackedMeansRows:
+        """Return all agents in array form."""
+        machines = [self.make(view, registers) for view in views]
+        return TrackedMeansRows(machines, views, matrix, registers)
+
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size of means and counts."""
         del max_agents
@@ -124,11 +132,11 @@ class TrackedMeansMachine(Machine):
         time = max(2.0, float(self.num_pulls))
         read = self.registers.read(self.own, time=time, num_agents=1.0)
         lags = read.counts <= self.heard - self.least_lag
-        counts = np.where(lags, 0.0, self.credit * self._trusted(read.counts, time))
+        counts = np.where(lags, 0.0, self.credit * self.trusted(read.counts, time))
         z = self.tracked + self._means(read) - self.means  # as if this round had ended
         return read._replace(sums=z * counts, counts=counts)
 
-    def _trusted(self, counts: Vector, time: float) -> Vector:
+    def trusted(self, counts: Vector, time: float) -> Vector:
         """Return what counts are worth where sums are noisy."""
         if self.settings.epsilon == math.inf:
             return counts

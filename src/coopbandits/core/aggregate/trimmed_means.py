@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,12 +22,13 @@ from coopbandits.core.aggregate.aggregation import (
     means_alone,
 )
 from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.means_rows import TrimmedMeansRows
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from coopbandits.core.statistic import Registers, Statistic
 
@@ -72,6 +73,13 @@ class TrimmedMeans(Aggregation):
     def make(self, view: LocalView, registers: Registers) -> TrimmedMeansMachine:
         """Return the machine of one agent."""
         return TrimmedMeansMachine(view, registers, self)
+
+    def make_rows(
+        self, views: Sequence[LocalView], matrix: Any, registers: Registers
+    ) -> TrimmedMeansRows:
+        """Return all agents in array form."""
+        del matrix
+        return TrimmedMeansRows(self, views, registers)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size of means and counts."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.checks import require_count
@@ -25,6 +26,7 @@ from coopbandits.core.index import require_family
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
 from coopbandits.core.special import bernoulli_upper
+from coopbandits.core.team import Arms, Sent, Team
 
 NOTHING_HEARD = 2.0
 """Stands for the tag of a neighbour that has not been heard; tags lie between 0 and 1."""
@@ -67,6 +69,10 @@ class DPE2(Policy):
     def make_agent(self, view: LocalView) -> DPE2Agent:
         """Return a fresh agent."""
         return DPE2Agent(view, self.spelling, self.family)
+
+    def make_team(self, views: Sequence[LocalView]) -> DPE2Team:
+        """Return all agents, of which few do anything."""
+        return DPE2Team([self.make_agent(view) for view in views])
 
 
 class DPE2Agent(RuledAgent):
@@ -188,3 +194,48 @@ def _check_word(message: Vector, num_arms: int, sender: int) -> None:
             f"message from {sender} has tag {tag:g}, stamp {stamp:g} and wish {wants:g}; a tag "
             "lies between 0 and 1, a stamp is a whole number from 0, a wish is 0 or 1"
         )
+
+
+class DPE2Team(Team):
+    """All agents, of which leaders pull and learn, and only those with news send messages."""
+
+    def __init__(self, agents: Sequence[DPE2Agent]) -> None:
+        self.agents, self.arms = agents, range(agents[0].view.num_arms)
+        self.best = np.array([agent.best for agent in agents])
+        self.leaders = list(range(len(agents)))
+        self.restless = set(self.leaders)  # who may have something to tell
+
+    def choose(self, words: NDArray[np.uint64]) -> Arms:
+        """Return what followers call best, and the leaders' own arms."""
+        del words
+        arms = self.best.copy()
+        for i in self.leaders:
+            arms[i] = self.agents[i].pick(0, self.arms)
+        return arms
+
+    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
+        """Let leaders learn; one that changes its mind has something to tell."""
+        for i in self.leaders:
+            leader, before = self.agents[i], self.agents[i].stamp
+            leader.learn(int(arms[i]), float(rewards[i]))
+            if leader.stamp != before:
+                self.best[i] = leader.best
+                self.restless.add(i)
+
+    def exchange(self) -> Sent:
+        """Let those exchange messages that have any; who is asked answers in the next round."""
+        sent = np.zeros(len(self.agents), dtype=np.int64)
+        inboxes: dict[int, dict[int, Vector]] = {i: {} for i in self.restless}
+        for i in sorted(self.restless):
+            agent = self.agents[i]
+            told = {j: message for j in agent.places if (message := agent.tell(j)) is not None}
+            sent[i] = len(told)
+            for j, message in told.items():
+                inboxes.setdefault(j, {})[i] = message
+        for i, inbox in inboxes.items():
+            self.agents[i].hear(inbox)
+            self.best[i] = self.agents[i].best
+        self.restless = {i for i, inbox in inboxes.items() if inbox or sent[i]}
+        if self.restless:
+            self.leaders = [i for i in self.leaders if self.agents[i].leads]
+        return Sent(sent, 4 * sent)

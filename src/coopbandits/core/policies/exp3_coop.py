@@ -9,20 +9,24 @@ by the probability that somebody would have played it.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.exchange import all_finite, check_arms
 from coopbandits.core.aggregate.flooded_pulls import check_keys
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.contract import LocalView, State, Vector
-from coopbandits.core.draws import uniform_of, word_at
+from coopbandits.core.draws import uniform_of, uniforms, word_at, words_of
 from coopbandits.core.errors import InputError
+from coopbandits.core.links import Links
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
+from coopbandits.core.team import Arms, Sent, Team
 
 HEADER = 4
 """Values of an item before its probabilities: agent, round, arm, loss."""
@@ -76,6 +80,10 @@ class Exp3Coop(Policy):
         """Return a fresh agent."""
         return Exp3CoopAgent(view, self)
 
+    def make_team(self, views: Sequence[LocalView]) -> Exp3CoopTeam:
+        """Return all agents in arrays."""
+        return Exp3CoopTeam(views, self)
+
 
 class Exp3CoopAgent(RuledAgent):
     """One agent: logarithms of its weights, and items that have not counted yet."""
@@ -93,9 +101,7 @@ class Exp3CoopAgent(RuledAgent):
 
     def probabilities(self) -> Vector:
         """Return what is played with which probability."""
-        weights = np.exp(self.logits - self.logits.max())
-        found: Vector = weights / weights.sum()
-        return found
+        return shares_of(self.logits)
 
     def pick(self, word: int, arms: Sequence[int]) -> int:
         """Draw an arm."""
@@ -155,9 +161,7 @@ class Exp3CoopAgent(RuledAgent):
     def _rate(self, agents: int) -> float:
         if self.eta is not None:
             return self.eta
-        arms = self.logits.size
-        share = self.hop_limit + 1 + arms / agents
-        return math.sqrt(math.log(arms) / ((self.rounds + 1) * share))
+        return float(usual_rate(self.logits.size, self.hop_limit, self.rounds, np.array(agents)))
 
     def _read(self, sender: int, message: Vector) -> Vector:
         width = self.items.shape[1]
@@ -185,3 +189,77 @@ class Exp3CoopAgent(RuledAgent):
         require_count("state field rounds", values["rounds"], least=0)
         for name in self.tables:
             self._check(values[name], values["rounds"], f"state field {name}")
+
+
+class Exp3CoopTeam(Team):
+    """All agents in arrays: who is near hears of a pull in time to count it, so nothing is sent."""
+
+    def __init__(self, views: Sequence[LocalView], settings: Exp3Coop) -> None:
+        self.hop_limit, self.eta = settings.hop_limit, settings.eta
+        links = Links(views)
+        balls = links.within(self.hop_limit)
+        self.near, self.sizes = np.concatenate(balls), np.array([len(ball) for ball in balls])
+        self.starts = np.cumsum([0, *self.sizes[:-1]])
+        self.degrees = links.degrees if self.hop_limit else np.zeros_like(links.degrees)
+        # How many items agents send in round 0, 1, …: their own, and those of one hop more each.
+        self.items = [
+            self.degrees * [len(ball) for ball in links.within(hops)]
+            for hops in range(max(1, self.hop_limit))
+        ]
+        self.logits = np.zeros((len(views), views[0].num_arms))
+        self.rows, self.rounds = np.arange(len(views)), 0
+        self.waiting: deque[tuple[Vector, Vector, Vector]] = deque()  # what has not counted yet
+
+    def choose(self, words: NDArray[np.uint64]) -> Arms:
+        """Draw an arm each."""
+        self.shares = shares_of(self.logits)
+        sums = np.cumsum(self.shares, axis=1)
+        drawn = uniforms(words_of(words, np.zeros_like(words)))[:, None] * sums[:, -1:]
+        found: Arms = np.minimum((sums <= drawn).sum(axis=1), sums.shape[1] - 1)
+        return found
+
+    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
+        """Note who played what, and what it lost."""
+        plays = np.zeros_like(self.logits)
+        plays[self.rows, arms] = 1.0
+        losses = np.clip(1.0 - rewards, 0.0, 1.0)
+        self.waiting.append((plays, plays * losses[:, None], self.shares))
+
+    def exchange(self) -> Sent:
+        """Let the losses of d rounds ago count."""
+        if len(self.waiting) > self.hop_limit:
+            self._count(*self.waiting.popleft())
+        items = self.items[min(self.rounds, len(self.items) - 1)]
+        self.rounds += 1
+        return Sent(self.degrees, items * (HEADER + self.logits.shape[1]))
+
+    def _count(self, plays: Vector, losses: Vector, shares: Vector) -> None:
+        """Move all weights by the losses of one round."""
+        played = self._near(np.add, plays)
+        reached = np.maximum(LEAST, 1.0 - self._near(np.multiply, 1.0 - shares))
+        loss = self._near(np.add, losses) / np.maximum(1.0, played) / reached
+        self.logits -= np.where(played > 0.0, self._rates()[:, None] * loss, 0.0)
+        self.logits -= self.logits.max(axis=1, keepdims=True)
+
+    def _near(self, how: np.ufunc, values: Vector) -> Vector:
+        """Return what every agent makes of the rows of all within d hops."""
+        found: Vector = how.reduceat(values[self.near], self.starts, axis=0)
+        return found
+
+    def _rates(self) -> Vector:
+        if self.eta is not None:
+            return np.full(self.rows.size, self.eta)
+        return usual_rate(self.logits.shape[1], self.hop_limit, self.rounds, self.sizes)
+
+
+def shares_of(logits: Vector) -> Vector:
+    """Return what is played with which probability, by the logarithms of weights."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    found: Vector = weights / weights.sum(axis=-1, keepdims=True)
+    return found
+
+
+def usual_rate(arms: int, hops: int, rounds: int, agents: NDArray[np.int64]) -> Vector:
+    """Return η after so many rounds, where so many agents are heard."""
+    found: Vector = np.sqrt(math.log(arms) / ((rounds + 1) * (hops + 1 + arms / agents)))
+    return found

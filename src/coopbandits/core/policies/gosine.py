@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.checks import require_count, require_flag, require_positive
-from coopbandits.core.choice import best_arm
+from coopbandits.core.choice import best_arm, best_arms
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
+from coopbandits.core.team import Arms, Sent, Team
 
 BLOCKING_POWER = 2
 """η: a neighbour that is blocked in phase j is blocked up to phase j^η."""
@@ -70,6 +72,10 @@ class GosInE(Policy):
     def make_agent(self, view: LocalView) -> GosInEAgent:
         """Return a fresh agent."""
         return GosInEAgent(view, self)
+
+    def make_team(self, views: Sequence[LocalView]) -> GosInETeam:
+        """Return all agents, whose pulls stand in one table."""
+        return GosInETeam([self.make_agent(view) for view in views])
 
 
 class GosInEAgent(RuledAgent):
@@ -186,3 +192,52 @@ class GosInEAgent(RuledAgent):
         names = ("kept", "tried", "favourite", "advised")
         arms = np.array([values[name] for name in names], dtype=np.float64)
         check_arms(arms, self.view.num_arms, f"state fields {', '.join(names)}")
+
+
+class GosInETeam(Team):
+    """All agents: choices are made in arrays, and the agents themselves end the phases."""
+
+    def __init__(self, agents: Sequence[GosInEAgent]) -> None:
+        self.agents, self.scale = agents, agents[0].scale
+        shape = (len(agents), agents[0].view.num_arms)
+        self.rows, self.rounds = np.arange(len(agents)), 0
+        self.sums, self.counts, self.in_phase = (np.zeros(shape) for _ in range(3))
+        for i, agent in enumerate(agents):  # theirs are rows of these tables from now on
+            agent.sums, agent.counts = self.sums[i], self.counts[i]
+            agent.in_phase = self.in_phase[i]
+        self._look()
+
+    def _look(self) -> None:
+        """See who holds what."""
+        self.held = np.zeros(self.counts.shape, dtype=np.bool_)
+        for row, agent in zip(self.held, self.agents, strict=True):
+            row[sorted(agent.held)] = True
+
+    def choose(self, words: NDArray[np.uint64]) -> Arms:
+        """Return the held arm with the largest index."""
+        del words
+        level = self.scale * math.log(1.0 + self.rounds)
+        known = np.maximum(1.0, self.counts)
+        values = np.where(self.counts > 0.0, self.sums / known + np.sqrt(level / known), np.inf)
+        return best_arms(np.where(self.held, values, -np.inf))
+
+    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
+        """Count the pulls."""
+        self.sums[self.rows, arms] += rewards
+        self.counts[self.rows, arms] += 1.0
+        self.in_phase[self.rows, arms] += 1.0
+
+    def exchange(self) -> Sent:
+        """End the phase in its last round, as all agents do."""
+        sent = np.zeros(len(self.agents), dtype=np.int64)
+        if self.rounds + 1 >= self.agents[0].phase ** 3:
+            for agent in self.agents:
+                agent.rounds = self.rounds
+            told = [agent.tell(-1) for agent in self.agents]
+            for i, agent in enumerate(self.agents):
+                heard = {j: told[j] for j in agent.places}
+                agent.hear(heard)  # type: ignore[arg-type]  # all tell something now
+                sent[i] = len(heard)
+            self._look()
+        self.rounds += 1
+        return Sent(sent, sent)

@@ -22,8 +22,10 @@ from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.links import Links
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
+from coopbandits.core.team import Arms, Sent, Team
 
 BITS = 52
 """Flags in one value: whole numbers up to 2^53 are exact."""
@@ -77,6 +79,10 @@ class GSE(Policy):
         """Return a fresh agent."""
         return GSEAgent(view, self)
 
+    def make_team(self, views: Sequence[LocalView]) -> GSETeam:
+        """Return all agents in arrays."""
+        return GSETeam(views, self.make_agent(views[0]))
+
 
 class GSEAgent(RuledAgent):
     """One agent: own sums, the means it tracks, and which arms are out."""
@@ -121,19 +127,20 @@ class GSEAgent(RuledAgent):
         pulled = sum((m[:arms] - self.tracked for m in messages.values()), np.zeros(arms))
         self.tracked = self.tracked + pulled / self.num_agents + means - self.means
         self.means = means
-        out = self.out | self._hopeless()
+        out = self.out | self.hopeless(self.counts, self.tracked)
         for flags in told.values():
             out |= flags
         if out.all():
             out[int(self.tracked.argmax())] = False
         self.out = out
 
-    def _hopeless(self) -> NDArray[np.bool_]:
+    def hopeless(self, counts: Vector, tracked: Vector) -> NDArray[np.bool_]:
         """Return which arms lie below another by more than both are uncertain."""
-        known = self.num_agents * np.maximum(self.counts - self.burn_in, 1.0)
+        known = self.num_agents * np.maximum(counts - self.burn_in, 1.0)
         width = np.sqrt(self.level / known) + self.bias / known
-        hopeless: NDArray[np.bool_] = self.tracked + width < (self.tracked - width).max()
-        return hopeless
+        best = (tracked - width).max(axis=-1, keepdims=True)
+        found: NDArray[np.bool_] = tracked + width < best
+        return found
 
     def check_state(self, values: State) -> None:
         """Refuse counts that cannot be, and a state in which no arm is left."""
@@ -142,6 +149,45 @@ class GSEAgent(RuledAgent):
             raise InputError("state field counts has counts below 0; counts are never negative")
         if values["out"].all():
             raise InputError("state field out leaves no arm; one is always left")
+
+
+class GSETeam(Team):
+    """All agents in arrays; `one` of them knows the widths, which are the same for all."""
+
+    def __init__(self, views: Sequence[LocalView], one: GSEAgent) -> None:
+        shape = (len(views), one.out.size)
+        self.one, self.links, self.rows = one, Links(views), np.arange(len(views))
+        self.sums, self.counts = np.zeros(shape), np.zeros(shape)
+        self.means, self.tracked = np.zeros(shape), np.zeros(shape)
+        self.out = np.zeros(shape, dtype=np.bool_)
+
+    def choose(self, words: NDArray[np.uint64]) -> Arms:
+        """Return the arm pulled least of those left; among equals the lowest."""
+        del words
+        found: Arms = np.where(self.out, np.inf, self.counts).argmin(axis=1)
+        return found
+
+    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
+        """Count the pulls."""
+        self.sums[self.rows, arms] += rewards
+        self.counts[self.rows, arms] += 1.0
+
+    def exchange(self) -> Sent:
+        """Average, add what the own means changed by, and rule arms out."""
+        means = self.sums / np.maximum(1.0, self.counts)
+        before, links = self.tracked, self.links
+        self.tracked = before + means - self.means
+        told = np.zeros_like(self.out)
+        if links.senders.size:
+            pulled = links.joined(np.add, before[links.senders] - before[links.receivers])
+            self.tracked = before + pulled / self.one.num_agents + means - self.means
+            told = links.joined(np.logical_or, self.out[links.senders])
+        self.means = means
+        self.out |= told | self.one.hopeless(self.counts, self.tracked)
+        for i in np.flatnonzero(self.out.all(axis=1)).tolist():
+            self.out[i, int(self.tracked[i].argmax())] = False
+        size = self.out.shape[1] + flag_values(self.out.shape[1])
+        return Sent(links.degrees, size * links.degrees)
 
 
 def flag_values(arms: int) -> int:

@@ -21,22 +21,28 @@ class UCBNetwork(Policy):
     ----------
     constant : float
         B; 4 matches DDUCB's default.
+    exploring : bool
+        Whether only pulls are told of another arm than the one with the best mean (ComEx).
+    fair : bool
+        Whether agents with many neighbours leave out some of what they hear (LF).
 
     Notes
     -----
-    Knows who its neighbours are. Sends 2 values, the arm and its reward, to each of them in every
-    round.
+    Knows who its neighbours are; to be fair also the smallest number of neighbours in the network.
+    Sends 2 values, the arm and its reward, to each of them in every round.
 
     *Differs from the paper*, where B σ² = 2 for rewards in [0, 1]: the constant is a parameter.
     """
 
     constant: float = 4.0
+    exploring: bool = False
+    fair: bool = False
     name: ClassVar[str] = "ucb-network"
 
     @property
     def parts(self) -> Parts:
         """The neighbours' pulls × UCB."""
-        return Parts(NeighborhoodSums(), UCB(self.constant))
+        return Parts(NeighborhoodSums(self.exploring, self.fair), UCB(self.constant))
 
 
 @dataclass(frozen=True)

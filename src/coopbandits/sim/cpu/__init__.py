@@ -105,9 +105,9 @@ def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
     This is the whole list: policies without parts, user-defined aggregations and statistics, agents
-    that first estimate N or λ, windows, lazy sending, partial pooling, waiting, ledgers with a
-    discount, late messages, own clocks, `NEEDS_MESSAGES` under faults, an index or a reward
-    function that numba cannot compile, and floods that are too large.
+    that first estimate N or λ, windows, lazy sending, partial pooling, waiting, pulls that are not
+    told or not heard, ledgers with a discount, late messages, own clocks, `NEEDS_MESSAGES` under
+    faults, an index or a reward function that numba cannot compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:
@@ -145,6 +145,8 @@ def _no_setting(aggregation: object) -> str:
         return " for partial pooling"
     if getattr(aggregation, "wait", 0) > 1:
         return " for waiting"
+    if getattr(aggregation, "exploring", False) or getattr(aggregation, "fair", False):
+        return " for pulls that are not told, or not heard"
     return ""
 
 

@@ -40,8 +40,9 @@ def array_form(trial: Trial) -> None:
         size = aggregation.message_size(registers, network.num_agents).usual
         _expect_equal(world, rows, registers)
         for _ in range(trial.rounds):
+            talking = rows.talking()
             played = world.play()
-            _expect_sizes(world, played, size)
+            _expect_sizes(world, played, size, talking)
             rows.exchange(_pulls(played, registers))
             _expect_equal(world, rows, registers)
 
@@ -53,9 +54,10 @@ def _pulls(played: Round, registers: Registers) -> Any:
     return pulls
 
 
-def _expect_sizes(world: World, played: Round, size: int) -> None:
+def _expect_sizes(world: World, played: Round, usual: int, talking: Any) -> None:
     for link in world.links:
         sent = played.messages[link].size if link in played.messages else 0
+        size = usual if talking is None or talking[link[0]] else 0
         if sent != size:
             raise finding(
                 f"a machine sent {sent} values over link {link} ({world.where()})",

@@ -1,0 +1,196 @@
+"""The other models by name, ``pull-or-tell:eagerness=3``, as the command line plays them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from coopbandits.core.registry import Registry, concrete
+from coopbandits.core.spelling import Named, parse_named
+from coopbandits.models.best_arm import BestArm, many_exchanges, one_exchange
+from coopbandits.models.broadcast import pull_or_tell
+from coopbandits.models.coins import Floats
+from coopbandits.models.collisions import collision_bound, play_collisions
+from coopbandits.models.observer import one_observer
+from coopbandits.models.outcome import Counts, Outcome
+from coopbandits.models.players import TDFS, MCTopM, Player, RhoRand
+from coopbandits.network import Network
+
+
+class Played(NamedTuple):
+    """What is played: by whom, how long, and how often."""
+
+    means: Sequence[float]
+    agents: int
+    horizon: int
+    runs: int
+    seed: int
+
+
+Lines = list[tuple[str, str]]
+"""What is found, and how much of it."""
+
+
+@dataclass(frozen=True)
+class Model(Named, ABC):
+    """One model of the literature with its settings."""
+
+    @abstractmethod
+    def play(self, played: Played) -> Lines:
+        """Play it, and tell what became of it."""
+
+
+@dataclass(frozen=True)
+class Colliding(Model):
+    """Players that collide and do not talk."""
+
+    kind: ClassVar[type[Player]]
+
+    def play(self, played: Played) -> Lines:
+        """Let players collide."""
+        means, agents, horizon, runs, seed = played
+        result = play_collisions(means, self.kind, agents, horizon, runs, seed)
+        return [
+            *_lost(result),
+            ("lower bound for long horizons", f"{collision_bound(means, agents, horizon):.1f}"),
+            ("collisions", _mean(result.collisions)),
+            *_sent(result.messages, result.values),
+        ]
+
+
+@dataclass(frozen=True)
+class RhoRandModel(Colliding):
+    """Players that collide: ranks, drawn anew after a collision (Anandkumar et al. 2011)."""
+
+    kind = RhoRand
+    name: ClassVar[str] = "rho-rand"
+
+
+@dataclass(frozen=True)
+class MCTopMModel(Colliding):
+    """Players that collide: musical chairs on the best arms (Besson, Kaufmann 2018)."""
+
+    kind = MCTopM
+    name: ClassVar[str] = "mc-top-m"
+
+
+@dataclass(frozen=True)
+class TDFSModel(Colliding):
+    """Players that collide: the best arms in turn (Liu, Zhao 2010)."""
+
+    kind = TDFS
+    name: ClassVar[str] = "tdfs"
+
+
+@dataclass(frozen=True)
+class ManyExchanges(Model):
+    """The best arm with an exchange after every round of pulls (Hillel et al. 2013).
+
+    The horizon is not asked for: it ends when it is sure.
+    """
+
+    delta: float = 0.1
+    tolerance: float = 0.0
+    name: ClassVar[str] = "many-exchanges"
+
+    def play(self, played: Played) -> Lines:
+        """Look for the best arm."""
+        found = many_exchanges(
+            played.means, played.agents, self.delta, self.tolerance, played.runs, played.seed
+        )
+        return _named(found, played)
+
+
+@dataclass(frozen=True)
+class OneExchange(Model):
+    """The best arm with one exchange, after as many pulls as the horizon (Hillel et al. 2013)."""
+
+    name: ClassVar[str] = "one-exchange"
+
+    def play(self, played: Played) -> Lines:
+        """Look for the best arm."""
+        means, agents, horizon, runs, seed = played
+        return _named(one_exchange(means, agents, horizon, runs, seed), played)
+
+
+@dataclass(frozen=True)
+class PullOrTell(Model):
+    """Rounds are spent on pulling or on telling (Chakraborty et al. 2017)."""
+
+    eagerness: float = 1.0
+    name: ClassVar[str] = "pull-or-tell"
+
+    def play(self, played: Played) -> Lines:
+        """Let agents pull or tell."""
+        means, agents, horizon, runs, seed = played
+        result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
+        rounds = ("rounds spent on telling", _mean(result.told))
+        return [*_lost(result), rounds, *_sent(result.messages, result.values)]
+
+
+@dataclass(frozen=True)
+class OneObserver(Model):
+    """One agent sees rewards, the others follow by consensus on a cycle (Kar et al. 2011)."""
+
+    observer: int = 0
+    name: ClassVar[str] = "one-observer"
+
+    def play(self, played: Played) -> Lines:
+        """Let agents follow the observer."""
+        means, agents, horizon, runs, seed = played
+        network = Network.from_spec(f"cycle:{agents}")
+        result = one_observer(means, network, horizon, self.observer, runs, seed)
+        return [*_lost(result), *_sent(result.messages, result.values)]
+
+
+MODELS: Registry[type[Model]] = Registry(
+    "model",
+    "coopbandits.models",
+    {
+        cls.name: cls
+        for cls in (
+            RhoRandModel, MCTopMModel, TDFSModel, ManyExchanges, OneExchange, PullOrTell,
+            OneObserver,
+        )
+    },
+    concrete(Model),
+    "a frozen dataclass derived from coopbandits.models.catalogue.Model that writes play",
+)  # fmt: skip
+Model.registry = MODELS
+
+
+def parse_model(text: str) -> Model:
+    """Read ``mc-top-m`` or ``pull-or-tell:eagerness=3``."""
+    return parse_named(MODELS, text)
+
+
+def _named(found: BestArm, played: Played) -> Lines:
+    best = int(np.argmax(played.means))
+    return [
+        ("runs that named the best arm", f"{int((found.arms == best).sum())} of {played.runs}"),
+        ("pulls of one player", _mean(found.pulls)),
+        ("exchanges", _mean(found.exchanges)),
+        *_sent(found.messages, found.values),
+    ]
+
+
+def _lost(result: Outcome) -> Lines:
+    return [("regret of all", _mean(result.regret)), ("worst agent", _mean(result.worst))]
+
+
+def _sent(messages: Counts, values: Counts) -> Lines:
+    """Tell what was sent, by bits of 64 per value."""
+    said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
+    bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
+    return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
+
+
+def _mean(numbers: Counts | Floats) -> str:
+    """Write a mean with its standard error, where there are several runs."""
+    if numbers.size < 2:
+        return f"{numbers.mean():.1f}"
+    return f"{numbers.mean():.1f} ± {numbers.std(ddof=1) / numbers.size**0.5:.1f}"

@@ -1,0 +1,108 @@
+"""Rivals in array form: teams and aggregations of means play what the reference engine plays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.sim.array import ENGINE
+from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup, recorded_rounds
+
+from .test_array import assert_same
+
+COINS = cb.BernoulliBandit([0.5, 0.8, 0.3, 0.6])
+NORMAL = cb.GaussianBandit([0.5, 1.0, 0.8], sigma=0.6)
+LONELY = nx.star_graph(4)
+LONELY.add_edge(1, 2)  # agents with one neighbour, with two, and with all
+
+NETWORKS = {
+    "cycle": cb.Network.from_spec("cycle:7"),
+    "uneven": cb.Network(LONELY),
+    "single": cb.Network(nx.empty_graph(1)),
+}
+POLICIES = (
+    cb.DPE2(),
+    cb.DPE2("bernoulli"),
+    cb.GosInE(),
+    cb.GosInE(blocking=True, constant=1.0),
+    cb.GSE(horizon=40, spread=0.05),  # arms go within the horizon
+    cb.Exp3Coop(),
+    cb.Exp3Coop(hop_limit=0, eta=0.3),
+    cb.Exp3Coop(hop_limit=3),
+    cb.DecUCB(),
+    cb.DecKLUCB("bernoulli"),
+    cb.GossipUCB(constant=0.1),
+    cb.ResilientUCB(),
+    cb.ResilientUCB(liars=0, kappa=4.0, constant=1.0),
+    cb.combine(cb.TrackedMeans(), cb.EpsilonGreedy()),  # some agents are silent for long
+)
+
+
+def play(policy: Any, network: str, problem: cb.Problem, **changed: Any) -> cb.Result:
+    settings: dict[str, Any] = {"horizon": 130, "runs": 2, "seed": 3, "keep": "arms"}
+    return cb.simulate(
+        problem, NETWORKS[network], policy, **(settings | {"progress": False} | changed)
+    )
+
+
+@pytest.mark.plays
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.spelling)
+def test_plays_the_same_as_the_reference_engine(policy: Any, network: str) -> None:
+    """Arms, values and messages in every round that is recorded."""
+    problem = COINS if "bernoulli" in policy.spelling or network == "uneven" else NORMAL
+    found = play(policy, network, problem, shuffle_arms=True)
+    assert found.meta["engines"] == ["array"]
+    assert_same(found, play(policy, network, problem, shuffle_arms=True, engine="reference"))
+
+
+def test_elimination_and_leaders_did_something() -> None:
+    """Without which the comparison above would say little."""
+    arms = play(POLICIES[4], "cycle", NORMAL).arms.values[0, :, :, -20:]
+    assert set(np.unique(arms)) <= {1, 2}  # the worst of three arms is out
+    sent = play(cb.DPE2(), "cycle", NORMAL).values_sent.values
+    assert (sent > 4 * 14).all()  # more than one word over every link
+
+
+@dataclass(frozen=True)
+class Lazy(cb.GSE):
+    """A subclass with agents of its own inherits a team that is not theirs."""
+
+    def make_agent(self, view: cb.LocalView) -> Any:
+        return cb.GosInE().make_agent(view)
+
+
+@dataclass(frozen=True)
+class Deaf(cb.TrackedMeans):
+    """So does an aggregation with machines of its own."""
+
+    def make(self, view: cb.LocalView, registers: cb.Registers) -> Any:
+        return cb.LocalSums().make(view, registers)
+
+
+def test_an_array_form_is_not_inherited_by_what_is_played_otherwise() -> None:
+    setup = Setup(COINS, NETWORKS["cycle"], 5, recorded_rounds(5))
+    assert ENGINE.obstacle(Task(setup, Lazy(horizon=5))) == "has no array form"
+    deaf = ENGINE.obstacle(Task(setup, cb.combine(Deaf(), cb.UCB())))
+    assert deaf is not None
+    assert deaf.startswith("has no array form of aggregation")
+
+
+def test_says_what_has_no_array_form() -> None:
+    setup = Setup(cb.subsets(COINS, [[0, 1], [1, 2, 3]]), NETWORKS["cycle"], 5, recorded_rounds(5))
+    assert ENGINE.obstacle(Task(setup, cb.GSE(horizon=5))) == (
+        "has no array form for agents that may not play all arms"
+    )
+    assert ENGINE.obstacle(Task(setup, cb.FedUCB(1.0, 5))) == "has no array form"
+    lost = Setup(
+        COINS, NETWORKS["cycle"], 5, recorded_rounds(5), faults=cb.parse_faults("loss=0.1")
+    )
+    assert ENGINE.obstacle(Task(lost, cb.GSE(horizon=5))) == (
+        "has no array form for faults loss=0.1"
+    )
