@@ -27,7 +27,7 @@ from coopbandits.sim.cpu.one_round import play_round
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick, join
-from coopbandits.sim.reference import local_views
+from coopbandits.sim.reference import CHUNK, local_views
 
 SPAN_PULLS = 100_000
 """Pulls between two reports of progress."""
@@ -64,7 +64,7 @@ class ArrayEngine:
         if task.policy.parts is not None:
             return None
         table = task.tables.rows.nbytes if task.shuffle_arms else 0
-        return task.network.num_agents * (100 * task.problem.num_arms + 32 * teams.CHUNK) + table
+        return task.network.num_agents * (100 * task.problem.num_arms + 32 * CHUNK) + table
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Announce compilations; only one thread is used."""
