@@ -8,11 +8,12 @@ that is added to every kernel that needs it.
 
 from __future__ import annotations
 
+import gc
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from llvmlite.binding import parse_assembly
 from numba import jit, types
@@ -29,8 +30,17 @@ alone = partial(jit, **_OPTIONS)
 """numba's own `jit`, for loops over values: where little is around them, they vectorise better.
 As `inner` functions, averaging made coop-UCB 3 % slower."""
 
-_held: WeakKeyDictionary[CodeLibrary, set[Part]] = WeakKeyDictionary()
-"""Which parts the library of a kernel has."""
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Do not look for garbage inside, which takes a tenth of the time that it takes to compile."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def inner(function: Any = None, **options: Any) -> Any:
@@ -95,26 +105,16 @@ class Part(CodeLibrary):
     def add(self, context: Any) -> Any:
         """Add all to what is being compiled, and return the description that a call takes."""
         library = context.active_code_library
-        if isinstance(library, Part):
-            library.called.append(self)
-        elif self not in _held.setdefault(library, set()):
-            _held[library].add(self)
-            self._add_to(library)
+        needed: list[CodeLibrary] = [self]
+        for each in needed:  # callers first: the linker leaves out what nobody has called so far
+            library.add_linking_library(each)
+            if isinstance(each, Part) and not isinstance(library, Part):
+                needed += [called for called in each.called if called not in needed]
         return self.described
 
-    def _add_to(self, library: CodeLibrary) -> None:
-        """Add this and all that is called to the library of a kernel."""
-        whole = self.module.clone()
-        whole.get_function(self.described.llvm_func_name).linkage = "weak_odr"  # is kept
-        parts = [self]
-        for part in parts:  # callers first: the linker leaves out what nobody has called so far
-            for called in part.called:
-                if not isinstance(called, Part):
-                    library.add_linking_library(called)
-                elif called not in parts:
-                    parts.append(called)
-                    whole.link_in(called.module, preserve=True)
-        library.add_llvm_module(whole)
+    def _get_module_for_linking(self) -> Any:
+        """Return the code, as kernels ask for it; they optimise all of it together."""
+        return self.module
 
     def add_linking_library(self, library: CodeLibrary) -> None:
         """Note what is called."""
