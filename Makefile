@@ -18,10 +18,10 @@ run: $(VENV)/.base
 demo: $(VENV)/.demo
 	$(BIN)/coopbandits demo --out $(OUT)/demo $(DEMO)
 
-# Agents are covered by their own tests alone, kernels are compiled before, and tests marked `plays`
-# run apart: counting lines while agents play, or while kernels are compiled, takes minutes. The
-# three steps together run what plain `pytest` runs. In the first many tests wait for real agents,
-# so it has one worker more than there are cores; workers take tests from each other at the end.
+# Agents are covered by their own tests alone, and kernels are compiled before: counting lines while
+# agents play, or while kernels are compiled, takes minutes. The two steps together run what plain
+# `pytest` runs. In the first many tests wait for real agents and processes, so it has more workers
+# than there are cores; workers take tests from each other at the end.
 # Lines of the others are counted by `make coverage`, which takes a quarter more time.
 OTHERS = adapters cli dashboard demo experiments fleet network page plots problems results sim testing theory
 PYTEST = $(BIN)/python -m pytest --dist worksteal --durations=20
@@ -30,9 +30,8 @@ STARTED := $(shell date +%s)
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev
 	$(MAKE) -j2 check $(VENV)/.kernels
-	$(PYTEST) -n 3 tests --ignore=tests/core
-	$(PYTEST) -n 2 -m "plays and not slow and not chaos" tests/core
-	$(PYTEST) -n 2 -m "not plays and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
+	$(PYTEST) -n 4 -m "not counted and not slow and not chaos"
+	$(PYTEST) -n 2 -m "counted and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
 	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
 
 coverage: $(VENV)/.dev $(VENV)/.kernels

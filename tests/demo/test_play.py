@@ -21,7 +21,7 @@ from coopbandits.demo.application import DEFAULT
 from coopbandits.demo.options import OPTIONS
 from coopbandits.demo.play import CHANGE, KILL, LONGEST, RETURN, SHORTEST, play
 
-SECONDS = 20.0
+SECONDS = SHORTEST
 
 
 @pytest.mark.plays

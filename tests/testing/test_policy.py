@@ -50,6 +50,11 @@ from .honest import Honest, Pooled, Using
 pytestmark = pytest.mark.plays
 
 AGENT_POLICIES = [p for p in map(parse_policy, EXAMPLES) if isinstance(p, Policy)]
+# One per aggregation is checked at full length, where most of what can go wrong would go wrong;
+# `make test-slow` checks the others so, too.
+FIRSTS = {p.parts and type(p.parts.aggregation): p for p in reversed(AGENT_POLICIES)}.values()
+OTHERS = [p for p in AGENT_POLICIES if p not in FIRSTS]
+AT_LENGTH = [*FIRSTS, *(pytest.param(p, marks=pytest.mark.slow) for p in OTHERS)]
 
 
 def with_index(index: Index) -> Any:
@@ -182,12 +187,17 @@ def test_every_policy_is_checked_by_one_of_the_two_checkers() -> None:
     assert spellings == sorted(EXAMPLES)
 
 
-@pytest.mark.parametrize("policy", AGENT_POLICIES, ids=lambda policy: policy.spelling)
+@pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy)
 
 
-@pytest.mark.parametrize("policy", AGENT_POLICIES, ids=lambda policy: policy.spelling)
+@pytest.mark.parametrize("policy", OTHERS, ids=lambda policy: policy.spelling)
+def test_every_other_policy_keeps_the_contract_for_a_while(policy: Policy) -> None:
+    check_policy(policy, num_arms=2, rounds=8)
+
+
+@pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract_with_a_single_arm(policy: Policy) -> None:
     check_policy(policy, num_arms=1, rounds=8)
 

@@ -18,7 +18,7 @@ from coopbandits.testing.torture.words import words_of
 pytestmark = pytest.mark.plays
 
 POLICIES = ("flood-ts", "tree-ts", "ledger-ts", "gossip-ts", "dec-ts")
-SEEDS_EACH = 50
+SEEDS_EACH = 40
 BATCH = 10
 
 
