@@ -1,4 +1,4 @@
-"""Linear models on tree sums: the tree of `sim/cpu/tree.py`, with other registers."""
+"""Linear models on tree sums: the tree of `tree_rounds`, with other registers."""
 
 from __future__ import annotations
 
