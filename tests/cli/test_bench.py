@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from coopbandits.experiments import bench
+from coopbandits.experiments import bench, bench_settings
 from coopbandits.experiments.fleet_bench import rows, run
 
 from .calls import Call
@@ -56,11 +56,31 @@ def test_real_agents_only(call: Call) -> None:
     assert re.search(r"^ping-pong +uvloop +99 +µs +≤ 150 +yes +1.00$", outcome.out, re.MULTILINE)
 
 
-@pytest.mark.usefixtures("tiny_bench", "tiny_fleet")
-@pytest.mark.parametrize("words", [(), ("--engine", "--fleet")])
-def test_both(call: Call, words: tuple[str, ...]) -> None:
+@pytest.fixture
+def tiny_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let one setting have cost something; its own tests play."""
+    play = bench_settings.Play("tree-ts")
+    setting = bench_settings.Setting("tiny", play, play, most_times=1.2)
+    costs = [bench_settings.Cost(setting, 100.0, 130.0)]
+    monkeypatch.setattr(bench_settings, "time_settings", lambda: iter(costs))
+
+
+@pytest.mark.usefixtures("tiny_settings")
+def test_settings_only(call: Call) -> None:
+    outcome = call("bench", "--settings")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith("what settings cost per agent-round")
+    line = r"^tiny: tree-ts +plain +100 +130 +1.30 +0.03 +≤ 1.20 times +no *$"
+    assert re.search(line, outcome.out, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("tiny_bench", "tiny_fleet", "tiny_settings")
+@pytest.mark.parametrize("words", [(), ("--engine", "--settings", "--fleet")])
+def test_all(call: Call, words: tuple[str, ...]) -> None:
     text = call("bench", *words).out
-    assert text.index("cost of one agent-round; ") < text.index("real agents: ")
+    assert text.index("cost of one agent-round; ") < text.index("what settings cost ")
+    assert text.index("what settings cost ") < text.index("real agents: ")
     data = json.loads(call("bench", "--json", *words).out)
-    assert set(data) == {"timings", "speed_up", "agents", "versions", "platform"}
+    assert set(data) == {"timings", "speed_up", "settings", "agents", "versions", "platform"}
+    assert data["settings"][0]["met"] is False
     assert data["agents"][0]["met"] is True

@@ -86,6 +86,11 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (("--agents", "2"), "agents is 2; it must be a whole number, at least 3"),
         (("--rounds", "0"), "rounds is 0"),
         (("--policy", "ucb-network"), "which cannot run in a fleet"),
+        (
+            ("--policy", "dec-ts", "--auto"),
+            "--policy is 'dec-ts', whose agents wait for each other",
+        ),
+        (("--policy", "dec-ts", "--bandits"), "--policy is 'dec-ts', and with --bandits arms come"),
         (("--half-life", "soon"), "--half-life is 'soon'; it must be a number and a unit"),
         (("--half-life", "2min"), "--half-life is 120 s; clocks jump by minutes here"),
         (("--half-life", "2h", "--policy", "dec-ts"), "policy dec-ts cannot forget by the clock"),

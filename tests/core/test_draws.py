@@ -19,6 +19,7 @@ from coopbandits.core.draws import (
     normal_of,
     normal_quantile,
     normals,
+    normals_of,
     stream_key,
     uniform_of,
     uniforms,
@@ -275,6 +276,12 @@ def test_one_normal_is_that_of_many() -> None:
     edges = [cell << (64 - CELL_BITS) for cell in range(1 << CELL_BITS)]
     drawn = [*MILLION[:3000].tolist(), *edges, *(edge - 1 for edge in edges[1:]), 2**64 - 1]
     assert [normal_of(word) for word in drawn] == normals(np.array(drawn, np.uint64)).tolist()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 10, 49, 130])
+def test_normals_of_one_key_are_those_of_its_words(size: int) -> None:
+    for key in (0, 2**64 - 1, *MILLION[:200].tolist()):
+        assert normals_of(key, size) == [normal_of(word_at(key, i)) for i in range(size)]
 
 
 @pytest.mark.parametrize("shape", [1.0, 1.5, 2.0, 30.0, 1e6])

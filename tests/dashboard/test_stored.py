@@ -151,6 +151,19 @@ def test_a_simulation_becomes_a_scene_and_tracks(kept: Result, tmp_path: Path) -
         assert told == [(20, "crash=0.5@20..40 begins"), (40, "crash=0.5@20..40 ends")]
 
 
+def test_where_requests_differ_no_option_is_ahead() -> None:
+    router = cb.LinearBandit([[1.0, 0.0], [0.0, 1.0]], features=[[1, 0], [0, 1]], sigma=0.3)
+    told = cb.parse_policy("tree-sums*lin-ts:disjoint=true")
+    network = cb.Network.from_spec("cycle:4")
+    run = StoredRun(cb.simulate(router, network, told, 30, keep="watch", engine="reference"))
+    scene, track = run.scene(), run.track(0)
+    assert scene["truth"] is None
+    assert scene["contexts"]
+    assert set(track["ahead"]) == {-1}
+    assert np.isnan(track["sure"]).all()
+    assert track["regret"][-1] == pytest.approx(float(run.result.regret[0, 0, -1]), rel=1e-3)
+
+
 def test_a_result_kept_otherwise_names_the_command(tmp_path: Path) -> None:
     network = cb.Network.from_spec("cycle:4")
     plain = cb.simulate(cb.BernoulliBandit([0.2, 0.8]), network, cb.DDUCB(), 9, engine="reference")

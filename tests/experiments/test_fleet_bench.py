@@ -60,6 +60,8 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
         "flood-ts, 20/s: choose, median",
         "flood-ts, 20/s: choose, 99th percentile",
         "flood-ts, 20/s: killed, to first round",
+        "one agent, 20 features: choose, median",
+        "one agent, 20 features: choose, 99th percentile",
         "2 bandits of 3 arms: computing per bandit with news and round",
         "2 bandits of 3 arms: computing per round without news",
         "2 bandits of 3 arms: bytes per round and neighbour, over one with 6",
@@ -77,7 +79,7 @@ def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plan_of_the_command() -> None:
-    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 19)
+    assert (PLAN.num_agents, PLAN.num_arms, PLAN.parts) == (8, 17, 20)
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)

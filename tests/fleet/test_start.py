@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs" / "fleet"
-SHOPS = (1, 2, 3)
+SHOPS = (1, 2, 3, 4)
 
 
 def free_prefix(start: int) -> str:
-    """Return the first digits of three ports that are free."""
+    """Return the first digits of four ports that are free."""
     for prefix in range(start, 6000, 7):
         try:
             for shop in SHOPS:
@@ -57,7 +58,7 @@ def typed(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
     commands = script(DOCS / page, folder, free_prefix(2100), free_prefix(4100))
     return subprocess.run(
         ["bash", "-c", f"trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}"],
-        cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=120,
+        cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
 
 
@@ -66,20 +67,28 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 
 @needs_curl
 def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
+    """Three agents, a fourth that joins them, and an arm more for all while they run."""
     done = typed("index.md", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "these nodes fit together\n" in done.stdout
-    assert done.stdout.count('{"ready":true}') == 3
+    assert done.stdout.count('{"ready":true}') == 4
     assert re.search(r'{"ticket":"[0-9a-f]{16}-1","arm":"(blue|green|red)"}', done.stdout)
-    assert done.stderr.count("stopped after") == 3, "all end by themselves when told to"
+    assert done.stderr.count("the configuration was reloaded") == 4
+    assert done.stderr.count("stopped after") == 4, "all end by themselves when told to"
     assert "Traceback" not in done.stderr
-    line = r"(blue|green|red): mean [\d.]+, (\d+) pulls, (\d+) of them here\n"
+    line = r"(\w+): mean ([\d.]+), (\d+) pulls, (\d+) of them here\n"
     shown = re.findall(line, done.stdout)
-    assert [arm for arm, _, _ in shown] == ["blue", "green", "red"]
-    pulls = {arm: int(count) for arm, count, _ in shown}
-    assert max(pulls, key=lambda arm: pulls[arm]) == "blue"
-    assert sum(int(here) for _, _, here in shown) == 200
-    assert sum(pulls.values()) > 250, "what the others told is in it"
+    before, after = shown[:3], {arm: (float(mean), int(pulls)) for arm, mean, pulls, _ in shown[3:]}
+    assert [arm for arm, *_ in before] == ["blue", "green", "red"]
+    assert max(before, key=lambda row: int(row[2]))[0] == "blue"
+    assert sum(int(here) for *_, here in before) == 200
+    assert sum(int(pulls) for _, _, pulls, _ in before) > 250, "what the others told is in it"
+    assert list(after) == ["blue", "green", "red", "gold"]
+    assert after["gold"] > after["blue"], "visitors like it better, and all agents know"
+    assert after["gold"][1] > 100
+    (fourth,) = (json.loads(told)["arms"] for told in re.findall(r'{"arms":.*?]}', done.stdout))
+    assert sum(arm["own_pulls"] for arm in fourth) == 0
+    assert sum(arm["pulls"] for arm in fourth) > 500, "it knows what others have learned"
 
 
 @needs_curl

@@ -30,7 +30,8 @@ logging.disable(logging.CRITICAL)
 from coopbandits.testing.torture import Setting, make_schedule, play
 first, limit, policies = json.loads(sys.argv[1])
 for seed in range(first, limit):
-    outcome = play(make_schedule(seed, Setting(policies[seed % len(policies)])))
+    setting = Setting(policies[seed % len(policies)], bandits=False, auto=False)
+    outcome = play(make_schedule(seed, setting))
     if outcome.violation:
         print(json.dumps([seed, outcome.violation]))
         break

@@ -13,6 +13,7 @@ from coopbandits import (
     InputError,
     LinearBandit,
     Network,
+    Policy,
     drift,
     parse_policy,
     simulate,
@@ -20,6 +21,10 @@ from coopbandits import (
     subsets,
 )
 from coopbandits.core.draws import normal_of, word_at
+from coopbandits.sim.asynchronous import Run
+from coopbandits.sim.clocks import PoissonClocks
+from coopbandits.sim.record import Record, Task
+from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import (
     CONTEXTS,
     DECISIONS,
@@ -249,13 +254,76 @@ def test_faults_go_with_features() -> None:
     assert (result.arms.values == -1).any()
 
 
+def told() -> Policy:
+    policy = parse_policy("tree-sums*lin-ts")
+    assert isinstance(policy, Policy)
+    return policy
+
+
+def noting(observe: Any, memory: list[Any]) -> Any:
+    def observed(arm: int, reward: float, context: Any) -> None:
+        memory.append((arm, context.copy()))
+        observe(arm, reward, context)
+
+    return observed
+
+
+@pytest.mark.parametrize("world", ["plain", "moves", "differs"])
+def test_equal_regular_clocks_are_rounds(world: str) -> None:
+    """Agents pull once between any two whole times: in the same contexts, at the same cost."""
+    problem = {
+        "plain": LINEAR,
+        "moves": drift(LINEAR, MOVED),
+        "differs": subsets(sites(LINEAR, 0.5), [[0, 1], [1, 2, 3]]),
+    }[world]
+    call: dict[str, Any] = {"keep": "agents", "rounds": range(1, 31), "shuffle_arms": True}
+    texts = ["local-sums*lin-ts", "local-sums*lin-ucb", "independent-ts"]
+    rounds, clocks = (
+        play(problem, CYCLE, texts, 30, clocks=given, **call) for given in (None, "regular")
+    )
+    assert np.array_equal(rounds.dataset["agent_pulls"], clocks.dataset["agent_pulls"])
+    for name in ("regret", "global_regret", "worst_regret", "realized_regret"):
+        np.testing.assert_allclose(rounds.dataset[name], clocks.dataset[name], rtol=1e-9)
+
+
+def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
+    """The features of a pull are those of its number, however long the agent waited for it."""
+    seen: dict[int, list[Any]] = {0: [], 1: []}
+    setup = Setup(LINEAR, Network.from_spec("path:2"), 150, np.array([150]), clocks=PoissonClocks())
+    task = Task(setup, told())
+    run = Run(task, task.clocks, 0)  # type: ignore[arg-type]  # there are some
+    for agent, memory in seen.items():
+        me = run.agents[agent]
+        me.observe = noting(me.observe, memory)  # type: ignore[method-assign]
+    run.play(Record.empty(task, 1), 0, lambda pulls: None)
+    keys = agent_keys(0, CONTEXTS, 0, 2)
+    for agent, memory in seen.items():
+        assert len(memory) > 100  # more than are drawn in one go
+        drawn = LINEAR.features.draw(keys, 0, len(memory))[agent]
+        for pull, (arm, x) in enumerate(memory):
+            assert np.array_equal(drawn[pull, arm], x)
+
+
+def test_own_clocks_are_left_to_the_reference_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    call: dict[str, Any] = {"clocks": "poisson", "keep": "", "engine": "auto"}
+    result = play(LINEAR, CYCLE, ["local-sums*lin-ts"], 5, **call)
+    assert result.meta["engines"] == ["reference"]
+    assert "no compiled kernel on own clocks" in capsys.readouterr().err
+
+
+def test_talking_pays_on_own_clocks() -> None:
+    texts = ["tree-sums*lin-ts", "local-sums*lin-ts", "central-totals*lin-ts"]
+    result = play(LINEAR, COMPLETE, texts, 150, clocks="poisson:ratio=4", keep="agents")
+    tree, alone, central = result.regret.values[..., -1].mean(axis=1)
+    assert central < tree < alone
+
+
 @pytest.mark.parametrize(
     ("problem", "text", "more", "sentence"),
     [
         (GaussianBandit([1, 0]), "tree-sums*lin-ts", {}, "looks at features, and GaussianBandit"),
         (EACH, "tree-sums*lin-ts", {}, "one model for all arms, which here have the same featur"),
-        (LINEAR, "tree-sums*lin-ts", {"clocks": "poisson"}, "cannot be played with own clocks"),
-        (LINEAR, "tree-sums*lin-ts", {"keep": "watch"}, "cannot be played with frames"),
+        (LINEAR, "tree-sums*lin-ts", {"stop": 0.9}, "every context has a best arm of its own"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -72,3 +72,20 @@ def test_sites_that_differ(spread: float) -> None:
     wanted = SITES[spread].items()
     close = [agrees(name, row, mean, None) for (name, mean), row in zip(wanted, final, strict=True)]
     assert all(close)
+
+
+LINEAR = {
+    "local-sums*lin-ts": (394, 8),
+    "flooded-totals*lin-ts": (67, 7),
+    "central-totals*lin-ts": (44, 6),
+}
+
+
+def test_a_linear_instance() -> None:
+    """Ten arms on the unit sphere in every round, five coefficients; 400 rounds on a cycle."""
+    policies = [cb.parse_policy(text) for text in LINEAR]
+    linear = cb.LinearBandit([1.0, 0.0, 0.0, 0.0, 0.0], num_arms=10, sigma=0.5)
+    result = cb.simulate(linear, CYCLE, policies, 400, 20, rounds=1)
+    final = result.regret.values[..., -1]
+    close = [agrees(name, row, *LINEAR[name]) for name, row in zip(LINEAR, final, strict=True)]
+    assert all(close)

@@ -12,6 +12,7 @@ import coopbandits as cb
 from coopbandits.core.errors import InputError
 from coopbandits.problems import Problem
 from coopbandits.problems.tables import BEST
+from coopbandits.sim.contexts import Contexts, barred_arms
 from coopbandits.sim.watch import FEWEST_FRAMES, MOST_CELLS, MOST_FRAMES, frame_rounds, totals
 
 PROBLEMS = (
@@ -44,6 +45,33 @@ def test_pulls_and_rewards_are_those_of_the_run(
         assert found.rewards.sum() == pytest.approx(due - float(one["realized_regret"][-1]))
         assert found.regret[-1] == pytest.approx(float(one["regret"][-1]), rel=1e-12)
         assert found.pulls.sum() == (one["arms"].values >= 0).sum()
+
+
+@pytest.mark.parametrize("world", ["plain", "moves", "differs"])
+def test_what_depends_on_features_is_taken_down_too(world: str) -> None:
+    """Rewards and regret by frame are those that the engine booked, pull by pull."""
+    linear = cb.LinearBandit([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]], features="gaussian", sigma=0.5)
+    problem = {
+        "plain": linear,
+        "moves": cb.drift(linear, switch_every=9),
+        "differs": cb.subsets(cb.sites(linear, 0.5), [[0, 1], [1, 2]]),
+    }[world]
+    network = cb.Network.from_spec("cycle:5")
+    policy = cb.parse_policy("flooded-totals*lin-ts:disjoint=true")
+    played = cb.simulate(
+        problem, network, policy, 40, keep="arms", faults="sleep=0.3", shuffle_arms=True, **SETTINGS
+    )
+    one = played.dataset.isel(policy=0, run=0)
+    arms, tables = one["arms"].values, problem.reward_tables(network.labels)
+    found = totals(problem, tables, SETTINGS["seed"], arms)
+    assert found.regret[-1] == pytest.approx(float(one["regret"][-1]), rel=1e-9)
+    contexts = Contexts(problem, tables, SETTINGS["seed"], 0, np.arange(3))
+    means, pulled = contexts.read(0, 40), arms >= 0
+    barred = barred_arms(tables, np.arange(3))
+    best = (means if barred is None else means + barred[:, None]).max(axis=2)[pulled].sum()
+    due = float(best - one["realized_regret"][-1])
+    assert found.rewards.sum() == pytest.approx(due)
+    np.testing.assert_array_equal(found.pulls.sum(axis=0), one["agent_pulls"].values)
 
 
 def test_frames_divide_the_run_and_are_shorter_in_the_beginning() -> None:

@@ -12,7 +12,7 @@ import typer
 from coopbandits.cli.options import folder, whole
 from coopbandits.cli.screen import name_failures, say
 from coopbandits.core.errors import InputError
-from coopbandits.experiments import bench, gallery, leaderboard
+from coopbandits.experiments import bench, bench_settings, gallery, leaderboard
 from coopbandits.experiments import matrix as matrix_board
 from coopbandits.experiments.matrix.plan import RUNS
 from coopbandits.experiments.suite import Plan, make_plan
@@ -77,6 +77,9 @@ def _play(plan: Plan, out: Path, workers: int | None, engine: str, retry: bool) 
 def bench_command(
     as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
     engine: Annotated[bool, typer.Option("--engine", help="simulations only")] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="what settings cost in simulations only")
+    ] = False,
     fleet: Annotated[bool, typer.Option("--fleet", help="real agents only")] = False,
     beside: Annotated[
         Path | None,
@@ -84,10 +87,11 @@ def bench_command(
     ] = None,
 ) -> None:
     """Time an agent-round: simulated, in units of one random draw, and of real agents."""
-    both = engine == fleet
+    every = not (engine or settings or fleet)
     parts = [
-        *([_time_engine()] if engine or both else []),
-        *([_time_fleet(beside)] if fleet or both else []),
+        *([_time_engine()] if engine or every else []),
+        *([_time_settings()] if settings or every else []),
+        *([_time_fleet(beside)] if fleet or every else []),
     ]
     if as_json:
         numbers = {key: value for _, found in parts for key, value in found.items()}
@@ -104,6 +108,15 @@ def _time_engine() -> tuple[str, dict[str, Any]]:
             bar.advance(1)
         speed_up = bench.time_threads()
     return bench.table(timings, speed_up), bench.as_json(timings, speed_up)
+
+
+def _time_settings() -> tuple[str, dict[str, Any]]:
+    costs = []
+    with Progress(len(bench_settings.SETTINGS), None, "timing settings") as bar:
+        for cost in bench_settings.time_settings():
+            costs.append(cost)
+            bar.advance(1)
+    return bench_settings.table(costs), {"settings": bench_settings.as_json(costs)}
 
 
 def _time_fleet(beside: Path | None) -> tuple[str, dict[str, Any]]:

@@ -33,8 +33,12 @@ def torture_command(
     rounds: Annotated[int, whole("rounds of gossip in which things go wrong")] = 200,
     half_life: Annotated[str | None, typer.Option(help="agents forget half in so long: 1h")] = None,
     bandits: Annotated[
-        bool, typer.Option("--bandits", help="two bandits, and arms that come and go")
-    ] = False,
+        bool | None,
+        typer.Option("--bandits/--no-bandits", help="two bandits, and arms that come and go"),
+    ] = None,
+    auto: Annotated[
+        bool | None, typer.Option("--auto/--no-auto", help="agents find their neighbours")
+    ] = None,
     trouble: Annotated[
         list[str] | None, typer.Option(help="these instead of the seed's own; or none")
     ] = None,
@@ -50,7 +54,7 @@ def torture_command(
     schedules = part("testing.torture.schedule")
     read = part("fleet.config.durations").duration
     forgets = None if half_life is None else read("--half-life", half_life)
-    setting = schedules.Setting(policy, agents, rounds, forgets, bandits)
+    setting = schedules.Setting(policy, agents, rounds, forgets, bandits, auto)
     setting.check()
     if seed is None:
         last = first + (SEEDS if seeds is None else seeds)

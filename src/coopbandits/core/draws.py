@@ -9,6 +9,7 @@ and a normal by the quantile function, tabulated as cubics where it is smooth.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -41,6 +42,9 @@ PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
 
 _ALL_BITS = (1 << 64) - 1
 _PLACE_BITS_SET = (1 << PLACE_BITS) - 1
+
+_LANE = 128
+"""Bits from one word to the next in an integer that holds several: as many as a product has."""
 
 FEW = 16
 """So many rejected trials are made again one by one, which is faster than as arrays."""
@@ -106,6 +110,37 @@ def normal_of(word: int) -> float:
         return normal_quantile(uniform_of(word))
     x = float((word >> (64 - CELL_BITS - PLACE_BITS)) & _PLACE_BITS_SET)
     return cubics[at] + x * (slope + x * (cubics[at + 2] + x * cubics[at + 3]))
+
+
+def normals_of(key: int, size: int) -> list[float]:
+    """Return the standard normals of the first words of a key, to the bit as `normal_of` does.
+
+    All words are mixed as one integer, which spares half of the time; for more than about 50 of
+    them `normals` is faster.
+    """
+    ones, steps, mask = _lanes(size)
+    x = (key * ones + steps) & mask
+    x = ((x ^ (x >> 30)) & mask) * 0xBF58476D1CE4E5B9 & mask
+    x = ((x ^ (x >> 27)) & mask) * 0x94D049BB133111EB & mask
+    x = (x ^ (x >> 31)) & mask
+    mixed = struct.unpack(f"<{2 * size}Q", x.to_bytes(_LANE // 8 * size, "little"))[::2]
+    cubics, found = _cubic_rows(), []
+    for word in mixed:
+        constant, slope, second, third = cubics[word >> (64 - CELL_BITS)]
+        y = (word >> (64 - CELL_BITS - PLACE_BITS)) & _PLACE_BITS_SET
+        if slope == 0.0:  # where nothing is tabulated, and nowhere else
+            found.append(normal_quantile(uniform_of(word)))
+        else:
+            found.append(constant + y * (slope + y * (second + y * third)))
+    return found
+
+
+@cache
+def _lanes(size: int) -> tuple[int, int, int]:
+    """Return 1, the counter's step and all bits of a word, in every lane of an integer."""
+    ones = sum(1 << (_LANE * i) for i in range(size))
+    steps = [((i + 1) * 0x9E3779B97F4A7C15 & _ALL_BITS) << (_LANE * i) for i in range(size)]
+    return ones, sum(steps), _ALL_BITS * ones
 
 
 def gamma_of(key: int, shape: float) -> float:
@@ -174,6 +209,12 @@ def normal_cubics() -> NDArray[np.float64]:
 def _cubic_list() -> list[float]:
     cubics: list[float] = normal_cubics().tolist()  # a list's numbers are read several times faster
     return cubics
+
+
+@cache
+def _cubic_rows() -> list[tuple[float, float, float, float]]:
+    every = iter(_cubic_list())
+    return list(zip(every, every, every, every, strict=True))
 
 
 # Wichura's coefficients of numerator and denominator, highest power first: centre, tail, far tail.

@@ -119,7 +119,8 @@ class AnyPolicy(Named, ABC):
         parts = self.parts
         if parts is None or not isinstance(parts.aggregation, Aggregation):
             return None
-        return parts.aggregation.stages(view, parts.statistic.registers(view.num_arms))
+        registers = parts.registers(view.num_arms, view.num_features)
+        return parts.aggregation.stages(view, registers)
 
     @property
     def takes_context(self) -> bool:

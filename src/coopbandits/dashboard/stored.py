@@ -51,7 +51,8 @@ class StoredRun:
             )
         self.result, data = result, result.dataset
         self.rounds = data["frame"].values
-        self.means = data["watch_means"].values
+        means = data.get("watch_means")  # none where every context has its own
+        self.means = None if means is None else means.values
         self.sigma = float(data["watch_sigma"])
         self.num_agents, self.num_arms = data.sizes["agent"], data.sizes["arm"]
         self.arms = _names(data["arm"].values, "arm ")
@@ -79,7 +80,8 @@ class StoredRun:
             "panels": self.result.policies,
             "rounds": self.rounds.tolist(),
             "regret": True,
-            "truth": _plain(self.means),
+            "contexts": self.means is None,
+            "truth": None if self.means is None else _plain(self.means),
         }
 
     def track(self, panel: int) -> dict[str, Any]:
@@ -146,7 +148,8 @@ class StoredRun:
         better[rows, best] = math.inf
         better[pulls == 0] = 0.5  # of an arm that nobody pulled nothing is known
         sure = np.minimum(better.min(axis=1), 1.0)
-        known = pulls.sum(axis=1) > 0
+        # Where requests differ no arm is ahead of the others: each was played where it is good.
+        known = (pulls.sum(axis=1) > 0) & (self.means is not None)
         return {
             "ahead": np.where(known, best, -1).tolist(),
             "sure": _plain(np.where(known, sure, np.nan)),

@@ -102,6 +102,10 @@ CASES = (
     Case("policy", "ucb-network", "cycle:100", runs=2),
     Case("policy", "mp-ucb:hop_limit=10", "cycle:100", runs=2),
     Case("policy", "central-ts", "cycle:100", runs=2),
+    *(
+        Case("discount", f"{policy}:discount=0.995", "cycle:100", runs=2)
+        for policy in ("independent-ucb", "independent-ts", "central-ucb", "central-ts")
+    ),
     Case("loss 30 %", "gossip-ts", "cycle:100", runs=2, faults="loss=0.3"),
     Case("loss 30 %", "tree-ts", "cycle:100", runs=2, faults="loss=0.3"),
     Case(

@@ -20,7 +20,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Account, Agents, ReferenceEngine, make_players
+from coopbandits.sim.reference import Agents, ReferenceEngine, make_account, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 CLOCKS = 5
@@ -98,7 +98,7 @@ class Run:
     def _make_tapes(self, run: int) -> None:
         task = self.task
         agents, links = task.network.num_agents, task.network.adjacency.nnz
-        self.account = Account(task, run)
+        self.account, self.features = make_account(task, run)
 
         def tape(part: int, rows: int) -> Tape:
             key = stream_key(task.seed, CLOCKS, run, part)
@@ -164,14 +164,15 @@ class Run:
 
     def _pull(self, time: float, agent: int) -> None:
         variate = self.rewards.next(agent)
-        self.account.begin(int(time))
+        self.account.begin(int(time), agent)
 
         def reward(_: int, arm: int) -> float:
             paid = self.account.pay(agent, arm, variate)
             self.reward_total += paid
             return paid
 
-        (arm,) = self.players.pull([agent], [int(self.decisions.next(agent))], reward)
+        word = int(self.decisions.next(agent))
+        (arm,) = self.players.pull([agent], [word], reward, self.features)
         self.pulls[agent, arm] += 1
         self.account.book(np.array([agent]), np.array([arm]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def _stages(task: Task) -> tuple[int, int]:
     view = task.network.local_view(
         0, num_arms=task.problem.num_arms, sigma=task.sigma, needs=task.policy.needs
     )
-    return task.policy.stages(view) or (0, 0)
+    return task.policy.stages(replace(view, num_features=task.num_features)) or (0, 0)
 
 
 def _frame_rounds(setup: Setup) -> Any:

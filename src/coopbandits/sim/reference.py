@@ -276,8 +276,9 @@ class Account:
         self.regret = np.zeros(task.network.num_agents)
         self.costs = np.zeros(3)
 
-    def begin(self, rounds: int) -> None:
-        """Turn to the segment that holds after so many rounds."""
+    def begin(self, rounds: int, agent: int = 0) -> None:
+        """Turn to the segment that holds after so many rounds, for all agents."""
+        del agent
         if self.tables.starts.size > 1:
             self.shift = self.tables.segment(rounds) * self.num_arms
 

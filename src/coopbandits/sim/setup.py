@@ -112,23 +112,20 @@ class Setup:
     def _check_conditions(self) -> None:
         """Refuse worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
-        if self.stop is not None and (not self.tables.is_one or self.problem.num_features):
-            raise InputError(
-                "stop is given, but rewards drift, differ between agents or depend on features: "
-                "there is no one best arm to be sure of; leave stop out, or play the plain problem"
-            )
+        if self.stop is not None and not self.tables.is_one:
+            why = "rewards drift or differ between agents: there is no one best arm to be sure of"
+            if self.problem.num_features:
+                why = (
+                    "rewards depend on features: every context has a best arm of its own, and "
+                    "bounds on the means of arms hold for none of them"
+                )
+            raise InputError(f"stop is given, but {why}; leave stop out, or play the plain problem")
         if self.stop is not None and self.clocks is not None:
             raise InputError(
                 "stop is counted in rounds, and with clocks there are none; leave one of them out"
             )
         if self.faults:
             self.faults.schedule(self.network, self.seed, 0)  # refuses graphs that do not fit
-        if self.problem.num_features and (self.clocks or self.keep == "watch"):
-            what = "own clocks" if self.clocks else "frames"
-            raise InputError(
-                f"rewards that depend on features cannot be played with {what}; leave "
-                f"{'clocks' if self.clocks else 'keep'} out"
-            )
         if self.clocks is None:
             return
         others = [kind for kind in self.faults.kinds if kind.loss_without_rounds is None]

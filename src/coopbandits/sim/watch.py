@@ -19,6 +19,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.problems.tables import OWN_GAP, Tables
+from coopbandits.sim.contexts import Contexts, barred_arms
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
 RUN = 0
@@ -61,7 +62,10 @@ def totals(problem: Problem, tables: Tables, seed: int, arms: NDArray[np.int32])
     ends = frame_rounds(horizon, num_agents, num_arms)
     shape = (ends.size, num_agents, num_arms)
     found = Totals(np.zeros(shape, dtype=np.uint32), np.zeros(shape), np.zeros(ends.size))
-    rows, costs = tables.ordered(np.arange(num_arms))
+    order = np.arange(num_arms)
+    rows, costs = tables.ordered(order)
+    contexts = Contexts(problem, tables, seed, RUN, order) if tables.in_context else None
+    barred = barred_arms(tables, order)
     keys = agent_keys(seed, REWARDS, RUN, num_agents)
     first_cell = np.arange(num_agents)[:, None] * num_arms
     for frame, (start, stop) in enumerate(pairwise((0, *ends.tolist()))):
@@ -71,10 +75,16 @@ def totals(problem: Problem, tables: Tables, seed: int, arms: NDArray[np.int32])
         at = (tables.places[:, None] + moved + played)[pulled]
         tape = variates(problem.variate, tape_words(keys, start, stop - start))[pulled]
         paid = problem.paid(rows, at, tape)
+        lost = costs[at, OWN_GAP]
+        if contexts is not None:  # rows hold noise alone, and costs nothing
+            means = contexts.read(start, stop)
+            own = means[pulled, played[pulled]]
+            best = (means if barred is None else means + barred[:, None]).max(axis=2)
+            paid, lost = paid + own, best[pulled] - own
         cells = (first_cell + played)[pulled]
         found.pulls[frame].flat[:] = np.bincount(cells, minlength=shape[1] * shape[2])
         found.rewards[frame].flat[:] = np.bincount(cells, paid, minlength=shape[1] * shape[2])
-        found.regret[frame] = costs[at, OWN_GAP].sum()
+        found.regret[frame] = lost.sum()
     return found._replace(regret=found.regret.cumsum())
 
 
@@ -83,14 +93,16 @@ def surroundings(
 ) -> dict[str, tuple[tuple[str, ...], Any]]:
     """Return what all policies share.
 
-    That is the links, the network's true means by frame, the rounds from which rewards are
-    others, and σ.
+    That is the links, the rounds from which rewards are others, σ, and the network's true means by
+    frame, unless every context has its own.
     """
     upper = sparse.triu(network.adjacency, k=1).tocoo()
     links = np.column_stack([upper.row, upper.col]).astype(np.int32)
-    return {
+    found: dict[str, tuple[tuple[str, ...], Any]] = {
         "watch_links": (("link", "end"), links),
         "watch_changes": (("change",), tables.changes(int(frames[-1]))),
-        "watch_means": (("frame", "arm"), tables.average[tables.segments(frames - 1)]),
         "watch_sigma": ((), tables.sigma),
     }
+    if not tables.in_context:
+        found["watch_means"] = ("frame", "arm"), tables.average[tables.segments(frames - 1)]
+    return found

@@ -7,10 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.node import MOST_SILENT
+from coopbandits.testing.overlay.party import EPOCH, PORT, Party
 
 from ..bandits import both
-from .party import PORT, Party
+
+
+def make_party(policy: str = "flood-ts", revoked: Path | None = None) -> Party:
+    cluster = ClusterConfig("test", EPOCH, ("a", "b"), policy, (0.0, 1.0))
+    return Party(cluster, revoked=revoked)
 
 
 def pull(party: Party, name: str, times: int = 1) -> None:
@@ -27,7 +33,7 @@ def known(party: Party, name: str) -> float:
 
 
 def gathering(policy: str = "flood-ts", number: int = 5) -> Party:
-    party = Party(policy)
+    party = make_party(policy)
     for at in range(number):
         party.start(f"n{at}", "n0")
     party.play(8)
@@ -71,11 +77,7 @@ def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> Non
 
 def test_agents_that_say_goodbye_are_forgotten() -> None:
     party = gathering()
-    leaver = party.nodes["n2"]
-    assert leaver.members is not None
-    leaver.members.leave()
-    party.settle()
-    del party.nodes["n2"]
+    party.leave("n2")
     for name in party.nodes:
         members = party.nodes[name].members
         assert members is not None
@@ -88,7 +90,7 @@ def test_agents_that_say_goodbye_are_forgotten() -> None:
 def test_who_is_revoked_gets_no_link(tmp_path: Path) -> None:
     revoked = tmp_path / "revoked.txt"
     revoked.write_text("")
-    party = Party(revoked=revoked)
+    party = make_party(revoked=revoked)
     for at in range(4):
         party.start(f"n{at}", "n0")
     party.play(6)
@@ -107,7 +109,7 @@ def test_who_is_revoked_gets_no_link(tmp_path: Path) -> None:
 
 
 def test_callers_who_say_nothing_make_room() -> None:
-    party = Party()
+    party = make_party()
     node = party.start("n0")
     for at in range(MOST_SILENT + 1):
         party.wires["n0"].links[f"x{at}"] = None
@@ -124,7 +126,7 @@ def test_callers_who_say_nothing_make_room() -> None:
 
 
 def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:
-    party = Party()
+    party = make_party()
     node = party.start("n0")
     party.start("n1")
     party.nodes["n1"].members.greeting = lambda _: {}  # type: ignore[union-attr,method-assign]
@@ -137,7 +139,7 @@ def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:
 
 
 def test_a_caller_that_names_no_place_is_refused() -> None:
-    party = Party()
+    party = make_party()
     node = party.start("n0")
     party.start("n1", "n0")
     party.nodes["n1"].members.place = lambda: "nonsense"  # type: ignore[union-attr]
@@ -158,7 +160,7 @@ def test_addresses_are_those_of_connections() -> None:
 
 
 def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
-    party = Party()
+    party = make_party()
     node = party.start("n0")
     party.wires["n0"].links["x"] = None
     node.link_up("x")
@@ -170,7 +172,7 @@ def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
 
 
 def test_every_bandit_is_told_of_new_neighbours() -> None:
-    party = Party()
+    party = make_party()
     party.declared = both(party.cluster)
     for at in range(4):
         party.start(f"n{at}", "n0")

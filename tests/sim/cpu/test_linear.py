@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from coopbandits import LinearBandit, Network, parse_policy, simulate
 from coopbandits.core.draws import normals, words
+from coopbandits.sim.cpu import linear
+from coopbandits.sim.cpu.balls import find_balls
+from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup
 
 pytestmark = pytest.mark.plays
 
@@ -66,6 +71,18 @@ def test_spans_and_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
     for module in ("linear", "linear_tree"):
         monkeypatch.setattr(f"coopbandits.sim.cpu.{module}.SPAN_PULLS", 50)
     assert np.array_equal(whole.regret, simulate(problem, CYCLE, policy, 40, 3).regret)
+
+
+@pytest.mark.parametrize("graph", ["path:9", "star:6", "grid:3x4", "regular:3,14", "single:1"])
+def test_what_is_sent_settles(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is counted of the first rounds and goes on alike, beside all rounds counted."""
+    network = Network.from_spec(graph) if graph != "single:1" else Network(nx.empty_graph(1))
+    policy = parse_policy("flooded-totals*lin-ts")
+    task = Task(Setup(PROBLEMS["sphere"], network, 40, np.array([3, 9, 20, 40])), policy)
+    hops = find_balls(network, network.num_agents).starts.shape[1] - 1
+    quick = linear.count_entries(task, 10, hops)
+    monkeypatch.setattr(linear, "SETTLED", 40)
+    assert np.array_equal(quick, linear.count_entries(task, 10, hops))
 
 
 @pytest.mark.parametrize(

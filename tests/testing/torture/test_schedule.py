@@ -23,34 +23,38 @@ def test_a_seed_decides() -> None:
 
 def test_every_kind_of_trouble_comes() -> None:
     assert set(KINDS) == {*ANY_MODE, *ROBUST_ONLY, *ARMS_ONLY}
-    found = Counter(
-        trouble.kind
-        for seed in range(300)
-        for trouble in make_schedule(seed, Setting("tree-ts")).troubles
-    )
-    assert set(found) == set(KINDS) - set(ARMS_ONLY)
-    changing = {
-        trouble.kind
-        for seed in range(300)
-        for trouble in make_schedule(seed, Setting("tree-ts", bandits=True)).troubles
-    }
-    assert changing == set(KINDS) - {"liar"}
-    synchronous = {
-        trouble.kind
-        for seed in range(300)
-        for trouble in make_schedule(seed, Setting("dec-ts")).troubles
-    }
-    assert synchronous == set(ANY_MODE)
+    assert kinds(Setting("tree-ts", bandits=False, auto=False)) == set(KINDS) - set(ARMS_ONLY)
+    assert kinds(Setting("tree-ts", bandits=True, auto=False)) == set(KINDS)
+    assert kinds(Setting("tree-ts", bandits=True, auto=True)) == set(KINDS) - {"rewire"}
+    assert kinds(Setting("dec-ts")) == set(ANY_MODE)
+
+
+def kinds(setting: Setting) -> set[str]:
+    """Return all kinds of trouble of some hundred seeds."""
+    made = (make_schedule(seed, setting) for seed in range(300))
+    return {trouble.kind for schedule in made for trouble in schedule.troubles}
+
+
+def test_a_share_of_the_seeds_has_two_bandits_or_agents_that_find_each_other() -> None:
+    made = [make_schedule(seed, Setting("tree-ts")) for seed in range(400)]
+    found = Counter((schedule.bandits, schedule.auto) for schedule in made)
+    assert 60 <= found[True, False] + found[True, True] <= 140
+    assert 60 <= found[False, True] + found[True, True] <= 140
+    assert found[True, True] >= 10
+    waiting = [make_schedule(seed, Setting("dec-ts")) for seed in range(100)]
+    assert not any(schedule.bandits or schedule.auto for schedule in waiting)
+    given = Setting("tree-ts", bandits=False, auto=False)
+    assert not any(make_schedule(seed, given).auto for seed in range(50))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_command_plays_the_schedule(seed: int) -> None:
     setting = Setting("tree-ts", agents=5, rounds=80)
     schedule = make_schedule(seed, setting)
-    words = shlex.split(command(schedule))
-    given = {
-        at: words[i + 1] for i, at in enumerate(words) if at.startswith("--") and at != "--trace"
-    }
+    *words, _ = shlex.split(command(schedule))
+    given = {at: words[i + 1] for i, at in enumerate(words[:-1]) if at.startswith("--")}
+    assert (schedule.bandits, schedule.auto) == ("--bandits" in words, "--auto" in words)
+    assert (schedule.bandits, schedule.auto) != ("--no-bandits" in words, "--no-auto" in words)
     troubles = [words[i + 1] for i, word in enumerate(words) if word == "--trouble"]
     assert changed(make_schedule(seed, setting), troubles, given["--weather"]) == schedule
     assert (given["--policy"], given["--agents"], given["--rounds"]) == ("tree-ts", "5", "80")

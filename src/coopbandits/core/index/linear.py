@@ -24,15 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_flag, require_number, require_positive
-from coopbandits.core.draws import normal_of, normals, word_at, words
+from coopbandits.core.draws import normal_of, normals, normals_of, word_at, words
 from coopbandits.core.index.index import Floats, Index
-from coopbandits.core.index.posterior import FEW_NORMALS
 from coopbandits.core.statistic import LinearSums, Statistic
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView, Vector
 
 Matrices = NDArray[np.float64]
+
+FEW_NORMALS = 50
+"""So many are drawn one by one, which is faster than as an array."""
 
 
 class LinearIndex(Index):
@@ -112,7 +114,11 @@ class LinTS(LinearIndex):
         """Return what the drawn θ expects of all arms."""
         b = estimate.anticipation * estimate.sums
         matrix, lower = factored(estimate, numbers[0])
-        noise = numbers[1] * _normals(word, b.size).reshape(*b.shape, 1)
+        noise = numbers[1] * _normals(word, b.size)
+        if len(b) == 1 and estimate.extra.open_outer is None:  # as mostly: no stacks, half the time
+            drawn: Vector = np.linalg.solve(matrix[0], b[0] + lower[0] @ noise)
+            return np.asarray(estimate.extra.features @ drawn)
+        noise = noise.reshape(*b.shape, 1)
         theta = np.linalg.solve(matrix, b[:, :, None] + lower @ noise)
         if estimate.extra.open_outer is not None:
             waits = _waiting(estimate)
@@ -253,9 +259,10 @@ def factored(
     triangles = ahead * model.outer + _diagonal(size, ridge)
     if waits is not None:
         triangles = triangles[waits] + model.open_outer[waits]
-    matrix = triangles.take(_places(size), axis=1).reshape(-1, size, size)
+    matrix = triangles.take(_places(size), axis=1)
     try:
-        return matrix, np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        lower: Matrices = np.linalg.cholesky(matrix)
+        return matrix, lower
     except np.linalg.LinAlgError:  # some pivot is not above 0
         for rows in matrix:
             cholesky(rows, size, ridge)
@@ -280,12 +287,12 @@ def _places(size: int) -> NDArray[np.int64]:
     """Return where every entry of a symmetric matrix stands in its upper triangle."""
     places = np.zeros((size, size), dtype=np.int64)
     places[np.triu_indices(size)] = np.arange(size * (size + 1) // 2)
-    return np.maximum(places, places.T).ravel()
+    return np.maximum(places, places.T)
 
 
 def _normals(word: int, size: int) -> Vector:
     if size < FEW_NORMALS:
-        return np.array([normal_of(word_at(word, i)) for i in range(size)])
+        return np.array(normals_of(word, size))
     return normals(words(word, np.arange(size, dtype=np.uint64)))
 
 

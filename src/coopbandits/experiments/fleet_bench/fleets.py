@@ -32,7 +32,7 @@ PATIENCE = 60.0
 
 CHOOSE = (
     b"POST /choose HTTP/1.1\r\nhost: localhost\r\n"
-    b"content-type: application/json\r\ncontent-length: 0\r\n\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 )
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
@@ -86,19 +86,19 @@ def megabytes(members: Sequence[Member]) -> float:
     return max(resident_megabytes(member.pid) for member in members)
 
 
-async def time_choices(member: Member, calls: int) -> Latency:
+async def time_choices(api: str, calls: int, body: bytes = b"") -> Latency:
     """Time `choose`, one call after another, a reward handed in after each.
 
     The caller does as little as possible, so that the agent is what is timed: one connection, and
     always the same bytes.
     """
-    taken = []
-    reader, writer = await _connected(member)
+    taken, request = [], CHOOSE % (len(body), body)
+    reader, writer = await _connected(api)
     try:
-        async with AsyncClient(member.place.api) as client:
+        async with AsyncClient(api) as client:
             for _ in range(calls):
                 began = time.perf_counter()
-                writer.write(CHOOSE)
+                writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
                 body = await reader.readexactly(int(_LENGTH.findall(head)[0]))
                 taken.append(time.perf_counter() - began)
@@ -110,8 +110,8 @@ async def time_choices(member: Member, calls: int) -> Latency:
     return Latency(1e3 * float(p50), 1e3 * float(p99))
 
 
-async def _connected(member: Member) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    place = parse_place(member.place.api)
+async def _connected(api: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    place = parse_place(api)
     if isinstance(place, Path):
         return await asyncio.open_unix_connection(place)
     return await asyncio.open_connection(*place)

@@ -9,6 +9,7 @@ run too; of restarts the median counts. Load over HTTP is put on one agent alone
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import statistics
 from collections.abc import Iterator
@@ -23,8 +24,9 @@ from coopbandits.experiments.fleet_bench.load import NO_WRK
 from coopbandits.experiments.fleet_bench.ping_pong import Seat, ping_pong
 from coopbandits.experiments.fleet_bench.processes import Window, require_proc
 from coopbandits.experiments.fleet_bench.rows import HEADER, Row, cells
+from coopbandits.experiments.fleet_bench.servers import Version, agent
 from coopbandits.experiments.fleet_bench.serving import Serving, time_load
-from coopbandits.fleet.local.layout import prepared
+from coopbandits.fleet.local.layout import HOST, prepared
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit
@@ -35,6 +37,9 @@ FREE = 1e6
 
 COST = {False: 250.0, True: 150.0}
 """Target microseconds per agent-round, without and with uvloop."""
+
+FEATURES = 20
+"""How many numbers are told of a request, where features are timed."""
 
 LOOPS = {False: "asyncio", True: "uvloop"}
 
@@ -103,7 +108,7 @@ class Plan:
     @property
     def parts(self) -> int:
         """How many parts `run_bench` yields."""
-        return (2 + len(self.cases)) * len(self.loops) + 2 + self.serving.parts
+        return (2 + len(self.cases)) * len(self.loops) + 3 + self.serving.parts
 
     def settings(self, case: Case, *, uvloop: bool) -> Settings:
         """Return the fleet of a case."""
@@ -138,6 +143,7 @@ def run_bench(plan: Plan = PLAN) -> Iterator[list[Row]]:
         for uvloop in plan.loops:
             yield asyncio.run(time_rounds(plan, case, uvloop=uvloop, bare=bare[uvloop].cost))
     yield asyncio.run(time_service(plan))
+    yield asyncio.run(time_features(plan))
     yield time_bandits(plan.shape)
     yield from time_load(plan.serving, plan.beside)
 
@@ -196,7 +202,9 @@ async def time_service(plan: Plan) -> list[Row]:
     case, loop = Case("flood-ts", 20.0), LOOPS[False]
     async with fleets.standing(plan.settings(case, uvloop=False), pulling=False) as stage:
         first, *others = stage.members.all
-        found = [await fleets.time_choices(first, plan.calls) for _ in range(plan.repeats)]
+        found = [
+            await fleets.time_choices(first.place.api, plan.calls) for _ in range(plan.repeats)
+        ]
         back = [
             await fleets.time_restart(stage, others[k % len(others)]) for k in range(plan.repeats)
         ]
@@ -204,6 +212,21 @@ async def time_service(plan: Plan) -> list[Row]:
         Row(f"{case.words}: choose, median", loop, min(each.p50 for each in found), "ms"),
         Row(f"{case.words}: choose, 99th percentile", loop, min(e.p99 for e in found), "ms", 1.0),
         Row(f"{case.words}: killed, to first round", loop, statistics.median(back), "s", 1.0),
+    ]
+
+
+async def time_features(plan: Plan) -> list[Row]:
+    """Measure the latency of choices with features, by one agent, a model of each arm."""
+    features = {f"x{k}": (0.0, 1.0) for k in range(FEATURES)}
+    context = {name: (k + 0.5) / FEATURES for k, name in enumerate(features)}
+    body = json.dumps({"context": context}).encode()
+    with agent(Version(), "process", plan.num_arms, features) as server:
+        api = f"{HOST}:{server.port}"
+        found = [await fleets.time_choices(api, plan.calls, body) for _ in range(plan.repeats)]
+    what, loop = f"one agent, {FEATURES} features: choose", LOOPS[False]
+    return [
+        Row(f"{what}, median", loop, min(each.p50 for each in found), "ms"),
+        Row(f"{what}, 99th percentile", loop, min(each.p99 for each in found), "ms", 1.5),
     ]
 
 

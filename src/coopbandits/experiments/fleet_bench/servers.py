@@ -58,8 +58,16 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def agent(version: Version, durability: str, num_arms: int) -> Iterator[Server]:
-    """Run an agent without neighbours, with a journal in a folder of its own."""
+def agent(
+    version: Version,
+    durability: str,
+    num_arms: int,
+    features: Mapping[str, tuple[float, float]] | None = None,
+) -> Iterator[Server]:
+    """Run an agent without neighbours, with a journal in a folder of its own.
+
+    `features` are numbers with their ranges.
+    """
     with TemporaryDirectory(prefix="coopbandits-") as name, ExitStack() as held:
         folder, api = Path(name), reserve_port(held)
         tables = {
@@ -69,6 +77,7 @@ def agent(version: Version, durability: str, num_arms: int) -> Iterator[Server]:
                 "arms": arm_names(num_arms),
                 "reward_range": [0.0, 1.0],
                 "max_pulls_per_second": ANY_PACE,
+                **({"features": features} if features else {}),
             },
             "node": {
                 "id": "a00",

@@ -11,6 +11,9 @@ from typing import Any
 from coopbandits.core.errors import InputError
 
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode  # made once: documents have many texts
+
+
 def write_config(tables: Mapping[str, Any]) -> str:
     """Return TOML for tables, and lists of tables, of plain values.
 
@@ -28,7 +31,7 @@ def write_config(tables: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, str | Path):
         # TOML's escapes are those of JSON, but it also requires one for DEL.
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _quoted(str(value)).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -8,7 +8,6 @@ one who told most loses that with the weakest bond. So nobody counts for more by
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
@@ -47,7 +46,7 @@ class PassiveView:
     ) -> None:
         self.size, self.bond, self.is_known, self.chance = size, bond, is_known, chance
         self.entries: dict[str, Hearsay] = {}
-        self._told: Counter[str] = Counter()
+        self._told: dict[str, dict[str, int]] = {}  # bonds with those told of, by who told
 
     def __len__(self) -> int:
         """Return how many are remembered."""
@@ -62,40 +61,40 @@ class PassiveView:
         for name, address in ((each.name, each.address) for each in contacts):
             if name not in self.entries and not self.is_known(name):
                 self.entries[name] = Hearsay(address, teller)
-                self._told[teller] += 1
+                self._told.setdefault(teller, {})[name] = self.bond(name)
                 if len(self.entries) > self.size:
                     self.forget(self._dispensable())
 
     def _dispensable(self) -> str:
-        most = max(self._told.values())
-        teller = self.chance.choice([each for each, told in self._told.items() if told == most])
-        told = (name for name, entry in self.entries.items() if entry.teller == teller)
-        return min(told, key=self.bond)
+        most = max(map(len, self._told.values()))
+        told = self.chance.choice([each for each in self._told.values() if len(each) == most])
+        return min(told, key=told.__getitem__)
 
     def forget(self, name: str) -> None:
         """Remember an agent no longer."""
         entry = self.entries.pop(name, None)
         if entry is not None:
-            self._told[entry.teller] -= 1
-            if not self._told[entry.teller]:
+            told = self._told[entry.teller]
+            del told[name]
+            if not told:
                 del self._told[entry.teller]
 
     def draw(self, but: Collection[str] = ()) -> Contact | None:
         """Return a random contact; None if there is none."""
         told = self._of_some_teller(but)
-        return self._contact(self.chance.choice(told)) if told else None
+        return self._contact(self.chance.choice(list(told))) if told else None
 
     def strongest(self, but: Collection[str] = ()) -> Contact | None:
         """Return the strongest bond among what some random teller told; None if there is none."""
         told = self._of_some_teller(but)
-        return self._contact(max(told, key=self.bond)) if told else None
+        return self._contact(max(told, key=told.__getitem__)) if told else None
 
-    def _of_some_teller(self, but: Collection[str]) -> list[str]:
-        by_teller: dict[str, list[str]] = {}
-        for name, entry in self.entries.items():
-            if name not in but:
-                by_teller.setdefault(entry.teller, []).append(name)
-        return by_teller[self.chance.choice(list(by_teller))] if by_teller else []
+    def _of_some_teller(self, but: Collection[str]) -> dict[str, int]:
+        by_teller = list(self._told.values())
+        if but:
+            left = ({name: told[name] for name in told if name not in but} for told in by_teller)
+            by_teller = [told for told in left if told]
+        return self.chance.choice(by_teller) if by_teller else {}
 
     def _contact(self, name: str) -> Contact:
         return Contact(name, self.entries[name].address)

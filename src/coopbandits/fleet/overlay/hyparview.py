@@ -120,8 +120,8 @@ Action = Call | Send | Close
 
 def bond(one: str, other: str) -> int:
     """Return how strong the bond between two ids is: 64 random bits, the same at both ends."""
-    pair = "\n".join(sorted((one, other))).encode()
-    return int.from_bytes(blake2b(pair, digest_size=8).digest(), "big")
+    pair = f"{one}\n{other}" if one < other else f"{other}\n{one}"
+    return int.from_bytes(blake2b(pair.encode(), digest_size=8).digest(), "big")
 
 
 class HyParView:

@@ -151,7 +151,8 @@ export class View {
     const { model } = this;
     if (!isNumber(now.ahead) || now.ahead < 0) {
       const loading = !model.live && !model.tracks[this.panel];
-      put(node, loading ? "Reading the recording …" : "Nothing is known about any option yet.");
+      const known = model.scene?.contexts ? "Which option is best depends on the request." : "Nothing is known about any option yet.";
+      put(node, loading ? "Reading the recording …" : known);
       return;
     }
     const name = make("strong", {}, named(model.arms[now.ahead]));

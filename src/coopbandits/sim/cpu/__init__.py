@@ -112,6 +112,8 @@ def obstacle(task: Task) -> str | None:
     parts = task.policy.parts
     if parts is None:
         return ""
+    if task.clocks is not None:
+        return " on own clocks"
     if task.tables.in_context:
         return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
@@ -125,8 +127,6 @@ def obstacle(task: Task) -> str | None:
         return " for ledgers that forget"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
-    if task.clocks is not None:
-        return " on own clocks"
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
         return f" for faults {task.faults.spelling}"

@@ -40,6 +40,8 @@ from coopbandits.sim.setup import Setup
 SPAN_PULLS = 100_000
 """Pulls of one run played between two reports of progress."""
 
+SETTLED = 4
+"""Rounds after which acknowledgements have come back, with one to spare."""
 
 MOST_BYTES = 2_000_000_000
 """Most bytes for the latest pulls of all agents in one run."""
@@ -66,8 +68,10 @@ def play_linear_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
 
 def play_linear_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index on linear models that are flooded."""
-    state = _play(parts, task, runs, tick, find_balls(task.network, task.network.num_agents))
-    return state.finish(np.repeat(count_entries(task, state.shape[2]), len(runs), axis=0))
+    balls = find_balls(task.network, task.network.num_agents)
+    state = _play(parts, task, runs, tick, balls)
+    sent = count_entries(task, state.shape[2], balls.starts.shape[1] - 1)
+    return state.finish(np.repeat(sent, len(runs), axis=0))
 
 
 def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> LinearRuns:
@@ -89,20 +93,24 @@ def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Li
     return state
 
 
-def count_entries(task: Task, size: int) -> NDArray[np.int64]:
+def count_entries(task: Task, size: int, hops: int) -> NDArray[np.int64]:
     """Return what is sent until every recorded round, (1, round, 4), with so many registers.
 
-    The first run speaks for all: without faults nothing is random.
+    Without faults nothing is random, so the first run speaks for all. Once news has come from as
+    many hops away as there are, every entry changes in every round, and all are like the last.
     """
     setup, policy = task.setup, combine(FloodedTotals(), UCB())
-    plain = Setup(GaussianBandit([0.0]), setup.network, setup.horizon, setup.rounds)
+    played = min(setup.horizon, hops + SETTLED)
+    plain = Setup(GaussianBandit([0.0]), setup.network, played, np.arange(1, played + 1))
     record = play_together(policy.parts, Task(plain, policy), range(1), _ignore)
-    values = np.diff(record.values, prepend=0, axis=1)
-    # Messages are as many in every round, so of those until a recorded round there are its share.
-    messages = np.diff(record.messages[:, None] * setup.rounds // setup.horizon, prepend=0, axis=1)
-    entries = (values - HEADER * messages) // (HEADER + policy.parts.registers(1).size)
-    sent = HEADER * messages + (HEADER + size) * entries
-    return np.stack([sent, messages, messages, np.zeros_like(sent)], axis=2)
+    links = record.messages[0] // played
+    entries = np.diff(record.values[0], prepend=0) - HEADER * links
+    entries //= HEADER + policy.parts.registers(1).size
+    sent = HEADER * links + (HEADER + size) * entries
+    until = np.minimum(setup.rounds, played)
+    totals = sent.cumsum()[until - 1] + (setup.rounds - until) * sent[-1]
+    values, messages = (np.diff(each, prepend=0) for each in (totals, links * setup.rounds))
+    return np.stack([values, messages, messages, np.zeros_like(values)], axis=1)[None]
 
 
 def _ignore(pulls: int) -> None:

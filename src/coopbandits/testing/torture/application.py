@@ -6,6 +6,7 @@ again when it got no answer. A reward without an answer is in doubt: it may coun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,13 +82,17 @@ class Account:
             self.acknowledged[reward.ticket] = reward.value
         self.doubt.pop(reward.ticket, None)
 
-    def discounted(self, tick: int) -> list[float] | None:
-        """Return sums and counts as they must count at some time; None if that is not certain."""
+    def discounted(self, ticks: Sequence[int]) -> list[float] | None:
+        """Return sums and counts as they must count; None if that is not certain.
+
+        `ticks` are the times at which they are looked at, by option.
+        """
         if self.doubt or len(self.acknowledged) != sum(self.counts):
             return None
         found = [0.0] * (2 * len(OPTIONS))
         for ticket, value in self.acknowledged.items():
-            weight, arm = DISCOUNT ** (tick - self.ticks[ticket]), self.tickets[ticket].arm
+            arm = self.tickets[ticket].arm
+            weight = DISCOUNT ** (ticks[arm] - self.ticks[ticket])
             found[arm] += weight * value
             found[len(OPTIONS) + arm] += weight
         return found
@@ -159,10 +164,12 @@ class Application:
         before, new = account.acknowledged.get(ticket), ticket not in account.doubt
         if before is None and known is not None:
             account.doubt[ticket] = value
-        tick = account.ticks.get(ticket, process.tick)
-        account.ticks[ticket] = process.tick  # a process that dies now may have written it
+        option = None if known is None else known.arm
+        now = process.tick_of(option)
+        tick = account.ticks.get(ticket, now)
+        account.ticks[ticket] = now  # a process that dies now may have written it
         try:
-            receipt = process.observe(ticket, value, None if known is None else known.arm)
+            receipt = process.observe(ticket, value, option)
         except UnavailableError:
             account.ticks[ticket] = tick
             return True

@@ -11,9 +11,12 @@ from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.contract import Vector
+from coopbandits.fleet.protocol.node import MOST_SILENT
+from coopbandits.fleet.protocol.talks import MOST_UNNAMED
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
 from coopbandits.testing.torture.bandits import OPTIONS
+from coopbandits.testing.torture.open_wiring import DEGREE
 from coopbandits.testing.torture.schedule import (
     ARMS,
     EPOCH,
@@ -23,8 +26,9 @@ from coopbandits.testing.torture.schedule import (
 )
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.storage.replica import Replica
     from coopbandits.testing.torture.actor import Actor
-    from coopbandits.testing.torture.process import Process
+    from coopbandits.testing.torture.process import Entry, Process
     from coopbandits.testing.torture.stage import Stage
 
 EXACT = 1e-9
@@ -52,7 +56,7 @@ class Checks:
         there = len(stage.actors) + 2 * (stage.liar is not None)
         self.most_agents = there if self.grows else MAX_AGENTS
         self.lost_most = 0.0
-        self.told: dict[tuple[int, float], float] = {}
+        self.told: dict[tuple[int, Entry], float] = {}
         self.unwell = "nothing was looked at yet"
         self._rounds_at_healing: int | None = None
 
@@ -80,13 +84,13 @@ class Checks:
                     f"{other.replica.rounds}; they must differ by at most one"
                 )
 
-    def heard(self, actor: Actor, peer: str) -> None:
+    def heard(self, actor: Actor, peer: str, generation: int) -> None:
         """Look at whether an older message took the place of a newer one of the same link."""
         process = actor.process
-        if process is None or not self.stage.robust:
+        found = None if process is None else process.node.peers.get(peer)
+        if found is None or not self.stage.robust:
             return
-        found = process.node.peers[peer]
-        now = actor.life, found.links, found.heard_round
+        now = actor.life, generation, found.heard_round
         before = actor.heard.get(peer, now)
         if before[:2] == now[:2] and now[2] < before[2] and found.met:
             raise ViolationError(
@@ -128,9 +132,9 @@ class Checks:
         self.told = {key: told for key, told in self.told.items() if key[0] != actor.index}
         for other in self.stage.actors:
             if other is not actor and other.process is not None:
-                for number, version in other.process.held().items():
-                    if other.process.author_of(number) == actor.index:
-                        self.told[other.index, number] = version
+                for entry, version in other.process.held().items():
+                    if other.process.author_of(entry) == actor.index:
+                        self.told[other.index, entry] = version
 
     def rolled_back(self, actor: Actor) -> None:
         """Note how much others may know of what an older copy does not have."""
@@ -153,34 +157,54 @@ class Checks:
         if process is None:
             return
         self._sizes(actor, process)
-        if self.stage.robust:
-            self._beliefs(actor, process)
+        for replica in process.replicas.values():
+            self._replica_sizes(actor, process, replica)
+            if self.stage.robust:
+                self._beliefs(actor, process, replica)
         if self.stage.liar is not None:
             self._boasts(actor, process, self.stage.liar.index)
 
     def _sizes(self, actor: Actor, process: Process) -> None:
-        tickets, replica, node = process.replica.tickets, process.replica, process.node
-        proofs = Counter(map(process.author_of, replica.proofs))
+        node, auto = process.node, self.stage.schedule.auto
+        bandits = len(process.replicas)
+        proofs = Counter(
+            process.author_of((bandit, number))
+            for bandit, replica in process.replicas.items()
+            for number in replica.proofs
+        )
+        sizes = {
+            "bytes on disk": (actor.files.size, MOST_BYTES),
+            "files": (len(actor.files.names), 12),
+            "open files": (len(actor.files.handles), 4),
+            "neighbours": (
+                len(node.peers), DEGREE + 2 + MOST_SILENT if auto else len(actor.neighbors) + 1
+            ),
+            "entries": (len(process.held()), bandits * (MAX_AGENTS + MAX_NUMBERS)),
+            "proofs of one author": (max(proofs.values(), default=0), bandits * MAX_NUMBERS),
+            "reasons for refusals": (len(node.refusals), 20),
+        }  # fmt: skip
+        self._require(actor, sizes)
+
+    def _replica_sizes(self, actor: Actor, process: Process, replica: Replica) -> None:
+        tickets = replica.tickets
+        oldest = max((ticket.expires for ticket in tickets.open.values()), default=0.0)
         sizes = {
             "open tickets": (len(tickets.open), MOST_TICKETS),
             "rewards remembered": (len(tickets.settled), MOST_TICKETS),
             "rounds of messages": (len(replica.sent), KEPT_ROUNDS),
-            "bytes on disk": (actor.files.size, MOST_BYTES),
-            "files": (len(actor.files.names), 12),
-            "open files": (len(actor.files.handles), 4),
-            "neighbours": (len(node.peers), len(actor.neighbors) + 1),
-            "entries": (len(process.held()), MAX_AGENTS + MAX_NUMBERS),
-            "proofs of one author": (max(proofs.values(), default=0), MAX_NUMBERS),
-            "reasons for refusals": (len(node.refusals), 20),
+            "arms": (len(replica.arms), len(OPTIONS) + MOST_UNNAMED),
+            "seconds left for a ticket": (int(oldest - process.clock()), int(LIFETIME)),
         }
-        oldest = max((ticket.expires for ticket in tickets.open.values()), default=0.0)
-        sizes["seconds left for a ticket"] = (int(oldest - process.clock()), int(LIFETIME))
+        self._require(actor, sizes)
+
+    @staticmethod
+    def _require(actor: Actor, sizes: dict[str, tuple[int, int]]) -> None:
         for what, (size, most) in sizes.items():
             if size > most:
                 raise ViolationError(f"{actor.name} has {size} {what}; there may be {most}")
 
-    def _beliefs(self, actor: Actor, process: Process) -> None:
-        found = process.replica.agent.estimate()
+    def _beliefs(self, actor: Actor, process: Process, replica: Replica) -> None:
+        found = replica.agent.estimate()
         seconds = process.clock() - EPOCH
         agents = self.most_agents if self.unsigned else found.num_agents
         most = agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
@@ -194,13 +218,17 @@ class Checks:
                 )
 
     def _boasts(self, actor: Actor, process: Process, liar: int) -> None:
-        held = process.held().items()
-        pulls = sum(told for number, told in held if process.author_of(number) == liar)
         most = MAX_PULLS_PER_SECOND * (process.clock() - EPOCH + 120.0)
-        if pulls > most:
-            raise ViolationError(
-                f"{actor.name} believes in {pulls:g} pulls of a liar; it can have made {most:g}"
-            )
+        pulls = Counter[int]()
+        for entry, told in process.held().items():
+            if process.author_of(entry) == liar:
+                pulls[entry[0]] += int(told)
+        for bandit, found in pulls.items():
+            if found > most:
+                raise ViolationError(
+                    f"{actor.name} believes in {found} pulls of a liar, of bandit {bandit}; it can "
+                    f"have made {most:g}"
+                )
 
     # After healing
 
@@ -224,8 +252,10 @@ class Checks:
             if process.node.trouble:
                 return f"{actor.name} is in trouble: {process.node.trouble}"
             for name, peer in process.node.peers.items():
-                if not peer.met and int(name[1:]) < len(stage.actors):
+                if not (peer.met or stage.schedule.auto) and int(name[1:]) < len(stage.actors):
                     return f"{actor.name} has no link to {name}: {peer.reason}"
+        if missing := self._beyond_reach():
+            return f"n0 is not connected with {', '.join(sorted(missing))}"
         if self.mixed:
             found = self._mass()
         elif self.exact:
@@ -234,15 +264,28 @@ class Checks:
             found = self._means()
         return found or stage.operator.unwell() or self._best_arm()
 
+    def _beyond_reach(self) -> set[str]:
+        """Return the agents to which no way leads from the first, over links that both ends use."""
+        left = {
+            process.config.id: {name for name, peer in process.node.peers.items() if peer.met}
+            for process in self._processes()
+        }
+        front = [self.stage.actors[0].name]
+        while front:
+            here = front.pop()
+            near = left.pop(here, set())
+            front += [there for there in near if here in left.get(there, ())]
+        return set(left)
+
     def _processes(self) -> list[Process]:
         return [actor.process for actor in self.stage.actors if actor.process is not None]
 
     def _own_total(self) -> Vector | None:
         """Return what all have counted themselves; None if that is not certain."""
         if self.forgets:
-            tick, total = self._latest(), np.zeros(2 * len(OPTIONS))
+            latest, total = self._latest(), np.zeros(2 * len(OPTIONS))
             for actor in self.stage.actors:
-                own = actor.app.account.discounted(tick)
+                own = actor.app.account.discounted(latest)
                 if own is None:
                     return None
                 total += own
@@ -251,13 +294,18 @@ class Checks:
         counts, sums = (np.sum(each, axis=0) for each in zip(*own_totals, strict=True))
         return np.concatenate([sums, counts.astype(np.float64)])
 
-    def _latest(self) -> int:
-        return max(process.tick for process in self._processes())
+    def _latest(self) -> list[int]:
+        """Return the latest of all clocks, by option."""
+        found = self._processes()
+        return [max(each.tick_of(at) for each in found) for at in range(len(OPTIONS))]
 
     def _known(self, process: Process) -> Vector:
         """Return what an agent knows, as it counts at the latest of all clocks."""
-        weight = DISCOUNT ** (self._latest() - process.tick) if self.forgets else 1.0
-        return weight * process.known()
+        known = process.known()
+        if self.forgets:
+            late = [latest - process.tick_of(at) for at, latest in enumerate(self._latest())]
+            known *= np.tile(DISCOUNT ** np.array(late, dtype=np.float64), 2)
+        return known
 
     def _totals(self) -> str:
         """Compare what each agent knows with everybody's own totals."""
@@ -276,9 +324,10 @@ class Checks:
             counted = process.replica.agent.estimate().num_agents
             if counted != len(processes):
                 return f"{actor.name} counts {counted:g} agents, and there are {len(processes)}"
-        for (holder, number), version in self.told.items():
-            if processes[0].held().get(number, 0.0) < version:
-                return f"n0 knows less of {number:.0f} than n{holder}, {version:g} pulls"
+        held = processes[0].held()
+        for (holder, entry), version in self.told.items():
+            if held.get(entry, 0.0) < version:
+                return f"n0 knows less of {entry[1]:.0f} than n{holder}, {version:g} pulls"
         if own is None:
             return ""
         if not self.outlives or not self.lost_most:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from coopbandits.core.aggregate.entries import HEADER, entry_number
 from coopbandits.core.aggregate.ticks import HALF_LIFE, SKEW
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.identity.notary import pack
+from coopbandits.fleet.identity.notary import Notary, pack
+from coopbandits.fleet.overlay.messages import WALK, Ask, Contact, ForwardJoin, Message
+from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
+    ARM_BYTES,
+    BanditFrame,
     DataFrame,
     Fields,
     FrameError,
@@ -19,10 +25,13 @@ from coopbandits.fleet.protocol.frames import (
     HelloFrame,
     Stamp,
     encode_data,
+    encode_greeting,
     encode_hello,
+    encode_members,
 )
 from coopbandits.fleet.protocol.node import BANDIT
 from coopbandits.testing.torture.notary import VirtualNotary, certificate_of
+from coopbandits.testing.torture.open_wiring import PORT, OpenWiring
 from coopbandits.testing.torture.process import name, number
 from coopbandits.testing.torture.schedule import (
     ARMS,
@@ -46,13 +55,24 @@ REMEMBERED = 50
 FALSE_TICKS = (0, -HALF_LIFE, SKEW, 2 * SKEW, 2 * SKEW + 2, 10 * SKEW, 2**50)
 
 
+class Heard(NamedTuple):
+    """A message of a victim."""
+
+    victim: str
+    stamp: Stamp
+    values: Vector
+    fields: Fields
+
+
 class Liar:
     """An agent that greets properly and then lies, in one of several ways at a time.
 
     It starts from what its victims say, so its messages have the right form whatever the policy:
     some values are replaced by extreme ones (counts, tree roots and beats, minima), or grow a bit,
     or messages of others are said again, late and in another order, or it sends random bytes, or
-    it signs pulls of its own that nobody made, at any time where agents forget.
+    it signs pulls of its own that nobody made, at any time where agents forget. Of several bandits
+    it has those of its victims, and sometimes an arm more. Where agents find each other, it calls
+    one after the other, and tells of agents where they are not.
     """
 
     def __init__(self, stage: Stage, index: int, key: int) -> None:
@@ -61,7 +81,7 @@ class Liar:
         self.way = 0
         self.round = self.incarnation = 0
         self.decoders: dict[str, Decoder] = {}
-        self.heard: list[tuple[Vector, Fields]] = []
+        self.heard: list[Heard] = []
         self.frames: list[bytes] = []
         self.number = entry_number(index, 1)
         self.notary = VirtualNotary(name(index), (stage.cluster.name, EPOCH, BANDIT))
@@ -76,13 +96,22 @@ class Liar:
         self.incarnation = START + self.stage.time // SECOND
         self.visit += 1
         wiring = self.stage.wiring
-        for link in wiring.of(self.index):
-            self.stage.plan(link.dial_pause(), wiring.dial, link)
+        if isinstance(wiring, OpenWiring):
+            self._call(wiring, self.visit)
+        else:
+            for link in wiring.of(self.index):
+                self.stage.plan(link.dial_pause(), wiring.dial, link)
         self.stage.plan(0, self._tick, self.visit)
         if trouble.word >> 56 & 1:  # otherwise it stays until everything heals
             self.stage.plan(trouble.length, self._leave, self.visit)
         if trouble.word >> 57 & 1:
             self.stage.plan(trouble.length, self._found_out, trouble)
+
+    def _call(self, wiring: OpenWiring, visit: int) -> None:
+        """Call somebody twice a second."""
+        if visit == self.visit and self.present:
+            wiring.call_as_liar(self.word() % len(self.stage.actors))
+            self.stage.plan(SECOND // 2, self._call, wiring, visit)
 
     def _leave(self, visit: int) -> None:
         if visit == self.visit:
@@ -91,7 +120,7 @@ class Liar:
     def _found_out(self, trouble: Trouble) -> None:
         """Be revoked, by one operator after the other; its victims may be down meanwhile."""
         for actor in self.stage.actors:
-            if self.index in actor.neighbors and trouble.word >> 58 & 1:
+            if actor.name in self.decoders and trouble.word >> 58 & 1:
                 actor.down_for = trouble.length
                 self.stage.lives.die(actor, power=False)
             self.stage.plan((trouble.word >> actor.index) % SECOND, self.revoke, actor)
@@ -111,12 +140,18 @@ class Liar:
     def link_up(self, peer: str) -> None:
         """Greet as an honest agent would."""
         self.decoders[peer] = Decoder(1 << 24)
-        cluster = self.stage.cluster
+        schedule, cluster = self.stage.schedule, self.stage.cluster
+        shared = replace(cluster, arms=()) if schedule.bandits else cluster
         degree = len(list(self.stage.wiring.of(self.index)))
         hello = Hello(
-            name(self.index), cluster.name, cluster.hash, degree, memory=1, entry=self.number
+            name(self.index), cluster.name, shared.hash, degree, memory=1, entry=self.number
         )
-        self.stage.wiring.post(self.index, number(peer), encode_hello(self._stamp(), hello))
+        if schedule.auto:
+            hello = msgspec.structs.replace(hello, ask=Ask.AGAIN.value, place=f":{PORT}")
+        self._say(peer, encode_hello(self._stamp(), hello))
+
+    def _say(self, peer: str, data: bytes) -> None:
+        self.stage.wiring.post(self.index, number(peer), data)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Forget the link."""
@@ -136,17 +171,30 @@ class Liar:
             return
         for frame in frames:
             if isinstance(frame, DataFrame) and frame.values is not None:
-                self._remember(self.heard, (frame.values, frame.fields))
+                self._remember(self.heard, Heard(peer, frame.stamp, frame.values, frame.fields))
             elif isinstance(frame, HelloFrame):
                 self.round = max(self.round, frame.stamp.round)
+            elif isinstance(frame, BanditFrame):
+                self._greet_back(peer, frame)
+
+    def _greet_back(self, peer: str, frame: BanditFrame) -> None:
+        """Have the same bandit, or one with an arm that nobody has declared."""
+        word, arms = self.word(), frame.greeting.arms
+        if word % 8 == 0:
+            arms += (1 + word % 3).to_bytes(ARM_BYTES, "big")
+        told = msgspec.structs.replace(
+            frame.greeting, arms=arms, memory=1, entry=self.number, heard=(0, 0, 0), ask=False
+        )
+        stamp = self._stamp(len(arms) // ARM_BYTES, frame.stamp.bandit)
+        self._say(peer, encode_greeting(stamp, told))
 
     @staticmethod
     def _remember(kept: list[Any], item: Any) -> None:
         kept.append(item)
         del kept[:-REMEMBERED]
 
-    def _stamp(self) -> Stamp:
-        return Stamp(len(ARMS), EPOCH, self.round, self.incarnation)
+    def _stamp(self, num_arms: int = len(ARMS), bandit: int = BANDIT) -> Stamp:
+        return Stamp(num_arms, EPOCH, self.round, self.incarnation, bandit)
 
     # Lies
 
@@ -156,11 +204,13 @@ class Liar:
         self.round += 1
         for peer in sorted(self.decoders):
             for data in self._lies():
-                self.stage.wiring.post(self.index, number(peer), data)
+                self._say(peer, data)
         self.stage.plan(int(SECOND / ROUNDS_PER_SECOND), self._tick, visit)
 
     def _lies(self) -> list[bytes]:
         word = self.word()
+        if self.stage.schedule.auto and word >> 59 == 0:
+            return [encode_members(self._stamp(), self._rumour(word))]
         way = (self.way >> 8 if word % 16 else word >> 8) % 7
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
@@ -168,18 +218,28 @@ class Liar:
             return [b"".join(self.word().to_bytes(8, "little") for _ in range(word % 20))]
         if not self.heard:
             return []
-        values, fields = self.heard[word % len(self.heard)]
+        heard = self.heard[word % len(self.heard)]
+        values, stamp = heard.values, self._stamp(heard.stamp.num_arms, heard.stamp.bandit)
         if way > 4 and self.stage.cluster.traits.grows and values.size > HEADER:
-            return [self._boast(values.copy(), word)]
+            return [self._boast(heard, word)]
         if way > 2:
             values = values.copy()
             self._bend(values, word, subtly=way == 3)
-        return [encode_data(self._stamp(), values, fields)]
+        return [encode_data(stamp, values, heard.fields)]
 
-    def _boast(self, values: Vector, word: int) -> bytes:
+    def _rumour(self, word: int) -> Message:
+        """Tell of an agent where it is, where another one is, or where nobody is."""
+        who, where = (word >> 8) % (self.index + 1), (word >> 16) % (self.index + 2)
+        return ForwardJoin(Contact(name(who), f"{name(where)}:{PORT}"), (word >> 24) % (WALK + 1))
+
+    def _boast(self, heard: Heard, word: int) -> bytes:
         """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
-        forgets = self.stage.cluster.traits.forgets
-        width = HEADER + 2 * len(ARMS) + forgets
+        forgets, values, arms = (
+            self.stage.cluster.traits.forgets,
+            heard.values.copy(),
+            heard.stamp.num_arms,
+        )
+        width = HEADER + 2 * arms + forgets
         row = values[HEADER : HEADER + width]
         # A number of version 0.1 has no author: it is that of whoever signs it first.
         old = word >> 22 & 3 == 0
@@ -188,12 +248,24 @@ class Liar:
             self._false_tick(word) if forgets else self.round,
         )
         most = MAX_PULLS_PER_SECOND * (START + self.stage.time / SECOND - EPOCH)
-        pulls = most // len(ARMS) if word >> 16 & 1 else float((word >> 17) % 40)
-        row[HEADER : HEADER + len(ARMS)], row[HEADER + len(ARMS) :] = 0.0, pulls
+        pulls = most // arms if word >> 16 & 1 else float((word >> 17) % 40)
+        row[HEADER : HEADER + arms], row[HEADER + arms :] = 0.0, pulls
         if forgets:
-            row[-1] = len(ARMS) * pulls
-        fields = Fields(self.notary.sign(row.tobytes()), pack([certificate_of(self.notary.node)]))
-        return encode_data(self._stamp(), np.concatenate([values[:HEADER], row]), fields)
+            row[-1] = arms * pulls
+        proof = self._notary(heard).sign(row.tobytes())
+        fields = Fields(proof, pack([certificate_of(self.notary.node)]))
+        stamp = self._stamp(arms, heard.stamp.bandit)
+        return encode_data(stamp, np.concatenate([values[:HEADER], row]), fields)
+
+    def _notary(self, heard: Heard) -> Notary:
+        """Return what signs as the victim expects it: of one of several bandits, arms by id."""
+        bandit, process = heard.stamp.bandit, self.stage.actors[number(heard.victim)].process
+        if bandit == BANDIT or process is None:
+            return self.notary
+        replica = process.replicas[bandit]
+        if len(replica.arms) != heard.stamp.num_arms:
+            return self.notary  # it has more by now, and believes nothing of this
+        return ArmNotary(self.notary, signed_form(replica, bandit))
 
     def _false_tick(self, word: int) -> float:
         """Return a time for pulls that nobody made: now, early, or late, believed or not."""

@@ -20,6 +20,7 @@ from coopbandits.testing.torture.application import (
 )
 from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.files import Killed
+from coopbandits.testing.torture.open_wiring import DEGREE, SEEDS
 from coopbandits.testing.torture.operator import DOCUMENTS
 from coopbandits.testing.torture.process import Process, name
 from coopbandits.testing.torture.schedule import SECOND
@@ -135,18 +136,21 @@ class Lives:
             self._started(actor, process)
 
     def _config(self, actor: Actor) -> NodeConfig:
-        cluster, several = self.stage.cluster, self.stage.setting.bandits
+        schedule, cluster = self.stage.schedule, self.stage.cluster
         return NodeConfig(
-            replace(cluster, arms=()) if several else cluster,
+            replace(cluster, arms=()) if schedule.bandits else cluster,
             actor.name,
             Path("/virtual"),
             {name(j): NOWHERE for j in sorted(actor.neighbors)},
-            durability=self.stage.schedule.durability,
+            durability=schedule.durability,
             ticket_lifetime=LIFETIME,
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=declared(cluster, extra=actor.extra) if several else {},
+            declared=declared(cluster, extra=actor.extra) if schedule.bandits else {},
+            auto=schedule.auto,
+            degree=DEGREE,
+            seeds=SEEDS if schedule.auto else (),
         )
 
     def _started(self, actor: Actor, process: Process) -> None:

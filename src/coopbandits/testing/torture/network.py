@@ -37,6 +37,7 @@ class Link:
     def __init__(self, seed: int, one: int, other: int) -> None:
         self.ends = one, other
         self.up, self.generation, self.cut_until = False, 0, 0
+        self.caller, self.cause = -1, object()  # who has opened it, and why
         self.directions = {
             (one, other): Direction(stream_key(seed, MESSAGES, one, other)),
             (other, one): Direction(stream_key(seed, MESSAGES, other, one)),
@@ -90,6 +91,10 @@ class Link:
             at = 1 + (word >> 10) % (len(data) - 1)
             return [data[:at], data[at:]]
         return [data]
+
+    def held_until(self) -> int:
+        """Return until when nothing passes in one direction, or in both."""
+        return max(self.cut_until, *(way.held_until for way in self.directions.values()))
 
     def dial_pause(self) -> int:
         """Return how long it takes until the link is tried again."""

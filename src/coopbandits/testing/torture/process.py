@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import Arm
-from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.process.assemble import make_members, make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
     Declarations,
@@ -46,10 +46,15 @@ from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
 from coopbandits.testing.torture.schedule import ARMS, SECOND, START
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.gossip import Gossip
     from coopbandits.fleet.storage.replica import Replica
+    from coopbandits.fleet.transport.open import OpenTransport
 
 Later = Callable[[int, Callable[[], None]], None]
 """Calls a function of this process after some microseconds, if it lives then."""
+
+Entry = tuple[int, float]
+"""A bandit, and the number of an entry in its flood."""
 
 LONG_BYTES = 4000
 """Journals are written anew far more often than in a fleet, and that takes at least"""
@@ -180,9 +185,12 @@ class Process:
         self.outbox = Outbox(wire)
         self.node: Node
         if self.bandits is not None:
-            self._connect_many(self.bandits)
+            self._connect_many(self.bandits, revoked)
         else:
             self._connect_one(revoked)
+        if self.config.auto:
+            links = cast("OpenTransport", wire)
+            self.node.members = make_members(self.config, self.node, links, self.words)
         journal = self.journal
         journal.long_bytes, journal.long_growth = LONG_BYTES, 1
         self.commit: GroupCommit | None = None
@@ -192,11 +200,13 @@ class Process:
         else:
             BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
-    def _connect_many(self, bandits: Bandits) -> None:
+    def _connect_many(self, bandits: Bandits, revoked: Callable[[], frozenset[str]]) -> None:
         config, cluster = self.config, self.config.cluster
         scope = cluster.name, cluster.epoch, BANDIT
         notary = VirtualNotary(config.id, scope) if cluster.signed else None
         node = make_many_node(config, bandits, self.outbox, self.clock, number, notary)
+        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
+        node.revoke()
         self.node, self.many = node, ManyService(config, node, self.words)
         self.many.take(all_bandits(config, bandits, config.declared))
         self.service = self.many.bandit(MAIN)
@@ -274,23 +284,39 @@ class Process:
         else:
             self.commit.wait(lambda error: told(error is None))
 
-    def held(self) -> dict[float, float]:
-        """Return the versions of the entries that the agent knows, by number; {} if it has none."""
-        gossip = self.node.gossip
-        if isinstance(self.node, ManyNode):
-            gossip = self.node.talks.talks[NUMBERS[MAIN]].gossip
-        entries = gossip.entries
-        return entries.machine.held() if entries is not None else {}
+    @property
+    def replicas(self) -> dict[int, Replica]:
+        """The states of all bandits, by number."""
+        return {BANDIT: self.replica} if self.bandits is None else self.bandits.replicas
 
     @property
-    def tick(self) -> int:
-        """The time by which the agent forgets."""
-        machine = getattr(self.replica.agent, "machine", None)
+    def gossips(self) -> dict[int, Gossip]:
+        """What is said of all bandits, by number."""
+        if isinstance(self.node, ManyNode):
+            return {number: talk.gossip for number, talk in self.node.talks.talks.items()}
+        return {BANDIT: self.node.gossip}
+
+    def held(self) -> dict[Entry, float]:
+        """Return the versions of the entries that the agent knows, where there are any."""
+        return {
+            (bandit, number): version
+            for bandit, gossip in self.gossips.items()
+            if gossip.entries is not None
+            for number, version in gossip.entries.machine.held().items()
+        }
+
+    def tick_of(self, option: int | None) -> int:
+        """Return the time by which pulls of an option are forgotten."""
+        replica = self.replica
+        if self.bandits is not None and option is not None:
+            replica = self.bandits.replicas[NUMBERS[OPTIONS[option].bandit]]
+        machine = getattr(replica.agent, "machine", None)
         return machine.clock if isinstance(machine, ClockedMachine) else 0
 
-    def author_of(self, number: float) -> float:
-        """Return whose entry a number is, as far as this agent knows."""
-        return self.node.settings.claims.owners.get(number, author_of(number))
+    def author_of(self, entry: Entry) -> float:
+        """Return whose entry it is, as far as this agent knows."""
+        bandit, number = entry
+        return self.gossips[bandit].claims.owners.get(number, author_of(number))
 
     def beat(self) -> None:
         """Do what the runtime does once a second."""

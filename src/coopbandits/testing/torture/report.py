@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from coopbandits.results.statistics import columns
 from coopbandits.testing.torture.run import Outcome
-from coopbandits.testing.torture.schedule import Setting
+from coopbandits.testing.torture.schedule import Schedule, Setting
 from coopbandits.testing.torture.spelling import command
 
 
@@ -41,13 +41,18 @@ def told(outcome: Outcome, shortest: Outcome) -> str:
     schedule = shortest.schedule
     lines = [
         f"seed {schedule.seed}: {outcome.violation}",
-        f"  durability {schedule.durability}; {_weather(shortest)}",
+        f"  durability {schedule.durability}; {_weather(shortest)}{_world(schedule)}",
         *(f"  {trouble}" for trouble in schedule.troubles),
     ]
     if shortest.violation != outcome.violation:
         lines.append(f"  which gives: {shortest.violation}")
     lines.append(f"  {command(schedule)}")
     return "\n".join(lines)
+
+
+def _world(schedule: Schedule) -> str:
+    two = "; two bandits" if schedule.bandits else ""
+    return two + ("; agents find each other" if schedule.auto else "")
 
 
 def _weather(outcome: Outcome) -> str:

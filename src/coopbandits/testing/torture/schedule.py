@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 from coopbandits.core.aggregate.aggregation import ROBUST
@@ -31,7 +32,7 @@ MAX_AGENTS = 64
 LEAST_HALF_LIFE = 3600.0
 ARMS = ("best", "good", "poor")
 
-TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES = range(8)
+TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES, JOINS = range(9)
 """Streams of words."""
 
 
@@ -49,15 +50,18 @@ class Setting:
         For so many rounds of gossip things go wrong; then they heal.
     half_life : float or None
         Seconds after which a pull counts half; None for ever the same.
-    bandits : bool
-        Whether there are two bandits, and arms that come and go.
+    bandits : bool or None
+        Whether there are two bandits, and arms that come and go; None lets the seed say.
+    auto : bool or None
+        Whether agents find their neighbours themselves; None lets the seed say.
     """
 
     policy: str = "flood-ts"
     agents: int = 8
     rounds: int = 200
     half_life: float | None = None
-    bandits: bool = False
+    bandits: bool | None = None
+    auto: bool | None = None
 
     def __post_init__(self) -> None:
         require_count("agents", self.agents, least=3)
@@ -69,18 +73,21 @@ class Setting:
         return int(self.rounds / ROUNDS_PER_SECOND * SECOND)
 
     def check(self) -> None:
-        """Refuse a policy that cannot run in a fleet, or forget by the clock."""
+        """Refuse a policy that cannot do what is asked for."""
         require_eligible("--policy", parse_policy(self.policy))
         require_blind("--policy", parse_policy(self.policy))
-        if self.bandits and not can_widen(parse_policy(self.policy)):
+        if self.bandits and not _can_widen(self.policy):
             raise InputError(
                 f"--policy is {self.policy!r}, and with --bandits arms come and go; choose one on "
                 "flooded-totals, tree-sums or ledger-sums, such as flood-ts"
             )
+        if self.auto and not self.is_robust:
+            raise InputError(
+                f"--policy is {self.policy!r}, whose agents wait for each other, and with --auto "
+                "neighbours come and go; choose a robust one, such as flood-ts"
+            )
         if self.half_life is None:
             return
-        if self.bandits:
-            raise InputError("--half-life and --bandits are both given; give one of them")
         for problem in half_life_problems(self.cluster(), self.half_life):
             raise InputError(problem)
         if self.half_life < LEAST_HALF_LIFE:
@@ -88,6 +95,11 @@ class Setting:
                 f"--half-life is {self.half_life:g} s; clocks jump by minutes here, and may differ "
                 "by an eighth of it: give at least 1h"
             )
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether rounds end by the clock."""
+        return self.cluster().mode == ROBUST
 
     def cluster(self) -> ClusterConfig:
         """Return the settings that all agents share."""
@@ -108,6 +120,11 @@ class Setting:
             num_agents=self.agents if "num_agents" in needs else None,
             lambda_bound=0.95 if "lambda_bound" in needs else None,
         )
+
+
+@cache
+def _can_widen(policy: str) -> bool:
+    return can_widen(parse_policy(policy))
 
 
 class Trouble(NamedTuple):
@@ -157,6 +174,8 @@ class Schedule:
         Whether agents sign what they tell of themselves.
     weather, troubles : Weather and tuple of Trouble
         What goes wrong all the time, and what at one time.
+    bandits, auto : bool
+        Whether there are two bandits, and whether agents find their neighbours themselves.
     """
 
     seed: int
@@ -165,12 +184,14 @@ class Schedule:
     signed: bool
     weather: Weather
     troubles: tuple[Trouble, ...]
+    bandits: bool = False
+    auto: bool = False
 
 
 ANY_MODE = {
     "kill": 6, "power": 3, "kill-op": 6, "power-op": 4, "kill-all": 1, "cut": 4, "hush": 3,
     "break": 3, "pause": 2, "flip": 2, "full": 2, "fail": 4, "slow": 2, "jump": 2, "burst": 1,
-    "document": 3,
+    "document": 3, "drain": 2,
 }  # fmt: skip
 """Kinds of trouble that any fleet must get over, with weights."""
 
@@ -181,12 +202,17 @@ ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
 ARMS_ONLY = {"declare": 8}
 """Kinds that take two bandits, and arms that come and go."""
 
+SHARE = 4
+"""Where nothing is said of it, one seed in so many has two bandits, and one finds neighbours."""
+
 
 def make_schedule(seed: int, setting: Setting) -> Schedule:
     """Return the schedule of a seed."""
     require_count("seed", seed, least=0)
     key = stream_key(seed, TROUBLES)
-    robust = setting.cluster().mode == ROBUST
+    robust = setting.is_robust
+    bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
+    auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
     signed = word_at(key, 2) % 4 != 0
     kinds = dict(ANY_MODE)
@@ -196,14 +222,20 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
             del kinds["liar"]
     elif durability == "process":
         del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
-    if setting.bandits:
+    if bandits:
         kinds |= ARMS_ONLY
-        kinds.pop("liar", None)  # who lies about one bandit, and is tortured with one
+    if auto:
+        del kinds["rewire"]  # there are no lists
     bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
     count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
     weather = make_weather(seed, robust)
-    return Schedule(seed, setting, durability, signed, weather, tuple(sorted(made)))
+    troubles = tuple(sorted(made))
+    return Schedule(seed, setting, durability, signed, weather, troubles, bandits, auto)
+
+
+def _drawn(asked: bool | None, word: int, *, possible: bool) -> bool:
+    return possible and word % SHARE == 0 if asked is None else asked
 
 
 def _trouble(key: int, at: int, bag: Sequence[str], setting: Setting) -> Trouble:

@@ -64,10 +64,10 @@ def command(schedule: Schedule) -> str:
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
-    forgets += " --bandits" if setting.bandits else ""
+    world = f"--{'' if schedule.bandits else 'no-'}bandits --{'' if schedule.auto else 'no-'}auto"
     return (
         f"coopbandits torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
-        f"{setting.rounds}{forgets} --seed {schedule.seed} "
+        f"{setting.rounds}{forgets} {world} --seed {schedule.seed} "
         f"--weather {spell_weather(schedule.weather)} "
         + " ".join(f"--trouble {text}" for text in troubles)
         + " --trace"

@@ -12,13 +12,14 @@ from heapq import heappop, heappush
 from typing import Any
 
 from coopbandits.core.aggregate.aggregation import ROBUST
-from coopbandits.core.draws import stream_key
+from coopbandits.core.draws import stream_key, word_at
 from coopbandits.testing.torture.actor import Actor
 from coopbandits.testing.torture.checks import Checks
 from coopbandits.testing.torture.liars import Liar
 from coopbandits.testing.torture.lives import Lives
+from coopbandits.testing.torture.open_wiring import SEEDS, OpenWiring
 from coopbandits.testing.torture.operator import Operator
-from coopbandits.testing.torture.schedule import LIES, SECOND, Schedule
+from coopbandits.testing.torture.schedule import JOINS, LIES, SECOND, Schedule
 from coopbandits.testing.torture.trace import Trace
 from coopbandits.testing.torture.troubles import strike
 from coopbandits.testing.torture.visits import Visits
@@ -50,7 +51,8 @@ class Stage:
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         size = self.setting.agents
         self.actors = [Actor(schedule.seed, i, lambda: self.time) for i in range(size)]
-        self.lives, self.visits, self.wiring = Lives(self), Visits(self), Wiring(self)
+        self.lives, self.visits = Lives(self), Visits(self)
+        self.wiring = OpenWiring(self) if schedule.auto else Wiring(self)
         self.operator = Operator(self)
         self.liar: Liar | None = None
         self._lay_links()
@@ -58,25 +60,33 @@ class Stage:
         self._begin()
 
     def _lay_links(self) -> None:
-        size = self.setting.agents
+        """Make agents a ring, and the liar a neighbour of two; or let any two be connected."""
+        size, auto = self.setting.agents, self.schedule.auto
         for one in range(size):
-            self.wiring.lay(one, (one + 1) % size)
+            for other in range(one + 1, size) if auto else [(one + 1) % size]:
+                self.wiring.lay(one, other)
         if any(trouble.kind == "liar" for trouble in self.schedule.troubles):
             self.liar = Liar(self, size, stream_key(self.schedule.seed, LIES))
-            for victim in (0, size // 2 - 1):
+            for victim in range(size) if auto else (0, size // 2 - 1):
                 self.wiring.lay(victim, size)
 
     def _begin(self) -> None:
         for actor in self.actors:
-            self.plan(actor.phase, self.lives.start, actor)
+            self.plan(self._first_start(actor), self.lives.start, actor)
             self.visits.begin(actor)
-        for link in self.wiring.links.values():
-            self.plan(SECOND // 10, self.wiring.dial, link)
+        self.wiring.begin()
         for trouble in self.schedule.troubles:
             self.plan(trouble.at, strike, self, trouble)
         if any(trouble.kind == "rollback" for trouble in self.schedule.troubles):
             self.plan(SECOND, self._back_up)
         self.plan(self.setting.trouble_time, self._heal)
+
+    def _first_start(self, actor: Actor) -> int:
+        """Return when an agent starts; where agents find each other, half of them join later."""
+        if not self.schedule.auto or actor.name in {seed.host for seed in SEEDS}:
+            return actor.phase
+        word = word_at(stream_key(self.schedule.seed, JOINS), actor.index)
+        return actor.phase + (word & 1) * ((word >> 1) % (self.setting.trouble_time // 2))
 
     @property
     def lies(self) -> Liar:

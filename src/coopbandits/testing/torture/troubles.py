@@ -50,13 +50,16 @@ def _kill_at_operation(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 def _one_link(stage: Stage, actor: Actor, trouble: Trouble) -> Link:
     found = list(stage.wiring.of(actor.index))
+    if stage.schedule.auto:  # where any two could be linked, one that is
+        found = [link for link in found if link.up] or found
     return found[trouble.word % len(found)]
 
 
 def _cut(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Let nothing through, on one link or on all of an agent; both ends find out by silence."""
+    one = _one_link(stage, actor, trouble)
     for link in stage.wiring.of(actor.index):
-        if trouble.word % 2 or link is _one_link(stage, actor, trouble):
+        if trouble.word % 2 or link is one:
             link.cut_until = stage.time + trouble.length
             for way in link.directions.values():
                 way.held_until = link.cut_until
@@ -185,6 +188,15 @@ def _document(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         stage.plan(trouble.length, stage.operator.write, other)
 
 
+def _drain(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Stop an agent in order: it says goodbye, and comes back later."""
+    process = actor.process
+    if process is not None:
+        actor.down_for = trouble.length
+        stage.lives.act(actor, process.node.leave)
+        stage.lives.later(actor, SECOND // 20, lambda: stage.lives.die(actor, power=False))
+
+
 def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Add an arm, or remove it, in an agent's file and while it runs."""
     actor.extra = not actor.extra
@@ -211,6 +223,7 @@ KINDS: dict[str, Strike] = {
     "jump": _jump,
     "burst": _burst,
     "document": _document,
+    "drain": _drain,
     "lose": _lose,
     "rollback": _rollback,
     "rewire": _rewire,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from coopbandits.testing.torture.actor import Actor
 from coopbandits.testing.torture.network import MOST_WAITING, Link
 from coopbandits.testing.torture.process import Wire, name, number
+from coopbandits.testing.torture.schedule import SECOND
 
 if TYPE_CHECKING:
     from coopbandits.testing.torture.stage import Stage
@@ -27,13 +28,27 @@ class Wiring:
     def lay(self, one: int, other: int) -> Link:
         """Make two agents neighbours from their next start on."""
         edge = min(one, other), max(one, other)
-        if edge not in self.links:
-            link = self.links[edge] = Link(self.stage.schedule.seed, *edge)
-            self._by_way |= {edge: link, edge[::-1]: link}
         for here, there in (edge, edge[::-1]):
             if here < len(self.stage.actors):
                 self.stage.actors[here].neighbors.add(there)
+        return self.add(*edge)
+
+    def add(self, one: int, other: int) -> Link:
+        """Return the link of two ends, `one` being the smaller; there may be none yet."""
+        edge = one, other
+        if edge not in self.links:
+            link = self.links[edge] = Link(self.stage.schedule.seed, *edge)
+            self._by_way |= {edge: link, edge[::-1]: link}
         return self.links[edge]
+
+    def between(self, one: int, other: int) -> Link:
+        """Return the link of two ends, in any order."""
+        return self._by_way[one, other]
+
+    def begin(self) -> None:
+        """Dial all neighbours."""
+        for link in self.links.values():
+            self.stage.plan(SECOND // 10, self.dial, link)
 
     def of(self, index: int) -> Iterator[Link]:
         """Yield the links of one end."""
@@ -55,12 +70,16 @@ class Wiring:
         one, other = link.ends
         if not (self._wants(one, other) and self._wants(other, one)):
             return  # whoever starts dials again
-        held = max(link.cut_until, *(way.held_until for way in link.directions.values()))
+        held = link.held_until()
         if held > self.stage.time:
             self.stage.plan(held - self.stage.time + link.dial_pause(), self.dial, link)
             return
+        self.open(link, *link.ends)
+
+    def open(self, link: Link, *ends: int) -> None:
+        """Open a link, and tell its ends in this order."""
         link.open()
-        for here, there in (link.ends, link.ends[::-1]):
+        for here, there in (ends, ends[::-1]):
             if self._is_liar(here):
                 self.stage.lies.link_up(name(there))
             elif (process := self.stage.actors[here].process) is not None:
@@ -82,7 +101,7 @@ class Wiring:
         return process is not None and name(other) in process.node.peers
 
     def close(self, link: Link, reason: str) -> None:
-        """Break a link; it is dialled again."""
+        """Break a link."""
         if not link.up:
             return
         link.close()
@@ -94,6 +113,10 @@ class Wiring:
                 process.outbox.forget(name(there))
                 actor = self.stage.actors[here]
                 self.stage.lives.act(actor, process.node.link_down, name(there), reason)
+        self.after_close(link)
+
+    def after_close(self, link: Link) -> None:
+        """Dial again."""
         self.stage.plan(link.dial_pause(), self.dial, link)
 
     def close_all(self, actor: Actor) -> None:
@@ -139,7 +162,7 @@ class Wiring:
             if link.generation == generation:
                 self._deliver(actor, name(sender), data)
         if actor is not None:
-            stage.checks.heard(actor, name(sender))
+            stage.checks.heard(actor, name(sender), generation)
 
     def _deliver(self, actor: Actor | None, sender: str, data: bytes) -> None:
         if actor is None:

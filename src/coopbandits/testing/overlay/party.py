@@ -1,4 +1,9 @@
-"""Nodes that find each other over links in memory: the real protocol and journal, no sockets."""
+"""Whole agents that find each other over links in memory: real protocol and journal, no sockets.
+
+Time goes on when it is told to, one round of all agents after the other, and what is sent arrives
+before the next. So thousands of agents fit into one process, and what they send and compute can be
+counted.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,13 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
+from coopbandits.testing.overlay.world import CALL_BYTES, RECORD_BYTES
 from coopbandits.testing.torture.words import words_of
 
 EPOCH = 1_790_000_000
 PORT = 7400
+MOST_STEPS = 100_000
+"""What one agent leads to in one go is over after so many messages."""
 
 
 class Wire(Transport):
@@ -39,6 +47,7 @@ class Wire(Transport):
 
     def send(self, peer: str, data: bytes) -> bool:
         """Send bytes soon."""
+        self.party.bytes_sent += RECORD_BYTES + len(data)
         self.party.todo.append(lambda: self.party.deliver(self.name, peer, data))
         return True
 
@@ -68,30 +77,55 @@ class Wire(Transport):
 
 
 class Party:
-    """Nodes, their disks, and what is under way between them."""
+    """Nodes, their disks, and what is under way between them.
+
+    Parameters
+    ----------
+    cluster : ClusterConfig
+        What all share.
+    degree : int
+        How many neighbours each looks for.
+    revoked : Path or None
+        A list of those who are revoked.
+    declared : mapping of str to BanditConfig
+        Several bandits, where there are any.
+
+    Attributes
+    ----------
+    nodes : dict of str to Node
+        Those that run.
+    bytes_sent : int
+        All so far, with what TLS adds, and calls.
+    """
 
     def __init__(
         self,
-        policy: str = "flood-ts",
+        cluster: ClusterConfig,
+        degree: int = 3,
         revoked: Path | None = None,
         declared: Mapping[str, BanditConfig] | None = None,
     ) -> None:
-        self.cluster = ClusterConfig("test", EPOCH, ("a", "b"), policy, (0.0, 1.0))
+        self.cluster, self.degree = cluster, degree
         self.revoked, self.declared = revoked, declared or {}
         self.now = float(EPOCH + 1000)
+        self.bytes_sent = 0
         self.todo: deque[Callable[[], None]] = deque()
         self.disks: dict[str, MemoryDisk] = {}
         self.nodes: dict[str, Node] = {}
         self.wires: dict[str, Wire] = {}
+        self._starts = 0
 
     def start(self, name: str, *seeds: str) -> Node:
+        """Start a node that knows where some others are."""
         config = NodeConfig(
-            self.cluster, name, Path("unused"), {}, auto=True, degree=3, revoked=self.revoked,
-            seeds=tuple(Address(seed, PORT) for seed in seeds), declared=self.declared,
+            self.cluster, name, Path("unused"), {}, auto=True, degree=self.degree,
+            revoked=self.revoked, seeds=tuple(Address(seed, PORT) for seed in seeds),
+            declared=self.declared,
         )  # fmt: skip
+        self._starts += 1
         wire = self.wires[name] = Wire(self, name)
         disk = self.disks.setdefault(name, MemoryDisk())
-        words = words_of(len(self.nodes) + 1).__next__
+        words = words_of(self._starts).__next__
         node: Node
         if self.declared:
             bandits = open_bandits(config, disk, self._clock, words)
@@ -107,15 +141,26 @@ class Party:
         return self.now
 
     def crash(self, name: str) -> None:
+        """Let a node vanish; its neighbours notice at once."""
         del self.nodes[name]
         for peer in list(self.wires.pop(name).links):
             self.part(peer, name, "it is dead")
 
+    def leave(self, name: str) -> None:
+        """Let a node say goodbye, and end."""
+        self.nodes[name].leave()
+        self.settle()
+        del self.nodes[name]
+
+    # Links
+
     def deliver(self, name: str, peer: str, data: bytes) -> None:
+        """Let bytes arrive, if the link is still there."""
         if peer in self.nodes and name in self.wires[peer].links:
             self.nodes[peer].received(name, data)
 
     def part(self, name: str, peer: str, reason: str) -> None:
+        """End a link."""
         for here, there in ((name, peer), (peer, name)):
             if here in self.nodes and there in self.wires[here].links:
                 del self.wires[here].links[there]
@@ -124,32 +169,43 @@ class Party:
     def connect(
         self, name: str, peer: str, host: str, cause: object, failed: Callable[[str], None]
     ) -> None:
+        """Let a call arrive, or fail."""
         if host == name:
             failed(ITSELF)
         elif host not in self.nodes or (peer or host) != host or host in self.wires[name].links:
             failed("nobody answers")
         else:
+            self.bytes_sent += CALL_BYTES
             self.wires[name].links[host], self.wires[host].links[name] = cause, None
             self.nodes[name].link_up(host)
             self.nodes[host].link_up(name)
 
+    def links(self, name: str) -> set[str]:
+        """Return the neighbours that a node talks to."""
+        return {peer.name for peer in self.nodes[name].peers.values() if peer.met}
+
+    # Time
+
     def settle(self) -> None:
-        for _ in range(100_000):
+        """Let everything arrive, and what follows from it."""
+        for _ in range(MOST_STEPS * max(1, len(self.nodes))):
             if not self.todo:
                 return
             self.todo.popleft()()
-        raise AssertionError("it never comes to rest")
+        raise RuntimeError("it never comes to rest")
+
+    def round(self) -> None:
+        """Let all end a round."""
+        self.now += 1.0 / self.cluster.rounds_per_second
+        for node in list(self.nodes.values()):
+            node.tick()
+        self.settle()
 
     def play(self, seconds: int = 1) -> None:
+        """Play some seconds."""
         for _ in range(seconds):
-            for _ in range(20):
-                self.now += 0.05
-                for node in list(self.nodes.values()):
-                    node.tick()
-                self.settle()
+            for _ in range(int(self.cluster.rounds_per_second)):
+                self.round()
             for node in list(self.nodes.values()):
                 node.beat()
             self.settle()
-
-    def links(self, name: str) -> set[str]:
-        return {peer.name for peer in self.nodes[name].peers.values() if peer.met}
