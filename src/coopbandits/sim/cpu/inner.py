@@ -113,7 +113,10 @@ class Part(CodeLibrary):
         return self.described
 
     def _get_module_for_linking(self) -> Any:
-        """Return the code, as kernels ask for it; they optimise all of it together."""
+        """Return the code; so numba's libraries ask one another for what they link.
+
+        What is added by `add_llvm_module` instead is optimised at once, and again with the kernel.
+        """
         return self.module
 
     def add_linking_library(self, library: CodeLibrary) -> None:
