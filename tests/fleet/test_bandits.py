@@ -91,6 +91,35 @@ def test_a_bandit_without_news_sends_ends_and_writes_nothing() -> None:
     assert node.bandits.replicas[quiet].rounds < node.replica.rounds
 
 
+def test_rounds_of_all_bandits_are_one_write_and_told_only_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    node, disk = fleet.node(0), fleet.disks[0]
+    for agent, name in [(0, "button"), (0, "banner"), (1, "button")]:
+        fleet.play(agent, name, 0.5)
+    writes: list[bytes] = []
+
+    def full(data: bytes) -> None:
+        writes.append(data)
+        raise DiskError("no space")
+
+    fleet.now += 1.0
+    fleet.queue.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "append", full)
+        node.tick()
+    assert len(writes) == 1
+    assert node.trouble == "no space"
+    assert not fleet.queue, "nothing is sent that is not on disk"
+    fleet.crash(0)
+    fleet.restart(0)
+    fleet.steps(60)
+    for agent in range(2):
+        assert fleet.learned(agent) == pytest.approx(dict(fleet.counts))
+
+
 def test_pulls_are_forgotten_by_the_clock_without_news() -> None:
     declared = {"slow": bandit("slow", BANNER | {"half_life": "60s"}), **both()}
     fleet = Many(nx.path_graph(2), declared=declared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import socket
 import ssl
@@ -13,12 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import networkx as nx
 import pytest
 
 from coopbandits.core.errors import InputError
+from coopbandits.dashboard import watch as watch_module
 from coopbandits.dashboard.serving import served
 from coopbandits.dashboard.targets import Doorman, Target, client_context, parse_target
-from coopbandits.dashboard.watch import FleetSite, Watch, require_possible, shown_beside
+from coopbandits.dashboard.watch import (
+    MOST_WATCHED,
+    UNWATCHED_SECONDS,
+    FleetSite,
+    Watch,
+    require_possible,
+    shown_beside,
+)
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.page.state import Note
@@ -26,7 +36,8 @@ from coopbandits.page.state import Note
 from .api.certificates import contexts
 from .api.running import running
 from .api.stand_in import StandIn
-from .watched import Agent, fleet, lone, neighbor, until, up, watching
+from .bandits import Many, both
+from .watched import PATIENCE, Agent, fleet, lone, neighbor, until, up, watching
 
 
 def test_from_one_agent_the_whole_fleet_is_found() -> None:
@@ -345,3 +356,45 @@ def test_a_page_beside_agents() -> None:
         asyncio.run(scenario())
     assert found[0].startswith("http://127.0.0.1:")
     assert found[0].endswith("/ui/")
+
+
+def test_a_page_over_a_fleet_shows_the_bandit_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch_module, "LOOK_SECONDS", 0.1)
+    world = Many(nx.path_graph(2), declared=both(arms=["red", "green"]))
+    for agent, name in ((0, "button"), (0, "banner"), (1, "banner")):
+        world.play(agent, name, 1.0)
+    world.steps(20)
+
+    async def shown(address: str, query: str) -> dict[str, Any]:
+        host, port = address.removeprefix("http://").removesuffix("/ui/").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"GET /ui/events{query} HTTP/1.1\r\nhost: {host}:{port}\r\n\r\n".encode())
+        try:
+            while not (line := await reader.readline()).startswith(b"data: "):
+                assert not line.startswith(b"HTTP/1.1 4"), line
+            found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+            return found
+        finally:
+            writer.close()
+
+    async def look(addresses: list[str]) -> None:
+        site = FleetSite(Watch(addresses))
+        async with served(site) as made, asyncio.timeout(PATIENCE):
+            await until(lambda: len(up(site.watch)) == 2)
+            first = await shown(made.address, "")
+            assert (first["bandits"], first["arms"]) == (["button", "banner"], ["red", "green"])
+            other = await shown(made.address, "?bandit=banner")
+            assert (other["bandits"], other["arms"]) == (["banner", "button"], ["a", "b", "c"])
+            assert len(site._others) == 1
+            for number in range(MOST_WATCHED - 1):
+                site._watch(f"made-up-{number}")
+            with pytest.raises(InputError, match="8 bandits are watched besides the first"):
+                site._watch("one more")
+            for each in site._others.values():
+                each.asked -= UNWATCHED_SECONDS + 1.0
+            await until(lambda: not site._others)
+
+    with running(world.of(0)) as one, running(world.of(1)) as other:
+        asyncio.run(look([one.address, other.address]))

@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "neighbours may still tell of a revoked agent",
         "fleet/protocol/entries.py",
-        "enumerate(rows[:, 0].tolist() if self.revoked else ())",
+        "enumerate(numbers if self.revoked else ())",
         "enumerate(())",
         ("flood-ts",),
     ),

@@ -109,7 +109,7 @@ def test_a_scene_then_the_past_then_what_changes() -> None:
     assert page.scene | {"t": 0} == {
         "version": 1, "source": "fleet", "title": "shop", "bandits": [""], "arms": ["blue", "red"],
         "agents": [{"name": n, "policy": "tree-ts"} for n in ("shop-1", "shop-2")],
-        "links": [[0, 1]], "t": 0,
+        "links": [[0, 1]], "by_context": False, "t": 0,
     }  # fmt: skip
     assert page.cells == present(feed)
     assert [page.cells["agents"][key]["arm"] for key in ("0", "1")] == [1, 0]
@@ -213,6 +213,52 @@ def test_an_agent_of_another_cluster_is_refused() -> None:
     ):
         feed.tell(replace(state("b"), cluster="park"), 1.0)
     assert list(feed.agents) == ["a"]
+
+
+def test_options_of_a_named_bandit_come_and_go_agent_by_agent() -> None:
+    def told(name: str, now: float, *arms: ArmState) -> AgentState:
+        found = state(name, now)
+        return replace(found, arms=list(arms), prefers=arms[0].arm, bandits=["button", "banner"])
+
+    feed, page = watched(
+        (0.0, told("a", 0.0, arm("blue", 0.5, 3), arm("red", 0.4))),
+        (1.0, told("b", 1.0, arm("blue", 0.6, 1), arm("red", 0.4, 7))),
+    )
+    assert page.scene["bandits"] == ["button", "banner"]
+    reader = feed.reader()
+    feed.tell(told("b", 2.0, arm("blue", 0.6, 1), arm("green", 0.9, 1)), 2.0)
+    feed.step(2.0)
+    page.read(reader.take())
+    assert page.scene["arms"] == ["blue", "red", "green"]
+    assert page.cells["agents"]["0"]["mean"] == [0.5, 0.4, None]
+    assert page.cells["agents"]["1"]["mean"] == [0.6, None, 0.9]
+    assert page.cells["all"]["ahead"] == 2
+    feed.tell(told("a", 3.0, arm("green", 0.8), arm("blue", 0.5, 4)), 3.0)
+    feed.step(6.0)
+    page.read(reader.take())
+    assert page.scene["arms"] == ["blue", "green"]
+    assert page.cells["agents"]["0"]["mean"] == [0.5, 0.8]
+    feed.tell(told("a", 7.0, arm("green", 0.8), arm("blue", 0.5, 9)), 7.0)
+    feed.step(8.0)
+    page.read(reader.take())
+    assert page.cells["agents"]["0"]["share"] == [1.0, 0.0]
+
+
+def test_no_option_is_ahead_where_that_depends_on_the_request() -> None:
+    _, page = watched((0.0, replace(state(), by_context=True, prefers=None)))
+    assert page.scene["by_context"]
+    assert (page.cells["all"]["ahead"], page.cells["all"]["sure"]) == (-1, None)
+    assert page.cells["agents"]["0"]["arm"] == -1
+
+
+def test_who_has_an_older_document_is_counted() -> None:
+    versions = (("a", 3), ("b", 2), ("c", 0), ("d", None))
+    told = [replace(state(name), document=n) for name, n in versions]
+    _, page = watched(*((float(at), each) for at, each in enumerate(told)))
+    assert [page.cells["agents"][str(at)]["document"] for at in range(4)] == [3, 2, 0, None]
+    assert (page.cells["all"]["document"], page.cells["all"]["behind"]) == (3, 2)
+    _, page = watched((0.0, state()))
+    assert (page.cells["all"]["document"], page.cells["all"]["behind"]) == (None, 0)
 
 
 def test_events_of_agents_are_told_once_and_bounded() -> None:

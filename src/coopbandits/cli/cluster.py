@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.dashboard.targets import client_context, parse_target
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.client import Client, UnreachableError
+from coopbandits.fleet.config import parse_config
 from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.config.read import load
 from coopbandits.fleet.document.compare import differences
 from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.files import load_document, load_signed, sign_file, signature_file
@@ -51,10 +54,19 @@ def keygen_command(
 def sign_command(
     path: DocumentFile,
     key: Annotated[list[Path], typer.Option(help="an operator's private key; may be repeated")],
+    node: Annotated[
+        list[Path] | None, typer.Option(help="an agent's TOML file, to check against as well")
+    ] = None,
 ) -> None:
     """Check a document and sign it; signatures of the same content by other keys are kept."""
-    document, signers = sign_file(path, key)
+    nodes = [parse_config(load(each), each, now=time.time(), insecure=True) for each in node or ()]
+    document, signers = sign_file(path, key, nodes)
     typer.echo(f"{_told(document)}, signed by {len(signers)}: {signature_file(path)}")
+    if document.operators and not set(document.operators) & set(signers):
+        note = (
+            "it names new operators, and none of them has signed it; agents refuse it until one has"
+        )
+        typer.echo(note, err=True)
 
 
 @cluster.command("verify")
@@ -86,7 +98,7 @@ def diff_command(
     if Path(old).exists():
         before: Document | None = load_document(Path(old))
     else:
-        found = _clients([old], token_file, (ca, certificate, key))
+        found = clients_of([old], token_file, (ca, certificate, key))
         before = _document_at(next(found))
     lines = differences(before, load_document(new))
     typer.echo("\n".join(lines) or "nothing changes")
@@ -103,7 +115,7 @@ def apply_command(
 ) -> None:
     """Hand a signed document to one agent, which checks it and spreads it to all others."""
     signed = load_signed(path)
-    for client in _clients(to, token_file, (ca, certificate, key)):
+    for client in clients_of(to, token_file, (ca, certificate, key)):
         with client:
             found = client.adopt(to_json(signed))
         typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
@@ -119,7 +131,7 @@ def status_command(
 ) -> None:
     """Tell which version agents and their neighbours have; status 1 if agents differ."""
     rows, problems = [], []
-    for client in _clients(agents, token_file, (ca, certificate, key)):
+    for client in clients_of(agents, token_file, (ca, certificate, key)):
         try:
             with client:
                 rows.append(client.cluster())
@@ -153,9 +165,10 @@ def _document_at(client: Client) -> Document | None:
     return None if content is None else read_document(content.encode())
 
 
-def _clients(
+def clients_of(
     addresses: list[str], token_file: Path | None, files: tuple[Path | None, ...]
 ) -> Iterator[Client]:
+    """Yield a client for each of some agents."""
     token = read_token(token_file) if token_file else None
     targets = [parse_target(address) for address in addresses]
     secure = any(target.secure for target in targets) or any(files)

@@ -1,4 +1,4 @@
-"""`coopbandits fleet drain`, `backup` and `restore`: what is done to one agent of a fleet."""
+"""`coopbandits fleet drain`, `backup`, `restore`, `export`, `to-sections`: done to one agent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from coopbandits.cli.options import file as existing
 from coopbandits.cli.options import real
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import show_place
@@ -25,6 +26,8 @@ def add_commands(fleet: typer.Typer) -> None:
     fleet.command("drain")(drain_command)
     fleet.command("backup")(backup_command)
     fleet.command("restore")(restore_command)
+    fleet.command("export")(export_command)
+    fleet.command("to-sections")(to_sections_command)
 
 
 def drain_command(
@@ -75,6 +78,40 @@ def restore_command(
     """Put a backup in the place of a lost journal; nothing is counted twice."""
     restore = part("fleet.process.backup").restore
     typer.echo(restore(_read(node), file, time.time(), replace=replace))
+
+
+def export_command(
+    source: Annotated[
+        str, typer.Argument(help="an agent: http://host:port, unix:path, …, or its TOML file")
+    ],
+    file: Annotated[Path, typer.Argument(help="what to write: NAME.json, .csv or .parquet")],
+    token_file: Annotated[Path | None, existing("the token of the agent's API")] = None,
+    ca: Annotated[Path | None, existing("who has signed the certificate of its API")] = None,
+    certificate: Annotated[Path | None, existing("certificate to show it")] = None,
+    key: Annotated[Path | None, existing("its key")] = None,
+) -> None:
+    """Write everything learned, of all bandits: by a running agent, or by an agent's journal."""
+    exporting = part("fleet.process.exporting")
+    exporting.require_format(file)
+    if source.endswith(".toml"):
+        told = exporting.of_journal(_read(Path(source)), time.time())
+    else:
+        files = (ca, certificate, key)
+        (client,) = part("cli.cluster").clients_of([source], token_file, files)
+        try:
+            with client:
+                health = client.health()
+                told = exporting.whole(health["id"], health["cluster"], client.export())
+        except (ConnectionError, part("fleet.service").UnavailableError) as error:
+            raise InputError(f"nothing was exported: {error}") from error
+    typer.echo(exporting.write_export(told, file))
+
+
+def to_sections_command(
+    node: Node, name: Annotated[str, typer.Argument(help="what to call the bandit")]
+) -> None:
+    """Give the one bandit in [cluster] of a stopped agent a section, with all it has learned."""
+    typer.echo(part("fleet.process.sections").to_sections(node, name, time.time()))
 
 
 def _read(node: Path) -> NodeConfig:

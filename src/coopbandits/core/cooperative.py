@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.aggregate.arms import moved_pulls
 from coopbandits.core.choice import choose_arm, with_open_pulls
 from coopbandits.core.context import Scene
 from coopbandits.core.contract import (
@@ -192,7 +193,8 @@ class CooperativeAgent(ContextAgent):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Hand the messages to the aggregation, in ascending order of neighbours."""
         require_neighbors(self.view, messages)
-        self.machine.receive({j: messages[j] for j in sorted(messages)})
+        ordered = {j: messages[j] for j in sorted(messages)} if len(messages) > 1 else messages
+        self.machine.receive(ordered)
 
     def pass_time(self, tick: int) -> None:
         """Tell the aggregation the time at which the round ends."""
@@ -242,17 +244,19 @@ class CooperativeAgent(ContextAgent):
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
 
-    def widened(self, state: State, narrow: CooperativeAgent) -> State:
-        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
-        added = self.view.num_arms - narrow.view.num_arms
-        registers = narrow.machine.registers
+    def rearranged(self, state: State, there: CooperativeAgent, places: Sequence[int]) -> State:
+        """Return the state of an agent with other arms for this one: arm k there is `places[k]`.
+
+        Arms that have one place are added up there.
+        """
+        registers, num_arms = there.machine.registers, self.view.num_arms
         found = state | {
-            "num_arms": self.view.num_arms,
-            "open_pulls": [*state["open_pulls"], *[0] * added],
-            "aggregation": self.machine.widened(state["aggregation"], registers),
+            "num_arms": num_arms,
+            "open_pulls": moved_pulls(np.array(state["open_pulls"]), num_arms, places).tolist(),
+            "aggregation": self.machine.rearranged(state["aggregation"], registers, places),
         }
         if self.scene is not None:
-            opened, places = np.array(state["open_features"]), range(registers.num_arms)
+            opened = np.array(state["open_features"])
             moved = self.machine.registers.moved(opened, registers, places)
             found["open_features"] = moved.tolist()
         return found

@@ -8,6 +8,8 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -47,6 +49,11 @@ LARGEST, HUGE = 2**53, 1e300
 MOST_EVENTS, MOST_TEXT = 200, 2**18
 """Events of one answer, and characters of all names and texts in it."""
 
+MOST_WATCHED, UNWATCHED_SECONDS = 8, 60.0
+"""So many bandits are watched besides the first, each until no page has looked for so long."""
+LOOK_SECONDS = 10.0
+"""How often it is looked whether any page has."""
+
 STEP_SECONDS = 1.0
 """How often the present is remembered while nobody reads."""
 
@@ -62,6 +69,8 @@ class Watch:
         Shown to agents, as `Doorman` says.
     tls : ssl.SSLContext, optional
         For agents whose API has TLS.
+    bandit : str
+        Which of several bandits; without it, the first of whoever answers first.
 
     Attributes
     ----------
@@ -74,9 +83,11 @@ class Watch:
         addresses: Sequence[str],
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
+        bandit: str = "",
     ) -> None:
         if not addresses:
             raise InputError("no agent to watch was given; give the address of one at least")
+        self.addresses, self.bandit = addresses, bandit
         self.given = [parse_target(address) for address in addresses]
         self.doorman = Doorman(self.given, token, tls)
         self.feed = Feed("fleet", time.time())
@@ -101,8 +112,9 @@ class Watch:
                 began = time.monotonic()
                 try:
                     async with turns:
-                        content = await client.state(since)
+                        content = await client.state(since, self.bandit)
                     state = read_state(content, name)
+                    self._require_bandit(state)
                     if not name:
                         self.feed.forget(shown)
                         if state.id in self._known:  # another address of the same agent
@@ -119,6 +131,16 @@ class Watch:
                     pause, turns = PERIOD, self._turns
                     self._find(state.neighbors, target)
                 await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+
+    def _require_bandit(self, state: AgentState) -> None:
+        """Go by what is shown first; refuse another bandit, also of who was asked before that."""
+        self.bandit = self.bandit or state.bandits[0]
+        if state.bandits[0] != self.bandit:
+            raise InputError(f"it tells of another bandit than {self.bandit}")
+
+    def of(self, bandit: str) -> Watch:
+        """Return a watch over the same agents that looks at another bandit."""
+        return Watch(self.addresses, self.doorman.token, self.doorman.tls, bandit)
 
     def _meet(self, name: str) -> str:
         """Note who is at an address given by hand; that counts more than what others say."""
@@ -158,7 +180,7 @@ def require_possible(state: AgentState) -> None:
     names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
     if len(names) > MOST_AGENTS or not all(0 < len(name) <= LONGEST_NAME for name in names):
         raise InputError("it names agents that cannot be")
-    if not state.arms:
+    if not state.arms or not state.bandits:
         raise InputError("it tells of no option, and an agent has some")
     _require_brief(state)
     counts = [state.round, state.incarnation, state.choices, state.open_tickets]
@@ -175,7 +197,7 @@ def require_possible(state: AgentState) -> None:
 def _require_brief(state: AgentState) -> None:
     """Refuse more than a page could show, or this process keep of a thousand agents."""
     texts = [state.cluster, state.policy, state.ready or "", state.prefers or ""]
-    texts += [arm.arm for arm in state.arms]
+    texts += [arm.arm for arm in state.arms] + state.bandits
     texts += [text for each in state.neighbors for text in (each.why, each.api or "")]
     texts += [text for event in state.events for text in (event.kind, event.text)]
     if len(state.events) > MOST_EVENTS or sum(map(len, texts)) > MOST_TEXT:
@@ -202,12 +224,12 @@ async def shown_beside(
 
 
 class FleetSite(Shown):
-    """The page over a fleet.
+    """The page over a fleet, with a watch for every bandit that somebody looks at.
 
     Parameters
     ----------
     watch : Watch
-        Watches it.
+        Watches the first of them, as long as the page is served.
     token : str, optional
         Required of whoever reads.
     """
@@ -216,12 +238,49 @@ class FleetSite(Shown):
         super().__init__(token)
         self.watch = watch
         self.endpoints[f"{ROOT}events"] = Endpoint("GET", self.events)
+        self._others: dict[str, _Other] = {}
 
-    def events(self, _: Request) -> Answer:
-        """Tell a page of everything that changes."""
-        feed = self.watch.feed
-        return self.page_stream(feed, lambda: feed.step(time.time()))
+    def events(self, request: Request) -> Answer:
+        """Tell a page of everything that changes about a bandit."""
+        asked = dict(parse_qsl(request.query)).get("bandit", "")[:LONGEST_NAME]
+        watch = self.watch if asked in ("", self.watch.bandit) else self._watch(asked)
+
+        def refresh() -> None:
+            if watch is not self.watch:
+                self._watch(asked)
+            watch.feed.step(time.time())
+
+        return self.page_stream(watch.feed, refresh)
+
+    def _watch(self, bandit: str) -> Watch:
+        """Return the watch over a bandit, which goes on as long as this is asked."""
+        if bandit not in self._others:
+            if len(self._others) >= MOST_WATCHED:
+                raise InputError(
+                    f"{MOST_WATCHED} bandits are watched besides the first; close a page, and try "
+                    f"again after {UNWATCHED_SECONDS:g} s"
+                )
+            watch = self.watch.of(bandit)
+            self._others[bandit] = _Other(watch, self._group.create_task(watch.run()))
+        self._others[bandit].asked = time.monotonic()
+        return self._others[bandit].watch
 
     async def run(self) -> None:
         """Watch the fleet."""
-        await self.watch.run()
+        async with asyncio.TaskGroup() as self._group:
+            self._group.create_task(self.watch.run())
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                late = time.monotonic() - UNWATCHED_SECONDS
+                for name, other in list(self._others.items()):
+                    if other.asked < late:
+                        self._others.pop(name).task.cancel()
+
+
+@dataclass
+class _Other:
+    """A watch over a further bandit, its work, and when a page last asked for it."""
+
+    watch: Watch
+    task: asyncio.Task[None]
+    asked: float = 0.0

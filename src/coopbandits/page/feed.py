@@ -12,12 +12,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.page.history import History
-from coopbandits.page.seen import LONGEST_TEXT, Seen, agent_cells, all_cells, link_cells
+from coopbandits.page.seen import LONGEST_TEXT, Seen, agent_cells, all_cells, laid_out, link_cells
 from coopbandits.page.state import AgentState
 
 STEP = 0.18
@@ -31,6 +31,9 @@ EARLIER = 10
 CHANGES, CHANGE_SECONDS = 10, 2.0
 """So often the scene may change on end, and then once in so many seconds: readers begin anew."""
 
+MOST_ARMS, MOST_BANDITS = 2000, 1000
+"""So many options are shown, and so many bandits to choose from."""
+
 SETTLING = 10.0
 """Seconds after which a further agent has joined, and was not just found."""
 
@@ -40,13 +43,15 @@ Cells = dict[str, dict[str, dict[str, Any]]]
 class Scene(NamedTuple):
     """What the present is about; another one replaces everything.
 
-    Of several bandits the one that is shown comes first.
+    Of several bandits the one that is shown comes first. `by_context` tells that its best option
+    depends on the request.
     """
 
     arms: tuple[str, ...]
     agents: tuple[tuple[str, str], ...]
     links: tuple[tuple[int, int], ...]
     bandits: tuple[str, ...] = ("",)
+    by_context: bool = False
 
 
 class Feed:
@@ -74,7 +79,6 @@ class Feed:
         self._changes, self._counted = float(CHANGES), now
         self._told = False
         self._arms: list[str] = []
-        self._bandits = [""]
         self._history = History(0)
         self._encoded: dict[tuple[int, int], bytes] = {}
 
@@ -89,16 +93,12 @@ class Feed:
             It belongs to another cluster, so nothing was taken.
         """
         arms = [arm.arm for arm in state.arms]
-        alone = self.source == "agent" and state.cluster == self.title  # whose arms may change
-        if self._arms and not alone and (arms, state.cluster) != (self._arms, self.title):
-            raise InputError(
-                f"{state.id} is of cluster {state.cluster!r} and has {len(arms)} options, but "
-                f"the others are of {self.title!r} and have {len(self._arms)}; watch them apart"
-            )
-        if self._arms != arms:
-            self.title, self._arms, self._history = state.cluster, arms, History(len(arms))
-        self._bandits = state.bandits
+        known = self.agents.get(state.id)
+        if known is None or known.arms != arms or state.cluster != self.title:
+            self._arrange(state, arms)
+        state = laid_out(state, self._arms) if arms != self._arms else state
         seen = self.agents.setdefault(state.id, Seen(state.id))
+        seen.arms = arms
         is_new = seen.state is None
         if is_new and now - self.began > SETTLING:
             self.note("joined", state.id, f"{state.id} joined", now)
@@ -111,6 +111,27 @@ class Feed:
             if is_new or event.kind != "started":  # of one that is known, this was told above
                 self.note(event.kind, state.id, whose + event.text, event.t)
         self._told = True
+
+    def _arrange(self, state: AgentState, arms: list[str]) -> None:
+        """Show the options that an agent has, too; refuse one that has nothing to do with others.
+
+        Options of a bandit with a name may change, one agent after the other.
+        """
+        others = {name: seen for name, seen in self.agents.items() if name != state.id}
+        told = [arm for seen in others.values() for arm in seen.arms]
+        all_arms = list(dict.fromkeys([*told, *arms]))
+        has_name = state.bandits[:1] != [""]
+        fits = not told or all_arms == arms == self._arms or has_name
+        if self._arms and (state.cluster != self.title or not fits or len(all_arms) > MOST_ARMS):
+            raise InputError(
+                f"{state.id} is of cluster {state.cluster!r} and has {len(arms)} options, but "
+                f"the others are of {self.title!r} and have {len(self._arms)}; watch them apart"
+            )
+        self.title = state.cluster
+        if self._arms != all_arms:
+            self._arms, self._history = all_arms, History(len(all_arms))
+            for seen in others.values():
+                seen.lay_out(all_arms)
 
     def lose(self, name: str, why: str, now: float) -> None:
         """Take in that an agent does not answer."""
@@ -159,8 +180,9 @@ class Feed:
             if ends[0] != ends[1]
         }
         agents = tuple((name, policies.get(name, "")[:LONGEST_TEXT]) for name in names)
-        bandits = tuple(self._bandits) if self.source == "agent" else ("",)
-        scene = Scene(tuple(self._arms), agents, tuple(sorted(pairs)), bandits)
+        states = [seen.state for seen in self.agents.values() if seen.state]
+        by_context = any(state.by_context for state in states)
+        scene = Scene(tuple(self._arms), agents, tuple(sorted(pairs)), _bandits(states), by_context)
         if scene == self.scene:
             return
         self._told = not self._may_change(now)  # if it has to wait, the next step looks again
@@ -222,6 +244,7 @@ class Feed:
             "source": self.source,
             "title": self.title,
             "bandits": scene.bandits,
+            "by_context": scene.by_context,
             "arms": scene.arms,
             "agents": [{"name": name, "policy": policy} for name, policy in scene.agents],
             "links": scene.links,
@@ -283,6 +306,13 @@ class Reader:
         told += feed.tell_delta(self.version, self.event)
         self.version, self.event = feed.version, feed.last_event
         return told
+
+
+def _bandits(states: Sequence[AgentState]) -> tuple[str, ...]:
+    """Return the names of all bandits that somebody has, the one shown first."""
+    shown = next((state.bandits[0] for state in states if state.bandits), "")
+    others = {name for state in states for name in state.bandits} - {shown}
+    return (shown, *sorted(others)[:MOST_BANDITS])
 
 
 def event_bytes(kind: str, content: Mapping[str, Any]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -66,6 +67,8 @@ class Seen:
         Whether it answers.
     why : str
         If not, the reason.
+    arms : list of str
+        The options that it has; its state tells of all that anybody has.
     neighbors : dict of str to NeighborState
         Its links, by the neighbour's name.
     last_event : int
@@ -76,6 +79,7 @@ class Seen:
         self.name = name
         self.state: AgentState | None = None
         self.up, self.why, self.last_event = True, "", 0
+        self.arms: list[str] = []
         self.neighbors: dict[str, NeighborState] = {}
         self._window: deque[Counts] = deque()
         self._last = Counts(0.0, 0, 0, 0, [], {})
@@ -88,6 +92,13 @@ class Seen:
         self.state, self.up, self.why = state, True, (state.ready or "")[:LONGEST_TEXT]
         self.neighbors = {each.name: each for each in state.neighbors}
         return news
+
+    def lay_out(self, arms: Sequence[str]) -> None:
+        """Go by other options; what was chosen lately is counted anew."""
+        if self.state is not None:
+            self.state = laid_out(self.state, arms)
+            self._window.clear()
+            self._count(counts_of(self.state))
 
     def _count(self, counts: Counts) -> None:
         window, self._last = self._window, counts
@@ -128,6 +139,16 @@ class Seen:
         return max(0.0, difference / seconds) if seconds > 0 else 0.0
 
 
+def laid_out(state: AgentState, arms: Sequence[str]) -> AgentState:
+    """Return a state that tells of these options, in this order; nothing of those it has not."""
+    told = {arm.arm: arm for arm in state.arms}
+    return replace(state, arms=[told.get(arm) or _nothing(arm) for arm in arms])
+
+
+def _nothing(arm: str) -> ArmState:
+    return ArmState(arm, None, None, None, 0.0, 0, 0, 0.0, 0)
+
+
 def agent_cells(seen: Seen, numbers: Mapping[str, int]) -> dict[str, Any]:
     """Return what is shown of one agent."""
     state = seen.state
@@ -141,6 +162,7 @@ def agent_cells(seen: Seen, numbers: Mapping[str, int]) -> dict[str, Any]:
         "rounds_per_second": rounded(seen.rounds_per_second()),
         "pulls_per_second": rounded(seen.pulls_per_second()),
         "tickets": state.open_tickets,
+        "document": state.document,
         "share": shares(seen.chosen()),
         "mean": [rounded(arm.mean) for arm in state.arms],
         "low": [rounded(arm.low) for arm in state.arms],
@@ -174,6 +196,10 @@ def all_cells(
     chosen = [sum(counts) for counts in zip(*(each.chosen() for each in asked), strict=True)]
     best = best_informed([each.state for each in asked if each.state], num_arms)
     ahead, sure = who_is_ahead(best)
+    if any(each.state and each.state.by_context for each in asked):
+        ahead, sure = -1, None  # means of requests that each option was chosen for say no more
+    versions = [each.state.document for each in asked if each.state]
+    told = [version for version in versions if version is not None]
     paces = sorted(each.rounds_per_second() for each in asked)
     return {
         "share": shares(chosen),
@@ -187,6 +213,8 @@ def all_cells(
         "rounds_per_second": rounded(paces[len(paces) // 2]) if paces else 0.0,
         "tickets": sum(each.state.open_tickets for each in asked if each.state),
         "up": len(up),
+        "document": max(told, default=None),
+        "behind": sum(version < max(told) for version in told),
     }
 
 

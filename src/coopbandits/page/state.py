@@ -103,6 +103,10 @@ class AgentState:
         What happened lately, the newest last.
     bandits : list of str
         Names of its bandits, that of the one shown first; of one alone it is empty.
+    document : int or None
+        The version of the cluster's document that it has, 0 for none yet; None where it takes none.
+    by_context : bool
+        Whether the best option depends on the request; then it prefers none.
     """
 
     id: str
@@ -123,3 +127,5 @@ class AgentState:
     neighbors: list[NeighborState]
     events: list[Note]
     bandits: list[str] = field(default_factory=lambda: [""])
+    document: int | None = None
+    by_context: bool = False

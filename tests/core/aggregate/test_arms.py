@@ -85,7 +85,7 @@ def test_agents_with_other_arms_know_what_agents_with_all_of_them_do(spelling: s
     for agent in (few, one):
         pull(agent, 1, 0.5)
     wide = agent_of(spelling, 0, 4)
-    wide.restore_state(wide.widened(few.export_state(), few))
+    wide.restore_state(wide.rearranged(few.export_state(), few, range(2)))
     assert wide.export_state() == one.export_state()
     back = [order.index(arm) for arm in range(4)]
     for step in range(30):
@@ -106,6 +106,27 @@ def test_agents_with_other_arms_know_what_agents_with_all_of_them_do(spelling: s
     assert [found[back[arm]] for arm in range(4)] == pytest.approx(list(wanted))
 
 
+@pytest.mark.parametrize("spelling", [each for each in POLICIES if "estimate" not in each])
+def test_arms_with_one_place_are_added_up_there(spelling: str) -> None:
+    """Arms 1 and 2 become one, in the state and in messages, as if it had had all their pulls."""
+    three, two, places = agent_of(spelling, 0, 3), agent_of(spelling, 0, 2), [0, 1, 1]
+    for step in range(12):
+        pull(three, step % 3, 0.5)
+        pull(two, places[step % 3], 0.5)
+    folded = agent_of(spelling, 0, 2)
+    folded.restore_state(folded.rearranged(three.export_state(), three, places))
+    assert folded.machine.registers.adds_arms
+    assert folded.estimate().counts == pytest.approx(two.estimate().counts)
+    assert folded.estimate().sums == pytest.approx(two.estimate().sums)
+    told, wanted = three.outgoing(1), two.outgoing(1)
+    assert told is not None
+    assert agent_of(spelling, 1, 2).translated(told, three, places) == pytest.approx(wanted)
+
+
+def test_how_sites_differ_is_known_of_single_arms_alone() -> None:
+    assert not agent_of("tree-ts:spread=estimate", 0, 2).machine.registers.adds_arms
+
+
 def test_a_message_of_no_such_form_is_left_to_who_reads_it() -> None:
     wide, narrow = agent_of("flood-ts", 0, 4), agent_of("flood-ts", 1, 2)
     odd = np.zeros(5)
@@ -114,8 +135,8 @@ def test_a_message_of_no_such_form_is_left_to_who_reads_it() -> None:
 
 def test_others_keep_the_arms_that_they_began_with() -> None:
     few, more = agent_of("gossip-ts", 0, 2), agent_of("gossip-ts", 0, 3)
-    with pytest.raises(InputError, match="cannot go on with more arms; give the bandit a policy"):
-        more.widened(few.export_state(), few)
+    with pytest.raises(InputError, match="cannot go on with other arms; give the bandit a policy"):
+        more.rearranged(few.export_state(), few, range(2))
     with pytest.raises(InputError, match="cannot read of other arms than its own"):
         more.translated(np.zeros(4), few, [0, 1])
 

@@ -401,7 +401,8 @@ def test_arms_may_come_while_pulls_move() -> None:
     for now in range(YOUNG + 20):
         if now == 10:
             wide = machine(LedgerSums(), replace(first, num_arms=3))
-            wide.restore_state(wide.widened(through_json(mine.export_state()), mine.registers))
+            state = through_json(mine.export_state())
+            wide.restore_state(wide.rearranged(state, mine.registers, range(NUM_ARMS)))
             mine = wide
         known = mine.registers.num_arms
         for agent, arm in ((mine, now % known), (yours, now % 3)) if now < 20 else ():

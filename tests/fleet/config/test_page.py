@@ -26,7 +26,7 @@ DEFAULTS = {
     for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
 }
-DEFAULTS |= {"number": None, "pinned": None, "minimum_share": 0.0}
+DEFAULTS |= {"number": None, "pinned": None, "purged": (), "minimum_share": 0.0}
 DEFAULTS |= {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
     "[cluster]": read.CLUSTER,

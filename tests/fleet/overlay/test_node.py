@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.protocol.node import MOST_SILENT
+from coopbandits.fleet.protocol.links import MOST_SILENT
 from coopbandits.testing.overlay.party import EPOCH, PORT, Party
 
 from ..bandits import both

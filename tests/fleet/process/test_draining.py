@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from coopbandits.fleet.service import UnavailableError
 
+from ..bandits import CLUSTER, Many, both
 from .agents import agents, lonely, pulls, wait
 
 
@@ -75,3 +78,53 @@ def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path:
             agent.send(signal.SIGTERM)  # without a drain it waits for nobody
             assert agent.end() == 0
             assert agent.told().count("draining for ") == 2
+
+
+def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
+    tmp_path: Path, certificates: Path
+) -> None:
+    with agents(tmp_path, certificates=certificates, drain_seconds=0.3) as (alpha, beta):
+        alpha.start()
+        with alpha.client() as client:
+            client.observe(client.choose().ticket, 1.0)
+        alpha.send(signal.SIGTERM)
+        assert alpha.end() == 0
+        assert "stopping without a link: up to 1 rewards since the start are known" in alpha.told()
+        alpha.write(drain_seconds=60.0)
+        alpha.start()
+        with alpha.client() as client:
+            client.observe(client.choose().ticket, 1.0)
+        alpha.send(signal.SIGTERM)
+        beta.start()
+        assert alpha.end() == 0
+        with beta.client() as other:
+            assert pulls(other) == 2.0
+        assert alpha.told().count("stopping without a link") == 1
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "signed", "tree-ts"])
+def test_what_nobody_else_is_known_to_have_is_counted(policy: str, certificates: Path) -> None:
+    cluster = replace(CLUSTER, signed=policy == "signed")
+    declared = both(cluster, policy=policy if policy != "signed" else "flood-ts")
+    more = {"certificates": certificates} if policy == "signed" else {}
+    fleet = Many(nx.path_graph(2), cluster, declared=declared, **more)
+    node = fleet.node(0)
+    assert not node.is_linked()
+    for name in ("button", "button", "banner"):
+        fleet.play(0, name, 1.0)
+    assert node.untold() == 3
+    for _ in range(4):
+        fleet.steps(15)
+        node.beat()
+    assert node.is_linked()
+    assert node.untold() == 0
+    more_arms = {"arms": ["red", "green", "blue"], "policy": declared["button"].settings.policy}
+    fleet.take(0, both(cluster, **more_arms))
+    assert node.untold() == 0  # other arms, and the same rewards
+    fleet.cut_link(0, 1)
+    fleet.play(0, "banner", 1.0)
+    for _ in range(4):
+        fleet.steps(15)
+        node.beat()
+    assert not node.is_linked()
+    assert node.untold() == 1

@@ -142,3 +142,24 @@ def test_what_a_full_disk_kept_from_taking_effect_is_done_later(
     assert not journal.trouble
     assert arms(fleet, 0) == WIDE["arms"]
     assert fleet.play(0, "page", 0.5) in MENU
+
+
+def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:
+    fleet = fleet_of(3, declared=both(arms=["red", "green", "blue"]))
+    for agent in range(3):
+        fleet.play(agent, "button", 1.0)
+    fleet.steps(20)
+    fleet.crash(2)
+    purging = {"button": BUTTON | {"arms": ["green", "blue"], "purged": ["red"]}, "banner": BANNER}
+    with pytest.raises(InputError, match="purges 'red', which is an arm of it"):
+        fleet.node(0).adopt(signed(1, bandits=purging))
+    removed = {"button": BUTTON | {"arms": ["green", "blue"]}, "banner": BANNER}
+    fleet.node(0).adopt(signed(1, bandits=removed))
+    fleet.steps(20)
+    fleet.node(1).adopt(signed(2, bandits=purging))
+    fleet.restart(2)  # and hears of both steps at once
+    fleet.steps(60)
+    assert versions(fleet) == [2] * 3
+    wanted = {(name, arm if arm != "red" else None): n for (name, arm), n in fleet.counts.items()}
+    for agent in range(3):
+        assert fleet.learned(agent) == pytest.approx(wanted)

@@ -352,7 +352,7 @@ def test_many_strangers_are_counted_and_few_are_logged(caplog: pytest.LogCapture
     node.refused("10.0.0.9:1", "no certificate")
     assert "2247 more strangers were not logged" in caplog.text
     assert len(caplog.records) == 5 + 1 + 1 + 1
-    assert len(node._logged) == 0
+    assert len(node.refusing._logged) == 0
 
 
 def test_a_neighbour_that_is_refused_is_logged_beside_all_strangers(

@@ -68,6 +68,62 @@ def test_what_is_held_back_goes_on_disk_with_the_next_event() -> None:
     assert journal.size == len(disk.data)
 
 
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_events_of_one_block_are_written_at_once(
+    durability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = filled(0, durability)
+    journal, append = opened(disk), disk.append
+    writes: list[bytes] = []
+
+    def written(data: bytes) -> None:
+        writes.append(data)
+        append(data)
+
+    monkeypatch.setattr(disk, "append", written)
+    with journal.together():
+        journal.append(event(1))
+        journal.append(event(2))
+        assert not writes
+    with journal.together():
+        pass
+    assert len(writes) == 1
+    journal.append(event(3))
+    assert opened(disk).events == [event(1), event(2), event(3)]
+    assert journal.size == len(disk.data)
+
+
+def test_a_block_that_breaks_off_writes_what_took_effect() -> None:
+    disk = filled(0)
+    journal = opened(disk)
+    with pytest.raises(ZeroDivisionError), journal.together():
+        journal.append(event(1))
+        raise ZeroDivisionError
+    assert opened(disk).events == [event(1)]
+
+
+def test_a_block_that_cannot_be_written_is_trouble_until_the_next_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = filled(0)
+    journal = opened(disk)
+
+    def full(data: bytes) -> None:
+        raise DiskError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "append", full)
+        with pytest.raises(DiskError, match="no space"), journal.together():
+            journal.append(event(1))
+    assert journal.trouble == "no space"
+    with pytest.raises(DiskError, match="no space"), journal.together():
+        journal.append(event(2))
+    journal.compact({"rounds": 4})
+    journal.append(event(3))
+    again = opened(disk)
+    assert (again.snapshot, again.events) == ({"rounds": 4}, [event(3)])
+
+
 def test_what_is_held_back_is_in_a_new_snapshot() -> None:
     disk = filled()
     journal = opened(disk)

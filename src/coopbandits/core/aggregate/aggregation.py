@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from coopbandits.core.aggregate.arms import widened_fields
+from coopbandits.core.aggregate.arms import moved_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
@@ -257,14 +257,15 @@ class Machine(Stateful, ABC):
         }
         return state | rows
 
-    def widened(self, state: State, narrow: Registers) -> State:
-        """Return the state of an agent with fewer arms, the first of this one's, for this one."""
+    def rearranged(self, state: State, there: Registers, places: Sequence[int]) -> State:
+        """Return the state of an agent with other arms for this one: arm k there is `places[k]`."""
         if not self.registered:
             raise InputError(
-                f"{type(self).__name__} cannot go on with more arms; give the bandit a policy on "
+                f"{type(self).__name__} cannot go on with other arms; give the bandit a policy on "
                 "flooded-totals, tree-sums or ledger-sums"
             )
-        return widened_fields(state, self.registers, narrow, self.registered, self.counted)
+        registers = self.registers, there
+        return moved_fields(state, registers, places, self.registered, self.counted)
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
         """Return a message about other arms as one about these: arm k there is `places[k]`."""

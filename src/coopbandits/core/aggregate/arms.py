@@ -1,4 +1,4 @@
-"""Arms that come while an agent goes on: registers of some arms as registers of others.
+"""Arms that come and go while an agent goes on: registers of some arms as registers of others.
 
 Only the statistic knows where the registers of an arm are (`Registers.moved`); a machine says in
 which of its fields, and where in a message, there are registers.
@@ -29,25 +29,32 @@ def moved_rows(
     return np.concatenate([rows[..., :begin], moved, rows[..., end:]], axis=-1)
 
 
-def widened_fields(
+def moved_fields(
     state: State,
-    here: Registers,
-    narrow: Registers,
+    registers: tuple[Registers, Registers],
+    places: Sequence[int],
     registered: Mapping[str, Around],
     counted: Mapping[str, int],
 ) -> State:
-    """Return fields about fewer arms, the first of these, as fields about these.
+    """Return fields about other arms as fields about these: arm k there is `places[k]`.
 
-    `registered` fields hold registers, `counted` ones pulls by arm with so many values behind them.
+    `registers` are the new ones and those of before. `registered` fields hold registers, `counted`
+    ones pulls by arm with so many values behind them.
     """
-    found, added = dict(state), here.num_arms - narrow.num_arms
+    (here, there), found = registers, dict(state)
     for name in state.keys() & registered.keys():
         rows = np.array(state[name])
-        places = range(narrow.num_arms)
-        found[name] = moved_rows(rows, here, narrow, places, registered[name]).tolist()
+        found[name] = moved_rows(rows, here, there, places, registered[name]).tolist()
     for name in state.keys() & counted.keys():
         rows = np.array(state[name])
-        parts = np.split(rows, [rows.shape[-1] - counted[name]], axis=-1)
-        room = np.zeros((*rows.shape[:-1], added))
-        found[name] = np.concatenate([parts[0], room, parts[1]], axis=-1).tolist()
+        pulls, rest = np.split(rows, [rows.shape[-1] - counted[name]], axis=-1)
+        found[name] = np.concatenate([moved_pulls(pulls, here.num_arms, places), rest], -1).tolist()
+    return found
+
+
+def moved_pulls(pulls: Rows, num_arms: int, places: Sequence[int]) -> Rows:
+    """Return numbers (…, K) of other arms as numbers of these; those with one place are added."""
+    found = np.zeros((*pulls.shape[:-1], num_arms), dtype=pulls.dtype)
+    for at, place in enumerate(places):
+        found[..., place] += pulls[..., at]
     return found

@@ -118,13 +118,15 @@ def order(what: float, number: float, registers: Vector) -> Vector:
     return np.concatenate([[number, what], registers])
 
 
-def check_entries(entries: Rows, source: str, *, orders: bool = False, ages: bool = False) -> None:
+def check_entries(
+    agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False, ages: bool = False
+) -> None:
     """Refuse all but entries of agents, with rounds and without a negative number of either.
 
     `orders` allows those too; `ages` tells that pulls age.
     """
     least = -math.inf if ages else RENUMBER
-    for agent, rounds in entries[:, :2].tolist():
+    for agent, rounds in zip(agents.tolist(), told_rounds.tolist(), strict=True):
         if (
             agent < 0.0
             or agent != agent // 1.0

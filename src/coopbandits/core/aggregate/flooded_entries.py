@@ -54,6 +54,7 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         self.rounds = 0
         self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
         self.entries[0, 0] = view.agent_id
+        self._listed: tuple[Rows, dict[float, int]] = self.entries, {float(view.agent_id): 0}
         self.changed = np.ones(1)  # the first message that surely carries the entry as it is
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
@@ -86,9 +87,18 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         if back:
             self.delays = self.delays + ages - self._ages()
 
+    @property
+    def _known(self) -> dict[float, int]:
+        """Where the entries at hand are, by number."""
+        if self._listed[0] is not self.entries:
+            known = {number: at for at, number in enumerate(self.entries[:, 0].tolist())}
+            self._listed = self.entries, known
+        return self._listed[1]
+
     def _place(self, number: float) -> int:
         """Return where an entry is, or belongs."""
-        return int(self.entries[:, 0].searchsorted(number))
+        at = self._known.get(number)
+        return int(self.entries[:, 0].searchsorted(number)) if at is None else at
 
     def _own(self) -> Vector:
         own: Vector = self.entries[self._place(self.number), HEADER:]
@@ -112,12 +122,12 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         for j, values in told.items():
             if len(found) * width + values.size > FEW * width:
                 return False
-            for row in values.reshape(-1, width):
-                at = self._place(row[0])
-                if at == len(self.entries) or self.entries[at, 0] != row[0]:
+            for begin in range(0, values.size, width):
+                at = self._known.get(values.item(begin))
+                if at is None:
                     return False
-                found.append((at, j, row))
-        version = self.registers.version
+                found.append((at, j, values[begin : begin + width]))
+        version = self.registers.version_of
         taken: set[int] = set()
         for at, j, row in found:
             news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
@@ -171,14 +181,15 @@ class FloodedEntries(ClockedMachine, ContextMachine):
 
     def versions(self, rows: Rows) -> list[float]:
         """Return how many pulls are in each entry."""
+        if len(rows) <= FEW:
+            return [self.registers.version_of(row) for row in rows[:, HEADER:]]
         found: list[float] = self.registers.version(rows[:, HEADER:]).tolist()
         return found
 
     def entry(self, number: float) -> Vector | None:
         """Return the entry at hand."""
-        at = self._place(number)
-        here = at < len(self.entries) and self.entries[at, 0] == number
-        return self.entries[at] if here else None
+        at = self._known.get(number)
+        return None if at is None else self.entries[at]
 
     def held(self) -> dict[float, float]:
         """Return the pulls in all entries at hand, by number."""
@@ -208,8 +219,8 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         if message.size <= HEADER or message.size % width != HEADER % width:
             return  # its form is checked when the round ends
         claims.remember(self.held)
-        rows = self.rows(message)
-        told = self.number in rows[:, 0].tolist()
+        rows = message[HEADER:].reshape(-1, width)
+        told = self.number in message[HEADER::width].tolist()
         own = float(self.registers.version(self._own())) if told else 0.0
         doubts = claims.sift(self.registers, rows, (self.number, own), now)
         if any(doubts):

@@ -120,17 +120,25 @@ class FloodedTotalsMachine(FloodedEntries):
         A lazy agent says nothing rather than that there is no news.
         """
         at = self.places[neighbor]
-        arrived = self.arrived.item(at)
-        header = np.array((self.rounds + 1.0, self.heard.item(at)))
-        without = None if self.lazy and not self.owed[at] else header
-        if max(self.changed.tolist()) <= arrived:
-            return without
-        news = self.changed > arrived
+        news = self._news(neighbor, self.arrived.item(at))
+        if not news and self.lazy and not self.owed[at]:
+            return None
+        message = np.empty(HEADER + len(news) * self.entries.shape[1])
+        message[0], message[1] = self.rounds + 1.0, self.heard[at]
+        if news:
+            message[HEADER:] = self.entries.take(news, axis=0).ravel()
+        return message
+
+    def _news(self, neighbor: int, arrived: float) -> list[int]:
+        """Return which entries a neighbour may not have, if so many messages have arrived there."""
+        changed = self.changed.tolist()
+        if max(changed) <= arrived:
+            return []
+        news = [at for at, message in enumerate(changed) if message > arrived]
         if arrived > 0.0:
-            news &= self.sources != neighbor
-            if not np.count_nonzero(news):
-                return without
-        return np.concatenate([header, self.entries.compress(news, axis=0).ravel()])
+            sources = self.sources.tolist()
+            news = [at for at in news if sources[at] != neighbor]
+        return news
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take every entry that is newer than the one at hand."""
@@ -139,12 +147,12 @@ class FloodedTotalsMachine(FloodedEntries):
         if self.lazy:
             self.owed[:] = 0.0
         for j, message in messages.items():
-            if self.lazy:
-                self.owed[self.places[j]] = float(message.size > HEADER)
-            heard, arrived = message[:HEADER].tolist()
-            self.heard[self.places[j]] = heard
+            at, arrived = self.places[j], message.item(1)
+            self.heard[at] = message.item(0)
             # Who tells of a message that was never sent has heard another memory of this agent.
-            self.arrived[self.places[j]] = arrived if arrived <= self.rounds else 0.0
+            self.arrived[at] = arrived if arrived <= self.rounds else 0.0
+            if self.lazy:
+                self.owed[at] = float(message.size > HEADER)
         before = self.entries
         told = {j: message[HEADER:] for j, message in messages.items() if message.size > HEADER}
         if told:
@@ -170,9 +178,10 @@ class FloodedTotalsMachine(FloodedEntries):
 
     def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
-        rows = told.reshape(-1, self.entries.shape[1])
-        if min(rows[:, 1].tolist()) >= 0.0:
+        width = self.entries.shape[1]
+        if min(told[1::width].tolist()) >= 0.0:
             return told
+        rows = told.reshape(-1, width)
         for row in rows[rows[:, 1] < 0.0]:
             if row[1] <= RENUMBER:
                 self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
@@ -215,8 +224,9 @@ class FloodedTotalsMachine(FloodedEntries):
             if not all_finite(message):
                 raise InputError(f"message from {sender} has values that are not finite")
             if message.size > HEADER:
-                rows = message[HEADER:].reshape(-1, width)
-                check_entries(rows, f"message from {sender}", orders=True, ages=self.decays)
+                agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
+                what = f"message from {sender}"
+                check_entries(agents, rounds, what, orders=True, ages=self.decays)
 
     def restore_state(self, state: State) -> None:
         """Set the fields; a state of version 0.1 has no number and no former ones."""
@@ -229,8 +239,8 @@ class FloodedTotalsMachine(FloodedEntries):
         """Refuse entries that no agent can have."""
         require_count("state field rounds", values["rounds"], least=0)
         check_past(values, self.window)
-        check_entries(values["entries"], "state field entries")
-        agents = values["entries"][:, 0]
+        agents, rounds = values["entries"][:, 0], values["entries"][:, 1]
+        check_entries(agents, rounds, "state field entries")
         lengths = {len(values[name]) for name in PER_ENTRY if name in values}
         if len(lengths) > 1 or (np.diff(agents) <= 0).any() or values["number"] not in agents:
             raise InputError(

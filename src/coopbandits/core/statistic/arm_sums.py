@@ -88,6 +88,11 @@ class ArmRegisters(Registers):
         """Return the number of pulls: counts only grow."""
         return np.add.reduce(values[..., self._counts], axis=-1)
 
+    def version_of(self, values: Vector) -> float:
+        """Return the number of pulls in one vector."""
+        counts: list[float] = values[self._counts].tolist()
+        return sum(counts)
+
     def plain_pulls(self, values: list[float]) -> float:
         """Return the pulls if no reward sum is negative or above its count, and nothing is NaN."""
         sums, counts = values[: self.num_arms], values[self.num_arms :]

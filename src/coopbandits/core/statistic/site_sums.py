@@ -45,6 +45,7 @@ class SiteRegisters(ArmRegisters):
             "sum of squared means times pulls",
             "arms pulled",
         )
+        self.adds_arms = False
         self.layout = None  # no kernel renews what is no sum
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:

@@ -71,6 +71,8 @@ class Registers(ABC):
         How many features a pull has; 0 where they do not count.
     one_context : bool
         Whether all arms may have the same features.
+    adds_arms : bool
+        Whether registers of several arms add up to those of one with all their pulls.
     layout : Layout or None
         For kernels that know reward sums and counts; None for any other statistic, which is then
         played by engines that use this class.
@@ -82,6 +84,7 @@ class Registers(ABC):
     decay: float = 1.0
     num_features: int = 0
     one_context: bool = False
+    adds_arms: bool = True
     layout: Layout | None = None
 
     def decaying(self, discount: float) -> Self:
@@ -151,6 +154,10 @@ class Registers(ABC):
         """Return registers in which rounding has left nothing that is impossible."""
         return np.where(self.nonnegative, np.maximum(values, 0.0), values)
 
+    def version_of(self, values: Vector) -> float:
+        """Return the version of one vector as Python's own float, which may take less time."""
+        return float(self.version(values))
+
     def plain_pulls(self, values: list[float]) -> float:
         """Return the number of pulls if there is nothing to object to registers, in any case.
 
@@ -172,9 +179,17 @@ class Registers(ABC):
     def moved(
         self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Return registers (…, size) of other arms as these: arm k of `source` is `places[k]`."""
+        """Return registers (…, size) of other arms as these: arm k of `source` is `places[k]`.
+
+        Arms that have one place are added up there.
+        """
         found = np.zeros((*values.shape[:-1], self.size))
-        self.by_arm(found)[..., list(places)] = source.by_arm(values)
+        columns, told = self.by_arm(found), source.by_arm(values)
+        if len(set(places)) == len(places):
+            columns[..., list(places)] = told
+        else:
+            for at, place in enumerate(places):
+                columns[..., place] += told[..., at]
         return found
 
     def of_no_arm(self, values: Vector) -> Vector:

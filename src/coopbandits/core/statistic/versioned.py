@@ -23,6 +23,7 @@ class VersionedRegisters(Registers):
         self.inner, self.decay = inner, inner.decay
         self.num_arms, self.size = inner.num_arms, inner.size + 1
         self.num_features, self.one_context = inner.num_features, inner.one_context
+        self.adds_arms = inner.adds_arms
         self.names = (*inner.names, "pulls ever made")
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:

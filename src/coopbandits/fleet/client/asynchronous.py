@@ -102,9 +102,9 @@ class AsyncClient(Caller):
         """Return the agent's state."""
         return await self._ask(HEALTH, content_in)
 
-    async def state(self, since: int = 0) -> dict[str, Any]:
-        """Return what a page shows of the agent, with what happened after an event."""
-        return await self._ask(state_request(since), content_in)
+    async def state(self, since: int = 0, bandit: str = "") -> dict[str, Any]:
+        """Return what a page shows of the agent, or of one bandit, and what happened since."""
+        return await self._ask(state_request(since, bandit), content_in)
 
     async def cluster(self) -> dict[str, Any]:
         """Return the cluster's document, and who has which version of it."""

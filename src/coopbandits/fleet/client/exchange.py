@@ -80,9 +80,10 @@ def drain_request(seconds: float | None) -> Request:
     return Request("POST", "/drain", b"" if seconds is None else _json({"seconds": seconds}))
 
 
-def state_request(since: int) -> Request:
+def state_request(since: int, bandit: str = "") -> Request:
     """Return the request for what a page shows, with what happened after an event."""
-    return Request("GET", f"/ui/state?since={int(since)}")
+    of = f"&{urlencode({'bandit': bandit})}" if bandit else ""
+    return Request("GET", f"/ui/state?since={int(since)}{of}")
 
 
 def recommendation_request(confidence: float, prefix: str = "") -> Request:

@@ -25,7 +25,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.durations import duration
-from coopbandits.fleet.config.eligibility import can_widen
+from coopbandits.fleet.config.eligibility import can_purge, can_widen
 from coopbandits.fleet.config.features import read_features, table_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class BanditConfig:
         The one arm that is chosen, whatever was learned.
     token_file : Path or None
         Holds a token that opens this bandit alone.
+    purged : tuple of str
+        Ids of arms of which nothing is kept but how many pulls they had.
     """
 
     name: str
@@ -98,6 +100,12 @@ class BanditConfig:
     arms: tuple[Arm, ...] = ()
     pinned: str | None = None
     token_file: Path | None = None
+    purged: tuple[str, ...] = ()
+
+    @property
+    def purged_numbers(self) -> list[int]:
+        """Ids of purged arms, as journals and messages have them."""
+        return [Arm(name, name).number for name in self.purged]
 
     @property
     def is_plain(self) -> bool:
@@ -185,6 +193,12 @@ def _arms(what: str, value: Any) -> tuple[Arm, ...]:
     return found_arms
 
 
+def _ids(what: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InputError(f'{what} is {value!r}; it must be a list of ids of arms: ["red"]')
+    return tuple(read.name(f"{what}[{at}]", each) for at, each in enumerate(value))
+
+
 ARM: dict[str, read.Reader] = {
     "name": read.name,
     "id": read.name,
@@ -216,6 +230,7 @@ BANDIT: dict[str, read.Reader] = {
     "max_pulls_per_second": read.positive,
     "minimum_share": _share,
     "pinned": read.name,
+    "purged": _ids,
     "token_file": read.path,
 }
 
@@ -227,13 +242,14 @@ def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) ->
     told = dict(values)
     number, pinned = told.pop("number", derived_number(name)), told.pop("pinned", None)
     least, token = told.pop("minimum_share", 0.0), told.pop("token_file", None)
+    purged = told.pop("purged", ())
     arms = tuple(
         arm if arm.minimum_share else replace(arm, minimum_share=least) for arm in told["arms"]
     )
     told["arms"] = tuple(arm.name for arm in arms)
     # [cluster] names no policy beside sections, so its own tells whether there are many agents.
     settings = replace(cluster, **told, **default_policy(told, many=not cluster.traits.grows))
-    return BanditConfig(name, number, settings, arms, pinned, token)
+    return BanditConfig(name, number, settings, arms, pinned, token, purged)
 
 
 def default_policy(told: Mapping[str, Any], *, many: bool) -> dict[str, Any]:
@@ -275,6 +291,14 @@ def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
         yield str(unknown_name(f"arm pinned in {where}", bandit.pinned, names))
     if all(arm.frozen for arm in bandit.arms) and bandit.pinned is None:
         yield f"{where} has no arm that is not frozen; leave one, or leave out the section"
+    for arm in bandit.arms:
+        if arm.id in bandit.purged:
+            yield f"{where} has {arm.id!r} among its arms and in purged; leave it out of either"
+    if bandit.purged and not can_purge(parse_policy(policy)):
+        yield (
+            f"{where} purges arms, but policy {policy} learns from all arms how sites differ; "
+            "leave out purged, or give a policy without spread=estimate to a bandit of another name"
+        )
     total = sum(arm.minimum_share for arm in bandit.arms if not arm.frozen)
     if total > 1.0:
         yield f"{where} minimum_share adds up to {total:g} over all arms; it may be 1 at most"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import Any
 
 from coopbandits.core.aggregate import AGGREGATIONS
@@ -202,6 +203,12 @@ def _members(config: NodeConfig) -> Iterator[str]:
         yield (
             '[node] neighbors is "auto", but there is no [tls]; agents that find each other know '
             "each other by their certificates alone: make them with: coopbandits certs"
+        )
+    services = [str(each) for each in config.seeds if each.is_service]
+    if services and find_spec("dns") is None:
+        yield (
+            f"[node] seeds has {services[0]}, whose SRV records are read with dnspython, which is "
+            "not installed; run pip install 'coopbandits[srv]', or give host:port"
         )
     for bandit in config.bandits.values():
         if obstacle := _stays_with_neighbors(bandit.settings):

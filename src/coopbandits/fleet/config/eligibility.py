@@ -100,6 +100,12 @@ def can_widen(policy: Any) -> bool:
     return bool(agent.machine.registered)
 
 
+def can_purge(policy: Any) -> bool:
+    """Return whether what agents of a policy know of several arms adds up to that of one."""
+    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+    return bool(policy.parts and agent.machine.registers.adds_arms)
+
+
 def missing_methods(agent: object) -> list[str]:
     """Return what an agent lacks to run in a fleet."""
     names = (*FleetAgent.__annotations__, *vars(FleetAgent))

@@ -23,7 +23,7 @@ from coopbandits.core.checks import (
 )
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import REGISTRY, parse_policy
-from coopbandits.fleet.address import UNIX, Address, parse_address
+from coopbandits.fleet.address import SERVICE, UNIX, Address, parse_address
 from coopbandits.fleet.config.eligibility import eligible_names, require_eligible
 from coopbandits.fleet.identity.names import NODE_ID
 from coopbandits.fleet.identity.operators import parse_key
@@ -227,6 +227,10 @@ def degree(what: str, value: Any) -> int:
     return value
 
 
+LONGEST_NAME = 253
+"""Characters of the longest name in DNS."""
+
+
 def seeds(what: str, value: Any) -> tuple[Address, ...]:
     """Read where other agents may be."""
     if not isinstance(value, list) or len(value) > MOST_SEEDS:
@@ -234,7 +238,18 @@ def seeds(what: str, value: Any) -> tuple[Address, ...]:
             f"{what} is {value!r}; it must be a list of up to {MOST_SEEDS} addresses, such as "
             "['shop-1.example.net:7400']"
         )
-    return tuple(address(f"{what}[{at}]", each) for at, each in enumerate(value))
+    return tuple(_seed(f"{what}[{at}]", each) for at, each in enumerate(value))
+
+
+def _seed(what: str, value: Any) -> Address:
+    if not isinstance(value, str) or not value.startswith("_"):
+        return address(what, value)
+    if SERVICE.fullmatch(value) is None or len(value) > LONGEST_NAME:
+        raise InputError(
+            f"{what} is {value!r}; the name of a service with SRV records is written "
+            "'_coopbandits._tcp.example.org', without a port"
+        )
+    return Address(value, 0)
 
 
 def durability(what: str, value: Any) -> str:

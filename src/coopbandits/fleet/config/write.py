@@ -10,7 +10,6 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 
-
 _quoted = json.JSONEncoder(ensure_ascii=False).encode  # made once: documents have many texts
 
 

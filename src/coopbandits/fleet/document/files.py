@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.document.check import checked
 from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.seal import (
     MAX_CONTENT,
@@ -48,12 +50,15 @@ def signature_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sig")
 
 
-def sign_file(path: Path, keys: Iterable[Path]) -> tuple[Document, list[bytes]]:
+def sign_file(
+    path: Path, keys: Iterable[Path], nodes: Iterable[NodeConfig] = ()
+) -> tuple[Document, list[bytes]]:
     """Sign a document with some keys, beside those that have signed this content before.
 
-    Returns the document, and the public keys of all who have signed.
+    Returns the document, and the public keys of all who have signed. What agents would refuse is
+    refused here, as far as it can be told without asking them: see `check.checked`.
     """
-    document = load_document(path)
+    document = checked(_read(path), nodes)
     head = _head(document)
     made = dict(sign(head, map(load_key, keys)).signatures)
     kept = {key: value for key, value in _signatures(path) if holds(key, value, head)}

@@ -41,6 +41,14 @@ class Taker(ABC):
         del document
         return ()
 
+    def hasty(self, document: Document) -> Iterable[str]:
+        """Return a sentence for everything that an operator should do in more than one step.
+
+        Only whoever hands a document over is told: agents that were away hear of all steps at once.
+        """
+        del document
+        return ()
+
     @abstractmethod
     def take(self, document: Document) -> None:
         """Do what a document says, with which nobody had a problem.
@@ -212,10 +220,11 @@ class Keeper:
 
     # Taking documents
 
-    def adopt(self, signed: Signed) -> bool:
+    def adopt(self, signed: Signed, *, handed_over: bool = False) -> bool:
         """Check a document in full, store it, and let it take effect.
 
-        Returns False if it is here already.
+        Returns False if it is here already. `handed_over` tells that it comes from an operator and
+        not from a neighbour.
 
         Raises
         ------
@@ -229,6 +238,8 @@ class Keeper:
             return False
         document = _read(signed, belief.head)
         problems = list(self._problems(document, signed.seal))
+        if handed_over:
+            problems += [text for each in self.takers.values() for text in each.hasty(document)]
         if problems:
             raise InputError("\n".join(problems))
         self._store(document, signed, belief)

@@ -3,5 +3,5 @@
 `hyparview.py` is the protocol as a state machine, without clock, socket or random source;
 `contacts.py` what it remembers of agents that are no neighbours; `messages.py` what it sends. None
 of these imports anything else of the fleet, so that thousands of them can be played in one process.
-`members.py` drives one over the links of a real agent, and `seeds.py` looks up where others are.
+`members.py` drives one over the links of a real agent.
 """

@@ -25,7 +25,8 @@ from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.entries import Signing
-from coopbandits.fleet.protocol.node import BANDIT, Node, NodeSettings
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
 from coopbandits.fleet.protocol.talks import Terms
 from coopbandits.fleet.storage.disk import Disk
 from coopbandits.fleet.storage.journal import Journal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
@@ -42,6 +43,12 @@ LARGE = 1 << 26
 """Room in bytes for what neighbours may say of arms that are unknown here."""
 
 
+def journal_identity(config: NodeConfig) -> dict[str, Any]:
+    """Return whose the journal of an agent with several bandits is."""
+    cluster = config.cluster
+    return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+
+
 def open_bandits(
     config: NodeConfig,
     disk: Disk,
@@ -54,7 +61,7 @@ def open_bandits(
     `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
     """
     cluster, word = config.cluster, words() | 1
-    identity = {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+    identity = journal_identity(config)
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
     declared = {bandit.number: bandit for bandit in config.declared.values()}
@@ -87,7 +94,7 @@ def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) 
     for bandit in declared:
         arms = {arm.number: arm.name for arm in bandit.arms}
         told = Declared(bandit.name, bandit.shared, arms)
-        bandits.declare(bandit.number, told, write=write)
+        bandits.declare(bandit.number, told, bandit.purged_numbers, write=write)
 
 
 def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -105,6 +112,7 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                         f"{number}; state number = {number}, or give it another name"
                     )
                 continue
+            yield from _revived(bandit, replica)
             for key in sorted(known.shared.keys() | bandit.shared.keys()):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
@@ -112,6 +120,32 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                         f"{where} {key} is {now!r}, and what was learned is of {before!r}; leave "
                         "it, or give the bandit another name"
                     )
+
+
+def _revived(bandit: BanditConfig, replica: Replica) -> Iterator[str]:
+    for arm in bandit.arms:
+        if arm.number in replica.purged:
+            yield (
+                f"[bandits.{bandit.name}] arm {arm.name} has the id {arm.id!r}, which was purged "
+                "and cannot come back; give it another id: "
+                f'{{ name = "{arm.name}", id = "{arm.id}-2" }}'
+            )
+
+
+def purge_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every arm that would be purged while it is chosen.
+
+    Whoever changes an agent is asked to remove an arm first, since a purge cannot be undone. What
+    neighbours hand on is taken without: an agent that was away may hear of both at once.
+    """
+    for bandit in declared.values():
+        here = service.services.get(bandit.number)
+        for arm in here.declared.arms if here else ():
+            if arm.id in bandit.purged:
+                yield (
+                    f"[bandits.{bandit.name}] purges {arm.id!r}, which is an arm of it; a purge "
+                    "cannot be undone: leave the arm out first, and purge it with a later change"
+                )
 
 
 def _numbers(declared: Declarations) -> set[int]:

@@ -1,8 +1,8 @@
 """Stops an agent in order, so that nobody has to wait for it to come back.
 
 From the first call on it makes no more choices and is not ready. It waits for the rewards of open
-tickets, until a deadline; then until its neighbours have what they lack. Whoever calls a second
-time does not want to wait.
+tickets and, where nobody else knows of all that it has, for a link, both until a deadline; then
+until its neighbours have what they lack. Whoever calls a second time does not want to wait.
 """
 
 from __future__ import annotations
@@ -74,10 +74,17 @@ class Drain:
         node.chronicle.note("draining", "stops soon, and makes no more choices")
         deadline = asyncio.get_running_loop().time() + seconds
         await self._until(lambda: not node.replica.open_tickets, deadline)
+        await self._until(lambda: node.is_linked() or not node.untold(), deadline)
         are_told = node.telling()
         deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
         if not await self._until(are_told, deadline):
             log.warning("stopping although not all neighbours have the last rewards")
+        elif not node.is_linked() and (untold := node.untold()):
+            log.warning(
+                "stopping without a link: up to %d rewards since the start are known to nobody "
+                "else, and stay in the journal alone; start the agent again to hand them in",
+                untold,
+            )
         left = node.replica.open_tickets
         log.info("drained; open tickets, which the journal keeps: %d", left)
 

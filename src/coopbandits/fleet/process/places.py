@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.consistency import half_life_problems
+from coopbandits.fleet.document.check import node_problems
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Taker
 from coopbandits.fleet.transport import Transport
@@ -26,25 +25,9 @@ class Places(Taker):
     def __init__(self, config: NodeConfig, transport: Transport) -> None:
         self.config, self.transport = config, transport
 
-    def problems(self, document: Document) -> Iterator[str]:
-        """Yield a sentence for what this agent cannot do."""
-        cluster, rounds = self.config.cluster, document.settings.get("rounds_per_second")
-        if cluster.half_life is not None and rounds is not None:
-            changed = replace(cluster, rounds_per_second=rounds)
-            yield from half_life_problems(changed, cluster.half_life)
-        if self.config.tls is None:
-            for name, place in document.members.items():
-                if name in self.config.neighbors and not place.is_loopback:
-                    yield (
-                        f"member {name} is at {place}, which others can reach, and there is no "
-                        f"[tls] on {self.config.id}; give addresses of this machine"
-                    )
-        if document.bandits and not self.config.declared:
-            yield (
-                f"the document declares bandits ({', '.join(sorted(document.bandits))}), but "
-                f"{self.config.id} has the one in [cluster] of its own file, which cannot change "
-                "while it runs; leave [bandits] out, or declare sections in a new epoch"
-            )
+    def problems(self, document: Document) -> Iterable[str]:
+        """Return a sentence for everything that this agent cannot do."""
+        return node_problems(document, self.config)
 
     def take(self, document: Document) -> None:
         """Dial neighbours where the document says that they are."""

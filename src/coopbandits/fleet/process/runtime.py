@@ -21,6 +21,7 @@ from coopbandits.fleet.process.declare import (
     all_bandits,
     make_many_node,
     open_bandits,
+    purge_problems,
     take,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
@@ -136,8 +137,11 @@ class Runtime:
         if not isinstance(self.service, ManyService):
             raise InputError(
                 "this agent has one bandit, which [cluster] declares, and that cannot change while "
-                "it runs; declare bandits in sections [bandits.NAME], in a new epoch"
+                "it runs; stop it, and give the bandit a section with `coopbandits fleet "
+                "to-sections`"
             )
+        if problems := list(purge_problems(self.service, declared)):
+            raise InputError("\n".join(problems))
         take(self.service, declared)
 
     async def start(self) -> None:

@@ -2,7 +2,8 @@
 
 The core knows arms by their places, and every agent has an order of its own: arms are added behind
 those that it has, when it is told of them. A greeting tells the order, and vectors are brought into
-the own one as they arrive. An entry is signed in a form that is the same in every order.
+the own one as they arrive. An entry is signed in a form that is the same in every order. What a
+neighbour says of arms that were purged here is added up (`fleet.storage.purging`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.entries import HEADER
+from coopbandits.core.aggregate.entries import HEADER, with_rows
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.protocol.frames import ARM_BYTES
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.notary import PROOF, Notary
+from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields
+from coopbandits.fleet.protocol.proofs import read_proofs, write_proofs
+from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
 
 if TYPE_CHECKING:
+    from coopbandits.core.aggregate.entries import Attributed
     from coopbandits.core.cooperative import CooperativeAgent
     from coopbandits.fleet.identity.notary import Author
     from coopbandits.fleet.storage.replica import Replica
@@ -34,57 +39,113 @@ def unpack_arms(data: bytes) -> list[int]:
     return [int.from_bytes(data[at : at + ARM_BYTES], "big") for at in parts]
 
 
+Form = Callable[[bytes, bytes], bytes | None]
+"""Turns an entry, and what follows its proof, into what was signed; None for what nobody signs."""
+
+
 class Order(NamedTuple):
     """The arms of a neighbour's vectors.
 
     Attributes
     ----------
-    num_arms : int
-        How many there are.
+    arms : sequence of int
+        Their ids.
     places : sequence of int
         Where they are among the own ones; empty where both are the same.
     twin : CooperativeAgent or None
         An agent with as many arms, where they are not.
+    gone : frozenset of int
+        Ids of those that were purged here.
     """
 
-    num_arms: int
+    arms: Sequence[int]
     places: Sequence[int]
     twin: CooperativeAgent | None
+    gone: frozenset[int] = frozenset()
 
 
 def order_of(replica: Replica, theirs: Sequence[int]) -> Order:
-    """Return how a neighbour's arms, all of which are known here, lie among the own ones."""
+    """Return how a neighbour's arms, known or purged here, lie among the own ones."""
     own = list(replica.arms)
     if list(theirs) == own:
-        return Order(len(own), (), None)
+        return Order(own, (), None)
     place = {arm: at for at, arm in enumerate(own)}
+    gone = frozenset(arm for arm in theirs if arm in replica.purged)
     twin = cast("CooperativeAgent", replica.make_agent((), {}, len(theirs)))
-    return Order(len(theirs), [place[arm] for arm in theirs], twin)
+    return Order(theirs, [place[PURGED if arm in gone else arm] for arm in theirs], twin, gone)
 
 
-def in_own_order(replica: Replica, order: Order, values: Vector) -> Vector:
-    """Return a neighbour's vector with arms in the own order."""
-    if order.twin is None:
-        return values
+def in_own_order(
+    replica: Replica, order: Order, values: Vector, fields: Fields
+) -> tuple[Vector, Fields]:
+    """Return a neighbour's vector with arms in the own order, and what stands beside it."""
     agent = cast("CooperativeAgent", replica.agent)
-    return agent.translated(values, order.twin, order.places)
+    if order.twin is not None:
+        if order.gone and fields.proofs:
+            fields = _with_remainders(order, values, fields)
+        values = agent.translated(values, order.twin, order.places)
+    if fields.remainders:
+        return _taken_back(agent, list(replica.arms), values, fields)
+    return values, fields
 
 
-def signed_form(replica: Replica, bandit: int) -> Callable[[bytes], bytes]:
+def _taken_back(
+    agent: CooperativeAgent, arms: list[int], values: Vector, fields: Fields
+) -> tuple[Vector, Fields]:
+    """Return entries with what others have purged from them, of arms that are known here."""
+    machine = cast("Attributed", agent.machine)
+    try:
+        rows = machine.rows(values)
+        proofs = read_proofs(fields, len(rows))
+    except InputError:
+        return values, fields  # of no such form, which is told when they are read
+    told = [
+        take_back(agent.machine.registers, arms, row, proof[PROOF:])
+        for row, proof in zip(rows, proofs, strict=True)
+    ]
+    proofs = [proof[:PROOF] + left for proof, (_, left) in zip(proofs, told, strict=True)]
+    entries = np.array([row for row, _ in told])
+    return with_rows(values, entries), write_proofs(proofs, fields.certificates)
+
+
+def _with_remainders(order: Order, values: Vector, fields: Fields) -> Fields:
+    """Return fields by which entries can be proven without the arms that were purged here."""
+    machine = cast("Attributed", cast("CooperativeAgent", order.twin).machine)
+    try:
+        rows = machine.rows(values)
+        proofs = read_proofs(fields, len(rows))
+    except InputError:
+        return fields  # of no such form, which is told when they are read
+    registers = cast("CooperativeAgent", order.twin).machine.registers
+    told = [
+        proof[:PROOF] + remainder(registers, order.arms, order.gone, row, proof[PROOF:])
+        for row, proof in zip(rows, proofs, strict=True)
+    ]
+    return write_proofs(told, fields.certificates)
+
+
+def signed_form(replica: Replica, bandit: int) -> Form:
     """Return what turns an entry into what is signed: pulled arms by their ids, in that order."""
     arms = list(replica.arms)
     registers = cast("CooperativeAgent", replica.agent).machine.registers
     ascending = sorted(range(len(arms)), key=lambda at: arms[at])
     begin = b"bandit" + bandit.to_bytes(4, "big")
 
-    def form(entry: bytes) -> bytes:
+    def form(entry: bytes, left: bytes) -> bytes | None:
         row = np.frombuffer(entry)
         columns = registers.by_arm(row[HEADER:])
         parts = [begin, entry[: 8 * HEADER]]
-        for at in ascending:
-            column = columns[:, at]
-            if column.any():
-                parts += arms[at].to_bytes(ARM_BYTES, "big"), column.tobytes()
+        if left:
+            signed = signed_columns(registers, arms, row, left)
+            if signed is None:
+                return None
+            for arm, told in sorted(signed.items()):
+                parts += arm.to_bytes(ARM_BYTES, "big"), told
+        else:
+            for at in ascending:
+                column = columns[:, at]
+                if column.any():
+                    parts += arms[at].to_bytes(ARM_BYTES, "big"), column.tobytes()
         return b"".join([*parts, registers.of_no_arm(row[HEADER:]).tobytes()])
 
     return form
@@ -93,7 +154,7 @@ def signed_form(replica: Replica, bandit: int) -> Callable[[bytes], bytes]:
 class ArmNotary(Notary):
     """An agent's notary for the entries of one bandit."""
 
-    def __init__(self, notary: Notary, form: Callable[[bytes], bytes]) -> None:
+    def __init__(self, notary: Notary, form: Form) -> None:
         self.notary, self.form = notary, form
 
     @property
@@ -111,7 +172,9 @@ class ArmNotary(Notary):
 
     def sign(self, entry: bytes) -> bytes:
         """Return the proof of an own entry."""
-        return self.notary.sign(self.form(entry))
+        form = self.form(entry, b"")
+        assert form is not None  # noqa: S101  nothing was purged from it since
+        return self.notary.sign(form)
 
     def author(self, proof: bytes) -> str | None:
         """Return who a proof says has signed."""
@@ -119,4 +182,5 @@ class ArmNotary(Notary):
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether the author of a proof signed an entry."""
-        return self.notary.holds(self.form(entry), proof)
+        form = self.form(entry, proof[PROOF:])
+        return form is not None and self.notary.holds(form, proof[:PROOF])

@@ -43,7 +43,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.peers import Greeted, Peer
-from coopbandits.fleet.protocol.proofs import ProofBook, Proven
+from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
 from coopbandits.fleet.storage.replica import Replica
 
 PATIENCE = 2.0
@@ -127,6 +127,7 @@ class EntryExchange:
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
+        self.published_of = 0  # how many rewards were counted by then
         self.signed_at = -np.inf
         self.began = replica.rounds
         self._first = self._own()  # what the journal held
@@ -211,33 +212,36 @@ class EntryExchange:
             It has no such form.
         """
         rows = self.machine.rows(values)
+        numbers = rows[:, 0].tolist()
         least = min(rows[:, 1].tolist(), default=0.0)
         if least < 0.0:  # nobody honest says or passes on such a thing
             raise InputError(f"a message with {least:g} rounds")
         if self.book is None:
-            verdicts = self._check_words(peer, rows)
+            verdicts = self._check_words(peer, rows, numbers)
         else:
             proofs = self.book.read(fields, len(rows))
             told = map(Proven, map(bytes, rows), self.machine.versions(rows), proofs)
             verdicts = [
                 self._check_signed(peer, self.book, number, each, now)
-                for number, each in zip(rows[:, 0].tolist(), told, strict=True)
+                for number, each in zip(numbers, told, strict=True)
             ]
         refused = ""
-        for at, number in enumerate(rows[:, 0].tolist() if self.revoked else ()):
+        for at, number in enumerate(numbers if self.revoked else ()):
             if self._is_revoked(number):
                 verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
             values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
         return Sifted(values, None in verdicts, refused)
 
-    def _check_words(self, peer: Peer, rows: Rows) -> list[bool | None]:
-        touchy, numbers = self._touchy(), rows[:, 0].tolist()
+    def _check_words(self, peer: Peer, rows: Rows, numbers: list[float]) -> list[bool | None]:
+        touchy = self._touchy()
         if touchy.isdisjoint(numbers):
             return [True] * len(numbers)
         return [
-            number not in touchy or self._check_word(peer, row, version)
-            for row, number, version in zip(rows, numbers, self.machine.versions(rows), strict=True)
+            number not in touchy or self._check_word(peer, rows[at], number, version)
+            for at, (number, version) in enumerate(
+                zip(numbers, self.machine.versions(rows), strict=True)
+            )
         ]
 
     def _touchy(self) -> set[float]:
@@ -273,9 +277,8 @@ class EntryExchange:
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != entry
 
-    def _check_word(self, peer: Peer, row: Vector, version: float) -> bool | None:
+    def _check_word(self, peer: Peer, row: Vector, number: float, version: float) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
-        number = float(row[0])
         if number == peer.entry and version > self.claims.known(number):
             return True
         held = self.machine.entry(number)
@@ -401,6 +404,7 @@ class EntryExchange:
             (version,) = self.machine.versions(own[None])
             self.published = Proven(entry, version, notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
+            self.published_of = 0 if own is self._first else self.replica.observed
             self._said[version], self._told = entry, own
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
@@ -444,8 +448,7 @@ class EntryExchange:
         if not told:
             return values[:HEADER], None
         entries = np.frombuffer(b"".join(each.entry for each in told))
-        proofs = b"".join(each.proof for each in told)
-        fields = Fields(proofs, self.book.new_to(peer, told))
+        fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
         return np.concatenate([values[:HEADER], entries]), fields
 
     def _plain(self, values: Vector) -> Vector:

@@ -208,10 +208,13 @@ class Fields(msgspec.Struct, frozen=True, omit_defaults=True):
         A proof for every entry in the vector, one after the other: see `identity.notary`.
     certificates : bytes
         Certificates of authors, each behind its length.
+    remainders : list of bytes
+        What follows each proof, where arms were purged from an entry: see `storage.purging`.
     """
 
     proofs: bytes = b""
     certificates: bytes = b""
+    remainders: list[bytes] = []
 
 
 NO_FIELDS = Fields()

@@ -85,6 +85,8 @@ class Gossip(ABC):
         self.entries: EntryExchange | None = None
         self.say, self.refuse, self.greet_again = wire
         self.next_tick = -math.inf
+        self.told = 0  # of the rewards counted since the start, how many a neighbour has
+        self._telling = 0, 0  # by which message it will have more, and how many
 
     @abstractmethod
     def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
@@ -126,6 +128,19 @@ class Gossip(ABC):
     def is_told(self, since: int) -> bool:
         """Return whether linked neighbours were told all that was known after a round."""
         return self.replica.rounds >= since + 2
+
+    def note_told(self) -> None:
+        """Note how many rewards somebody else knows of; called now and then."""
+        message, rewards = self._telling
+        if rewards > self.told and self._has_arrived(message):
+            self.told = rewards
+        if rewards == self.told:
+            self._telling = self.replica.rounds + 2, self.replica.observed
+
+    def _has_arrived(self, message: int) -> bool:
+        """Return whether a neighbour has what was told in a round; without answers, in the next."""
+        linked = any(peer.met for peer in self.peers.values())
+        return linked and self.replica.rounds > message
 
     def _possible(self, peer: Peer, values: Vector, now: float) -> tuple[Vector | None, bool]:
         """Refuse a message, or a part of it, that tells of what cannot have happened.
@@ -223,7 +238,7 @@ class RobustGossip(Gossip):
         taken, later = self._possible(peer, sifted.values, now)
         if taken is None:
             return None
-        peer.acked = int(max(0.0, taken[1]))
+        peer.acked = int(max(0.0, taken.item(1)))
         if later or sifted.later:  # without an acknowledgement it is sent again
             waiting = self.inbox.get(peer.number)
             kept = self.entries.machine.heard_from(peer.number)
@@ -264,6 +279,20 @@ class RobustGossip(Gossip):
     def is_told(self, since: int) -> bool:
         """Return the same; where messages have authors, neighbours acknowledge them."""
         return super().is_told(since) if self.entries is None else self.entries.is_told(since)
+
+    def note_told(self) -> None:
+        """Note the same; what is signed was counted before."""
+        entries = self.entries
+        if entries is None or entries.notary is None:
+            super().note_told()
+        elif self._has_arrived(entries.published_at):
+            self.told = entries.published_of
+
+    def _has_arrived(self, message: int) -> bool:
+        """Return the same; where messages have authors, neighbours acknowledge them."""
+        if self.entries is None:
+            return super()._has_arrived(message)
+        return any(peer.acked >= message for peer in self.peers.values() if peer.met)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""

@@ -9,13 +9,16 @@ from typing import Any, cast
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Frame, Stamp
 from coopbandits.fleet.protocol.gossip import Gossip
-from coopbandits.fleet.protocol.node import Node, NodeSettings
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.protocol.talks import Links, Talks, Terms
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
+
+OF_BANDITS = BanditFrame, DataFrame
 
 
 class ManyNode(Node):
@@ -96,7 +99,7 @@ class ManyNode(Node):
         self.talks.down(here, reason)
 
     def _read(self, peer: Peer, frame: Frame) -> None:
-        if isinstance(frame, BanditFrame | DataFrame) and peer.met:
+        if isinstance(frame, OF_BANDITS) and peer.met:
             peer.frames["received"] += 1
             if self._is_of_talks(peer, frame.stamp):
                 handle = self.talks.heard if isinstance(frame, DataFrame) else self.talks.greeted
@@ -110,5 +113,7 @@ class ManyNode(Node):
 
     def _is_of_talks(self, peer: Peer, stamp: Stamp) -> bool:
         """Refuse a frame of another epoch or start."""
+        if stamp.epoch == self.settings.epoch and stamp.incarnation == peer.incarnation:
+            return True
         plain = Stamp(self.num_arms, stamp.epoch, stamp.round, stamp.incarnation)
         return self._is_of_link(peer, plain)

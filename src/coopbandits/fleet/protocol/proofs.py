@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -30,6 +30,23 @@ class Proven(NamedTuple):
     entry: bytes
     version: float
     proof: bytes
+
+
+def read_proofs(fields: Fields, count: int) -> list[bytes]:
+    """Return the proofs of so many entries, each with its remainder."""
+    left = fields.remainders or [b""] * count
+    if len(fields.proofs) != PROOF * count or len(left) != count:
+        raise ForgedError(
+            f"{len(fields.proofs)} bytes of proofs and {len(left)} remainders for {count} entries"
+        )
+    return [fields.proofs[at * PROOF : (at + 1) * PROOF] + left[at] for at in range(count)]
+
+
+def write_proofs(proofs: Sequence[bytes], certificates: bytes) -> Fields:
+    """Return what stands beside entries with these proofs."""
+    left = [proof[PROOF:] for proof in proofs]
+    plain = b"".join(proof[:PROOF] for proof in proofs)
+    return Fields(plain, certificates, left if any(left) else [])
 
 
 class ProofBook:
@@ -85,11 +102,10 @@ class ProofBook:
 
     def read(self, fields: Fields, count: int) -> list[bytes]:
         """Return the proofs of so many entries, and keep the certificates sent with them."""
-        if len(fields.proofs) != PROOF * count:
-            raise ForgedError(f"{len(fields.proofs)} bytes of proofs for {count} entries")
+        proofs = read_proofs(fields, count)
         for certificate in unpack(fields.certificates):
             self.notary.learn(certificate)
-        return [fields.proofs[at : at + PROOF] for at in range(0, PROOF * count, PROOF)]
+        return proofs
 
     def author(self, proof: bytes) -> int | None:
         """Return the number of who has signed; None where the certificate is not known."""

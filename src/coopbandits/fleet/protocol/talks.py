@@ -97,6 +97,7 @@ class Talk:
         shared = links.stamp
         self.stamp = Stamp(len(replica.arms), shared.epoch, 0, shared.incarnation, bandit.number)
         self.form = plain_form(self.stamp)
+        self.arms = list(replica.arms)
         self.orders: dict[int, Order] = {}
         self.peers = {peer.number: _peer_of(peer) for peer in neighbors}
         self._say = say
@@ -151,13 +152,14 @@ class Talk:
         if order is None or not peer.met:
             link.frames["stale"] += 1  # it was said before the last greeting
             return
-        if frame.stamp.num_arms != order.num_arms:
-            sentence = f"a message about {frame.stamp.num_arms} arms of {order.num_arms}"
+        if frame.stamp.num_arms != len(order.arms):
+            sentence = f"a message about {frame.stamp.num_arms} arms of {len(order.arms)}"
             self.links.refuse(link, "arms", sentence)
             return
+        fields = frame.fields
         if values is not None:
-            values = in_own_order(self.replica, order, values)
-        self.gossip.heard(peer, frame.stamp.round, values, frame.fields, now)
+            values, fields = in_own_order(self.replica, order, values, fields)
+        self.gossip.heard(peer, frame.stamp.round, values, fields, now)
 
     def down(self, link: Peer, reason: str) -> None:
         """Note that a link went down; whoever only asked for one was never talked to."""
@@ -205,7 +207,7 @@ class Talks:
         for bandit in declared:
             talk = self.talks.get(bandit.number)
             replica = self.bandits.replicas[bandit.number]
-            if talk is not None and talk.stamp.num_arms == len(replica.arms):
+            if talk is not None and talk.arms == list(replica.arms):
                 talk.bandit = bandit
                 continue
             self._begin(bandit, replica)
@@ -214,6 +216,8 @@ class Talks:
         replica.relink(self.peers)
         terms = self.terms(bandit, replica)
         talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
+        if bandit.number in self.talks:
+            talk.gossip.told = self.talks[bandit.number].gossip.told
         self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
         self.talks[bandit.number] = self.awake[bandit.number] = talk
@@ -298,7 +302,7 @@ class Talks:
         replica = talk.replica
         if len(set(theirs)) < len(theirs):
             raise InputError(f"{link.name} has an arm of {talk.bandit.name} twice")
-        fresh = [arm for arm in theirs if arm not in replica.arms]
+        fresh = [arm for arm in theirs if arm not in replica.arms and arm not in replica.purged]
         if not fresh:
             return talk
         unnamed = sum(not name for name in replica.arms.values())
@@ -347,18 +351,23 @@ class Talks:
         return lambda: all(number not in self.awake or are() for number, are in told.items())
 
     def tick(self, now: float) -> None:
-        """End the rounds of all bandits with news, and send what is to be told."""
+        """End the rounds of all bandits with news, write that at once, and send what is told.
+
+        What cannot be written is not sent either: neighbours say theirs again, since it was not
+        acknowledged, and so does this agent.
+        """
         self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
-        try:
-            for number, talk in list(self.awake.items()):
+        self._unsent = {}
+        with self.bandits.journal.together():
+            for talk in list(self.awake.values()):
                 talk.gossip.tick(now)
-                if talk.greets_again:
-                    talk.greets_again = False
-                    self._greet(talk, ask=True)
-                elif talk.gossip.idle:
-                    del self.awake[number]
-        finally:
-            self._flush(now)
+        for number, talk in list(self.awake.items()):
+            if talk.greets_again:
+                talk.greets_again = False
+                self._greet(talk, ask=True)
+            elif talk.gossip.idle:
+                del self.awake[number]
+        self._flush(now)
 
     def _say(self, peer: str, data: bytes) -> None:
         self._unsent.setdefault(peer, []).append(data)

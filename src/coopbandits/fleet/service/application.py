@@ -141,7 +141,7 @@ class ApplicationService:
         """Return the name of an arm of the agent's, which may be no longer declared."""
         if self.declared.is_plain:
             return self.names[place]
-        return list(self.replica.arms.values())[place]
+        return list(self.replica.arms.values())[place] or "(purged)"
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
@@ -226,7 +226,7 @@ class ApplicationService:
 
     def export(self) -> dict[str, Any]:
         """Return everything learned."""
-        return learned(self)
+        return learned(self.declared, self.replica)
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data.

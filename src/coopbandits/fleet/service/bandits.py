@@ -18,10 +18,13 @@ from coopbandits.fleet.service.watching import (
     journal_metrics,
     link_metrics,
 )
+from coopbandits.fleet.storage.purging import PURGED
 
 if TYPE_CHECKING:
+    from coopbandits.fleet.config.bandits import Arm, BanditConfig
     from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.storage.replica import Replica
 
 REMOVED = "removed"
 
@@ -43,11 +46,10 @@ def bandit_state(service: ApplicationService) -> BanditState:
     )
 
 
-def learned(service: ApplicationService) -> dict[str, Any]:
+def learned(bandit: BanditConfig, replica: Replica) -> dict[str, Any]:
     """Return everything learned of a bandit, also of arms that are no longer declared."""
-    bandit, replica, scale = service.declared, service.replica, service.scale
-    estimate = replica.agent.estimate()
-    sums = estimate.sums[:, ONES] if service.encoder.features else estimate.sums
+    scale, estimate = bandit.settings.scale, replica.agent.estimate()
+    sums = estimate.sums[:, ONES] if bandit.settings.encoder.features else estimate.sums
     arms = {at if bandit.is_plain else arm.number: arm for at, arm in enumerate(bandit.arms)}
     found = []
     for at, (number, known) in enumerate(replica.arms.items()):
@@ -58,7 +60,7 @@ def learned(service: ApplicationService) -> dict[str, Any]:
                 "arm": name or None,
                 "id": declared.id if declared else name or None,
                 "number": number,
-                "state": "active" if declared and not declared.frozen else _state(declared),
+                "state": _state(number, declared),
                 "pulls": pulls,
                 "mean": scale.reward(float(sums[at]) / pulls) if pulls > 0.0 else None,
                 "own_choices": int(replica.own_choices[at]),
@@ -70,8 +72,10 @@ def learned(service: ApplicationService) -> dict[str, Any]:
     return {"number": bandit.number, "settings": settings, "round": replica.rounds, "arms": found}
 
 
-def _state(declared: object) -> str:
-    return "frozen" if declared else REMOVED
+def _state(number: int, declared: Arm | None) -> str:
+    if declared is None:
+        return "purged" if number == PURGED else REMOVED
+    return "frozen" if declared.frozen else "active"
 
 
 def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[Metric]:

@@ -34,7 +34,8 @@ def agent_state(
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
-    known = [arm for arm in estimates if arm.mean is not None]
+    by_context, keeper = bool(service.encoder.features), node.settings.keeper
+    known = [arm for arm in estimates if arm.mean is not None and not by_context]
     own_choices = replica.own_choices[service.menu.places]
     return AgentState(
         id=service.config.id,
@@ -58,6 +59,8 @@ def agent_state(
         ],
         events=node.chronicle.since(since),
         bandits=list(bandits),
+        document=keeper.version if keeper.takes_part else None,
+        by_context=by_context,
     )
 
 

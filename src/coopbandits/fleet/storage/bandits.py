@@ -7,7 +7,7 @@ are kept, and go on where they were once they are declared again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -129,7 +129,9 @@ class Bandits:
         """No arms in common."""
         return {}
 
-    def declare(self, number: int, declared: Declared, *, write: bool = True) -> None:
+    def declare(
+        self, number: int, declared: Declared, purged: Iterable[int] = (), *, write: bool = True
+    ) -> None:
         """Take the declaration of a bandit; nothing is written where it says nothing new."""
         replica = self.replicas.get(number)
         if replica is None:
@@ -140,6 +142,7 @@ class Bandits:
             self.replicas[number] = replica
         elif _says_more(declared, replica):
             replica.declare(declared, write=write)
+        replica.purge(purged, write=write)
 
     def begin(self) -> None:
         """Write the first snapshot, once all declarations were taken."""

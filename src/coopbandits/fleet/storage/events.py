@@ -69,6 +69,12 @@ class Declared(msgspec.Struct, frozen=True):
     arms: dict[int, str]
 
 
+class Purged(msgspec.Struct, frozen=True):
+    """Arms of a bandit were purged, by id: of what was known of them, the pulls are left."""
+
+    arms: list[int]
+
+
 class Relinked(msgspec.Struct, frozen=True):
     """The neighbours are others from now on: their numbers."""
 
@@ -81,11 +87,11 @@ class Adopted(msgspec.Struct, frozen=True):
     document: bytes
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Relinked | Adopted
+Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Purged | Relinked | Adopted
 
 KINDS: dict[type[Event], int] = {
     Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22,
-    Relinked: 23, Adopted: 32,
+    Relinked: 23, Purged: 24, Adopted: 32,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

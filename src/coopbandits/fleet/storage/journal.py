@@ -19,7 +19,8 @@ one as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -149,6 +150,7 @@ class Journal:
         self.torn, self.converts = 0, False
         self._keep: dict[str, bytes] = {}
         self._gathered: list[bytes] = []
+        self._together: list[bytes] | None = None
         self._held: list[Event] = []
         self._sequence = self._flying = 0
         self._snapshot_size = self._events_size = self._file_size = 0
@@ -209,12 +211,32 @@ class Journal:
         if self.trouble:
             raise DiskError(self.trouble)
         data = self._encode(event, bandit) if not self._held else self._encode_held(event)
-        if self.committer is None:
+        if self._together is not None:
+            self._together.append(data)
+        elif self.committer is None:
             self._write(data + self._mark() if self._marked else data)
+        else:
+            self._gathered.append(data)
+            self.appended += 1
+            self.committer.gathered()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write all events of a block at once, when it ends; a committer does so in any case.
+
+        They take effect before, so nobody may be told of them inside. Where they cannot be written
+        the block ends in DiskError, and they stay in memory until the next snapshot has them.
+        """
+        if self.committer is not None:
+            yield
             return
-        self._gathered.append(data)
-        self.appended += 1
-        self.committer.gathered()
+        self._together = []
+        try:
+            yield
+        finally:
+            data, self._together = b"".join(self._together), None
+            if data:
+                self._write(data + self._mark() if self._marked else data)
 
     def adopt(self, event: Adopted) -> None:
         """Write the cluster's document, which takes the place of the one before."""
@@ -406,6 +428,11 @@ def decode_record(record: records.Record, kind: type[T]) -> T:
 
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
     """Refuse the journal of another agent or configuration."""
+    if "bandits" in identity and "arms" in found:
+        raise InputError(
+            "the journal is of the one bandit in [cluster], and the configuration has sections of "
+            "bandits; go back to the file of before, and run `coopbandits fleet to-sections` on it"
+        )
     for key in identity | found:
         if found.get(key) != identity.get(key):
             raise InputError(

@@ -11,10 +11,11 @@ end             CRC-32 of the body, seeded with the header's ``u32``
 Sequence numbers are consecutive. The format is made to be added to: readers ignore field names that
 they do not know, and refuse kinds of records that they do not know.
 
-What a crash can leave behind depends on how the file was written. Without marks, each record was
-handed to the operating system by one write: the death of the process leaves a strict prefix of the
-last record. With marks, every batch ends in one, and is on disk before anybody is told: a loss of
-power leaves anything behind the last mark that got there. Everything else is damage and is refused.
+What a crash can leave behind depends on how the file was written. Without marks, whole records were
+handed to the operating system, one or several by a write: the death of the process leaves some of
+them, and a strict prefix of the next. With marks, every batch ends in one, and is on disk before
+anybody is told: a loss of power leaves anything behind the last mark that got there. Everything
+else is damage and is refused.
 """
 
 from __future__ import annotations

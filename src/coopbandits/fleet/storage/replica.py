@@ -1,10 +1,11 @@
 """The state of one agent as a replica of its journal: events are the only way to change it.
 
 An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
-Where the journal has a committer, an event is gathered before it takes effect, and nobody is told
-before it is on disk. The one exception is the end of a synchronous round, which is written with the
-next event. Opening replays all events. A replica has no clock, network or random source: time and
-random words are arguments, and the disk belongs to the journal.
+Where the journal has a committer, or writes the rounds of several bandits together, an event is
+gathered before it takes effect, and nobody is told before it is on disk. The one exception is the
+end of a synchronous round, which is written with the next event. Opening replays all events. A
+replica has no clock, network or random source: time and random words are arguments, and the disk
+belongs to the journal.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from coopbandits.core.aggregate.arms import moved_pulls
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
@@ -30,6 +32,7 @@ from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
+from coopbandits.fleet.identity.notary import PROOF
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import (
     Chose,
@@ -39,10 +42,12 @@ from coopbandits.fleet.storage.events import (
     Expired,
     Met,
     Observed,
+    Purged,
     Relinked,
     Spoke,
 )
 from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.purging import fold, remainder
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
 KEPT_ROUNDS = 3
@@ -106,6 +111,8 @@ class Replica:
         Messages of the last rounds, by round and neighbour.
     proofs, certificates : dict of int to bytes, and list of bytes
         What proves entries that others have signed, by their numbers.
+    purged : set of int
+        Ids of arms that are no more, and never will be again.
     """
 
     def __init__(
@@ -122,6 +129,7 @@ class Replica:
         self.journal, self.make_agent, self.tickets = journal, make_agent, tickets
         self.arms = dict(arms)
         self.declared: Declared | None = None
+        self.purged: set[int] = set()
         self.scale, self.incarnation = scale, int(now)
         self.neighbors = sorted(neighbors)
         self.degrees: dict[int, int] = {}
@@ -331,18 +339,23 @@ class Replica:
             case Observed(number, reward):
                 self._observe(*self.tickets.settle(number, reward), reward)
             case Expired(numbers):
-                for number in numbers:
-                    arm, context = self.tickets.close(number)
-                    if context:
-                        self.seeing.abandon(arm, np.frombuffer(context))
-                    else:
-                        self.agent.abandon(arm)
+                self._close(numbers)
             case Met(degrees):
                 self._meet(degrees)
             case Relinked(neighbors):
                 self._relink(neighbors)
             case Declared():
                 self._declare(event)
+            case Purged(arms):
+                self._purge(set(arms))
+
+    def _close(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            arm, context = self.tickets.close(number)
+            if context:
+                self.seeing.abandon(arm, np.frombuffer(context))
+            else:
+                self.agent.abandon(arm)
 
     def _meet(self, degrees: dict[int, int]) -> None:
         self.degrees = degrees
@@ -360,19 +373,49 @@ class Replica:
         else:
             self._apply(declared)
 
+    def purge(self, arms: Iterable[int], *, write: bool = True) -> None:
+        """Keep of some arms how many pulls there were, and close their tickets; for ever."""
+        fresh = sorted(set(arms) - self.purged)
+        if fresh and write:
+            self._log(Purged(fresh))
+        elif fresh:
+            self._apply(Purged(fresh))
+
     def _declare(self, declared: Declared) -> None:
         self.declared = declared
-        added = len(declared.arms.keys() - self.arms.keys())
+        known = range(len(self.arms))
+        added = declared.arms.keys() - self.arms.keys()
         self.arms |= {arm: name or self.arms.get(arm, "") for arm, name in declared.arms.items()}
-        if not added:
-            return
-        narrow = cast("CooperativeAgent", self.agent)  # others are not declared with sections
-        wide = cast("CooperativeAgent", self._fresh_agent(list(narrow.view.neighbor_weights)))
-        wide.restore_state(wide.widened(narrow.export_state(), narrow))
-        self.agent = wide
-        self.own_choices = np.pad(self.own_choices, (0, added))
-        self.own_counts = np.pad(self.own_counts, (0, added))
-        self.own_sums = np.pad(self.own_sums, (0, added))
+        if added:
+            self._rearrange(known)
+
+    def _purge(self, arms: set[int]) -> None:
+        self.purged |= arms
+        gone = {at for at, arm in enumerate(self.arms) if arm in arms}
+        waiting = [number for number, each in self.tickets.open.items() if each.arm in gone]
+        self._close(waiting)
+        self._keep_remainders(arms)
+        self.arms, places = fold(self.arms, arms)
+        self.tickets.move(places)
+        self._rearrange(places)
+
+    def _keep_remainders(self, gone: set[int]) -> None:
+        """Let what was signed with these arms be proven without them."""
+        machine = cast("Any", cast("CooperativeAgent", self.agent).machine)  # entries are signed
+        for number, proof in self.proofs.items():
+            row = machine.entry(number)
+            if row is not None:
+                left = remainder(machine.registers, list(self.arms), gone, row, proof[PROOF:])
+                self.proofs[number] = proof[:PROOF] + left
+
+    def _rearrange(self, places: Sequence[int]) -> None:
+        """Go on with the arms that there are now, of which `places` were known before."""
+        before = cast("CooperativeAgent", self.agent)  # others are not declared with sections
+        agent = cast("CooperativeAgent", self._fresh_agent(list(before.view.neighbor_weights)))
+        agent.restore_state(agent.rearranged(before.export_state(), before, places))
+        self.agent = agent
+        for name in ("own_choices", "own_counts", "own_sums"):
+            setattr(self, name, moved_pulls(getattr(self, name), len(self.arms), places))
 
     def _observe(self, arm: int, context: bytes, reward: float) -> None:
         self.observed += 1
@@ -468,7 +511,8 @@ class Replica:
         }
 
     def _declaration(self, declared: Declared) -> dict[str, Any]:
-        return {"declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms}}
+        told = {"name": declared.name, "shared": declared.shared, "arms": self.arms}
+        return {"declared": told, **({"purged": sorted(self.purged)} if self.purged else {})}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.incarnation = max(self.incarnation, state["incarnation"] + 1)
@@ -476,6 +520,7 @@ class Replica:
         if "declared" in state:
             self.declared = Declared(**state["declared"])
             self.arms = dict(self.declared.arms)
+            self.purged = set(state.get("purged", ()))
         self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])

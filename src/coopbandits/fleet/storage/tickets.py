@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from coopbandits.fleet.service import (
@@ -155,6 +156,15 @@ class Tickets:
         if len(self.settled) > self.limit:
             del self.settled[self._order.popleft()]
         return arm, context
+
+    def move(self, places: Sequence[int]) -> None:
+        """Go by other places of arms: what was arm k is `places[k]`."""
+        self.open = {
+            number: ticket._replace(arm=places[ticket.arm]) for number, ticket in self.open.items()
+        }
+        self.settled = {
+            number: known._replace(arm=places[known.arm]) for number, known in self.settled.items()
+        }
 
     def due(self, now: float) -> list[int]:
         """Return the numbers of the expired tickets, oldest first."""

@@ -11,6 +11,7 @@ from typing import Any
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport.connection import Connection
+from coopbandits.fleet.transport.services import find_service
 from coopbandits.fleet.transport.sockets import resolve
 from coopbandits.fleet.transport.tcp import TcpTransport
 
@@ -113,9 +114,22 @@ class OpenTransport(TcpTransport):
         for place in places:
             try:
                 async with asyncio.timeout(self.timing.handshake):
-                    answers = await resolve(place)
+                    answers = await _addresses(place)
             except OSError as error:  # a timeout, too
                 log.info("the name of %s cannot be looked up: %s", place, reason_of(error))
                 continue
-            addresses |= dict.fromkeys(Address(*each[4][:2]) for each in answers[:MOST_FOUND])
+            addresses |= dict.fromkeys(answers[:MOST_FOUND])
         found(list(addresses))
+
+
+async def _addresses(place: Address) -> list[Address]:
+    """Return all addresses of a name, or of the hosts of a service."""
+    places = [place]
+    if place.is_service:
+        places = (await find_service(place.host))[:MOST_FOUND]
+    found = await asyncio.gather(*map(resolve, places), return_exceptions=True)
+    failed = [each for each in found if isinstance(each, BaseException)]
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    told = [each for each in found if not isinstance(each, BaseException)]
+    return [Address(*each[4][:2]) for answers in told for each in answers]

@@ -2,7 +2,7 @@
 
 import { newest } from "./model.js";
 import { chip, colour, letter, OTHERS, paint } from "./palette.js";
-import { clock, digits, isNumber, make, named, percent, put, whole } from "./text.js";
+import { clock, digits, isNumber, make, named, percent, put, version, whole } from "./text.js";
 
 const PAGE = 25;
 const OPTIONS = 40;
@@ -66,6 +66,7 @@ const LIVE = [
   { head: "Rounds/s", value: (m, p, i) => m.agents[i].rounds_per_second, show: digits },
   { head: "Pulls/s", value: (m, p, i) => m.agents[i].pulls_per_second, show: digits },
   { head: "Open tickets", value: (m, p, i) => m.agents[i].tickets, show: whole },
+  { head: "Document", value: (m, p, i) => m.agents[i].document, show: version },
 ];
 const STORED = [
   LIVE[0],
@@ -80,6 +81,7 @@ const byText = new Intl.Collator("en", { numeric: true }).compare;
 
 export function preferred(model, panel, agent) {
   const arm = model.armOf(panel, agent);
+  if (model.scene.by_context) return "by request";
   return arm < 0 ? "nothing yet" : model.arms[arm];
 }
 

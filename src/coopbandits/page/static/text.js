@@ -43,4 +43,7 @@ export function sureness(value) {
 
 export const whole = (value) => (isNumber(value) ? Math.round(value).toLocaleString("en").replaceAll(",", " ") : "–");
 
+// Of the cluster's document; 0 is none yet, and nothing where an agent takes none.
+export const version = (value) => (value === 0 ? "none" : whole(value));
+
 export const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en-GB");

@@ -5,7 +5,7 @@ import { Graph } from "./graph.js";
 import { place } from "./layout.js";
 import { chip, colour, OTHERS, theme } from "./palette.js";
 import { AgentTable, EventList, OptionTable, order, preferred } from "./tables.js";
-import { digits, isNumber, make, named, percent, put, sureness, whole } from "./text.js";
+import { digits, isNumber, make, named, percent, put, sureness, version, whole } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const SPOKEN = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
@@ -136,8 +136,12 @@ export class View {
       this.spoken = spoken;
       this.sentence(byId("ahead"), now);
     }
+    const { bandits = [] } = model.scene;
+    const more = [];
+    if (bandits.length > 1) more.push(["bandits", whole(bandits.length)]);
+    if (isNumber(now.document)) more.push([now.behind ? `document, ${whole(now.behind)} agents behind` : "document version", version(now.document)]);
     const tiles = model.live
-      ? [["agents up", `${whole(now.up)} of ${model.count}`], ["disagree", percent(now.disagree)], ["pulls a second", digits(now.pulls_per_second)], ["rounds a second", digits(now.rounds_per_second)], ["open tickets", whole(now.tickets)]]
+      ? [["agents up", `${whole(now.up)} of ${model.count}`], ["disagree", percent(now.disagree)], ["pulls a second", digits(now.pulls_per_second)], ["rounds a second", digits(now.rounds_per_second)], ["open tickets", whole(now.tickets)], ...more]
       : [["round", whole(model.scene.rounds[model.frame])], ["disagree", percent(now.disagree)], ["regret", digits(now.regret, 4)], ["agents", whole(model.count)]];
     const list = byId("figures");
     if (list.childElementCount !== tiles.length) list.replaceChildren(...tiles.map(() => make("div", {}, make("dt"), make("dd"))));
@@ -149,6 +153,10 @@ export class View {
 
   sentence(node, now) {
     const { model } = this;
+    if (model.scene.by_context) {
+      put(node, "Which option is best depends on the request. A mean is over the requests that its option was chosen for.");
+      return;
+    }
     if (!isNumber(now.ahead) || now.ahead < 0) {
       const loading = !model.live && !model.tracks[this.panel];
       const known = model.scene?.contexts ? "Which option is best depends on the request." : "Nothing is known about any option yet.";

@@ -46,7 +46,8 @@ class Actor:
         self.copies: list[tuple[dict[str, bytes], Account]] = []
         self.revoked: frozenset[str] = frozenset()
         self.document = 0
-        self.extra = False  # whether its file declares the arm that comes and goes
+        self.extra = False  # whether its file declares the arm that comes and goes,
+        self.purged = False  # or purges it, which is for ever
         self.heard: dict[str, tuple[int, int, int]] = {}
 
     def words(self) -> int:

@@ -184,7 +184,8 @@ class Application:
             account.ticks[ticket] = tick
         if known is None:
             raise ViolationError(f"a reward for {ticket} was taken, of a choice that was forgotten")
-        if receipt.arm != OPTIONS[known.arm].arm or receipt.reward != value:
+        names = (OPTIONS[known.arm].arm, *(("(purged)",) if receipt.duplicate else ()))
+        if receipt.arm not in names or receipt.reward != value:
             raise ViolationError(f"{reward} was taken as {receipt}")
         if not receipt.duplicate and before is not None:
             raise ViolationError(f"the reward for {ticket} was acknowledged twice")

@@ -1,4 +1,4 @@
-"""Two bandits on a stage, of one of which an arm comes and goes.
+"""Two bandits on a stage, of one of which an arm comes and goes, and may be purged.
 
 What applications and checks count, they count by option: a bandit and an arm. A stage with one
 bandit has the first three.
@@ -37,11 +37,15 @@ def option_of(bandit: str, arm: str) -> int:
     return next(at for at, each in enumerate(OPTIONS) if (each.bandit, each.arm) == (bandit, arm))
 
 
-def declared(cluster: ClusterConfig, *, extra: bool) -> dict[str, BanditConfig]:
+def declared(
+    cluster: ClusterConfig, *, extra: bool, purged: bool = False
+) -> dict[str, BanditConfig]:
     """Return both bandits, with or without the arm that comes and goes."""
     found = {}
     for name, number in NUMBERS.items():
         arms = (*ARMS, EXTRA) if extra and name == MAIN else ARMS
         settings = replace(cluster, arms=arms)
-        found[name] = BanditConfig(name, number, settings, tuple(Arm(arm, arm) for arm in arms))
+        listed = tuple(Arm(arm, arm) for arm in arms)
+        gone = (EXTRA,) if purged and name == MAIN else ()
+        found[name] = BanditConfig(name, number, settings, listed, purged=gone)
     return found

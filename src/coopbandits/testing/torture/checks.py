@@ -11,7 +11,7 @@ from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.protocol.node import MOST_SILENT
+from coopbandits.fleet.protocol.links import MOST_SILENT
 from coopbandits.fleet.protocol.talks import MOST_UNNAMED
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError

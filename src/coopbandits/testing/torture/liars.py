@@ -29,7 +29,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
     encode_members,
 )
-from coopbandits.fleet.protocol.node import BANDIT
+from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.testing.torture.notary import VirtualNotary, certificate_of
 from coopbandits.testing.torture.open_wiring import PORT, OpenWiring
 from coopbandits.testing.torture.process import name, number

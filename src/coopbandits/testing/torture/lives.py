@@ -147,7 +147,11 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=declared(cluster, extra=actor.extra) if schedule.bandits else {},
+            declared=(
+                declared(cluster, extra=actor.extra, purged=actor.purged)
+                if schedule.bandits
+                else {}
+            ),
             auto=schedule.auto,
             degree=DEGREE,
             seeds=SEEDS if schedule.auto else (),

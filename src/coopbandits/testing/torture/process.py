@@ -33,14 +33,16 @@ from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
 from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.node import BANDIT, Node
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
+from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.testing.torture.bandits import MAIN, NUMBERS, OPTIONS, SIDE, option_of
+from coopbandits.testing.torture.bandits import EXTRA, MAIN, NUMBERS, OPTIONS, SIDE, option_of
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
 from coopbandits.testing.torture.schedule import ARMS, SECOND, START
@@ -254,7 +256,8 @@ class Process:
             sums[: len(ARMS)] = self.replica.own_sums.tolist()
             return counts, sums
         for at, replica, place in self._places():
-            counts[at], sums[at] = int(replica.own_counts[place]), float(replica.own_sums[place])
+            counts[at] += int(replica.own_counts[place])
+            sums[at] += float(replica.own_sums[place])
         return counts, sums
 
     def known(self) -> Vector:
@@ -262,20 +265,24 @@ class Process:
         found = np.zeros(2 * len(OPTIONS))
         for at, replica, place in self._places():
             estimate = replica.agent.estimate()
-            found[at], found[len(OPTIONS) + at] = estimate.sums[place], estimate.counts[place]
+            found[at] += estimate.sums[place]
+            found[len(OPTIONS) + at] += estimate.counts[place]
         return found
 
     def _places(self) -> Iterator[tuple[int, Replica, int]]:
-        """Yield options, their replicas, and the places of their arms there."""
+        """Yield options, their replicas, and the places of their arms there.
+
+        One may have been purged here, or by others; only that one ever is.
+        """
         if self.bandits is None:
             yield from ((at, self.replica, at) for at in range(len(ARMS)))
             return
         for at, option in enumerate(OPTIONS):
             replica = self.bandits.replicas[NUMBERS[option.bandit]]
             places = {arm: place for place, arm in enumerate(replica.arms)}
-            place = places.get(Arm(option.arm, option.arm).number)
-            if place is not None:
-                yield at, replica, place
+            numbers = [Arm(option.arm, option.arm).number]
+            numbers += [PURGED] * ((option.bandit, option.arm) == (MAIN, EXTRA))
+            yield from ((at, replica, places[arm]) for arm in numbers if arm in places)
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""

@@ -198,11 +198,13 @@ def _drain(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    """Add an arm, or remove it, in an agent's file and while it runs."""
-    actor.extra = not actor.extra
+    """Add an arm, remove or purge it, in an agent's file and while it runs."""
+    if not actor.extra and not trouble.word >> 4 & 3:
+        actor.purged = True
+    actor.extra = not actor.extra and not actor.purged
     process = actor.process
     if process is not None and trouble.word & 3:  # otherwise with its next start
-        told = declared(stage.cluster, extra=actor.extra)
+        told = declared(stage.cluster, extra=actor.extra, purged=actor.purged)
         stage.lives.act(actor, process.take, told)
 
 

@@ -1,0 +1,119 @@
+"""What agents refuse in a document, told before it is signed, and by an agent before it is taken.
+
+Some of it depends on the files of the nodes: which cluster they are of, and which form their
+bandits have. What was learned, only a running agent knows.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.consistency import declaration_problems, half_life_problems
+from coopbandits.fleet.config.read import ConfigError, parse_bandits
+from coopbandits.fleet.document.content import Document, read_document
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+def checked(content: bytes, nodes: Iterable[NodeConfig] = ()) -> Document:
+    """Return the document in a TOML text, if agents can take it.
+
+    Parameters
+    ----------
+    content : bytes
+        The text.
+    nodes : iterable of NodeConfig
+        The files of some nodes; without any, what depends on these is not looked at.
+
+    Raises
+    ------
+    InputError
+        A sentence for everything that an agent would refuse, one per line.
+    """
+    problems: list[str] = []
+    try:
+        document = read_document(content)
+    except ConfigError as error:
+        problems += str(error).splitlines()
+        bandits = tomllib.loads(content.decode()).get("bandits", {})
+        tables = bandits.values() if isinstance(bandits, dict) else [None]
+        if all(isinstance(table, dict) for table in tables):
+            problems += bandit_problems(bandits, ClusterConfig("", 0, ()))
+        raise InputError("\n".join(problems)) from None
+    for cluster in [of_node(node, document) for node in nodes] or [ClusterConfig("", 0, ())]:
+        problems += bandit_problems(document.bandits, cluster)
+    for node in nodes:
+        if node.cluster.name != document.name:
+            problems.append(
+                f"the document is of cluster {document.name!r}, and {node.id} of "
+                f"{node.cluster.name!r}; give it the name of the cluster that it shall change"
+            )
+        problems += node_problems(document, node)
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+    return document
+
+
+def of_node(node: NodeConfig, document: Document) -> ClusterConfig:
+    """Return a node's cluster, at the pace that the document sets."""
+    rounds = document.settings.get("rounds_per_second")
+    return node.cluster if rounds is None else replace(node.cluster, rounds_per_second=rounds)
+
+
+def declared_by(document: Document, node: NodeConfig) -> dict[str, BanditConfig]:
+    """Return the bandits of a node by a document; those of its own file where that has none.
+
+    The token of a bandit is a file on each machine, and stays the one in the node's own file.
+    """
+    cluster = of_node(node, document)
+    if not document.bandits:
+        rounds = cluster.rounds_per_second
+        return {
+            name: replace(bandit, settings=replace(bandit.settings, rounds_per_second=rounds))
+            for name, bandit in node.declared.items()
+        }
+    found = parse_bandits(document.bandits, cluster)
+    tokens = {name: bandit.token_file for name, bandit in node.declared.items()}
+    return {name: replace(each, token_file=tokens.get(name)) for name, each in found.items()}
+
+
+def bandit_problems(bandits: Tables, cluster: ClusterConfig) -> Iterator[str]:
+    """Yield a sentence for everything in declarations that no agent of a cluster takes."""
+    readable: dict[str, BanditConfig] = {}
+    for name, table in bandits.items():
+        if "token_file" in table:
+            yield f"[bandits.{name}] token_file is a file of each node; name it there instead"
+        try:
+            readable |= parse_bandits({name: table}, cluster)
+        except InputError as error:
+            yield from str(error).splitlines()
+    yield from declaration_problems(readable)
+
+
+def node_problems(document: Document, node: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for what the agent of a file cannot do."""
+    cluster = of_node(node, document)
+    if cluster.half_life is not None and "rounds_per_second" in document.settings:
+        yield from half_life_problems(cluster, cluster.half_life)
+    if not document.bandits:
+        yield from declaration_problems(declared_by(document, node))
+    if node.tls is None:
+        for name, place in document.members.items():
+            if name in node.neighbors and not place.is_loopback:
+                yield (
+                    f"member {name} is at {place}, which others can reach, and there is no [tls] "
+                    f"on {node.id}; give addresses of this machine"
+                )
+    if document.bandits and not node.declared:
+        yield (
+            f"the document declares bandits ({', '.join(sorted(document.bandits))}), but "
+            f"{node.id} has the one in [cluster] of its own file, which cannot change while it "
+            "runs; leave [bandits] out, or first give it a section with `coopbandits fleet "
+            "to-sections`"
+        )

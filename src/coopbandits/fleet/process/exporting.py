@@ -1,0 +1,128 @@
+"""Everything that an agent has learned, in a file: by its journal, or as its API told it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import plain_bandit
+from coopbandits.fleet.document.check import declared_by
+from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.identity.certs import write_file
+from coopbandits.fleet.process.backup import opened, read
+from coopbandits.fleet.process.declare import all_bandits
+from coopbandits.fleet.service.bandits import learned
+from coopbandits.fleet.storage.replica import Replica
+
+Told = dict[str, Any]
+"""What `GET /export` answers, in the form that it has with several bandits."""
+
+COLUMNS = (
+    "agent", "cluster", "bandit", "policy", "round", "arm", "id", "state", "pulls", "mean",
+    "own_choices", "own_pulls", "own_reward",
+)  # fmt: skip
+
+
+def of_journal(config: NodeConfig, now: float) -> Told:
+    """Return what the journal of an agent holds, whether it runs or not."""
+    kept, _ = opened(config, read(config.journal / "journal"), now)
+    if isinstance(kept, Replica):
+        bandit = plain_bandit(config.cluster)
+        return whole(config.id, config.cluster.name, learned(bandit, kept))
+    keeper = Keeper(config.cluster.name, config.document.operators, kept.journal)
+    declared = declared_by(keeper.document, config) if keeper.document else config.declared
+    found = {
+        bandit.name: learned(bandit, kept.replicas[bandit.number])
+        for bandit in all_bandits(config, kept, declared)
+        if bandit.number in kept.replicas  # one that was declared last may have come after it
+    }
+    return {"agent": config.id, "cluster": config.cluster.name, "bandits": found}
+
+
+def whole(agent: str, cluster: str, told: Told) -> Told:
+    """Return what an agent with one bandit tells in the form of those with several."""
+    if "bandits" in told:
+        return told
+    return {"agent": agent, "cluster": cluster, "bandits": {"default": told}}
+
+
+def rows_of(told: Told) -> Iterator[dict[str, Any]]:
+    """Yield a row for every arm of every bandit."""
+    for name, bandit in told["bandits"].items():
+        common = {
+            "agent": told["agent"],
+            "cluster": told["cluster"],
+            "bandit": name,
+            "policy": bandit["settings"]["policy"],
+            "round": bandit["round"],
+        }
+        for arm in bandit["arms"]:
+            yield {key: (common | arm)[key] for key in COLUMNS}
+
+
+def require_format(file: Path) -> None:
+    """Refuse a file whose ending says no form that there is."""
+    if file.suffix not in FORMATS:
+        raise InputError(
+            f"{file} ends in {file.suffix!r}; an export is written as {', '.join(FORMATS)}: name "
+            f"such a file, as in {file.stem or 'learned'}.json"
+        )
+
+
+def write_export(told: Told, file: Path) -> str:
+    """Write what was learned, in the form that the file's ending says; return a sentence.
+
+    The file is there as a whole or as it was before.
+    """
+    require_format(file)
+    write_file(file, FORMATS[file.suffix](told))
+    rows = list(rows_of(told))
+    pulls = sum(row["own_pulls"] for row in rows)
+    bandits = len(told["bandits"])
+    return (
+        f"exported to {file}: agent {told['agent']}; bandits: {bandits}; arms: {len(rows)}; "
+        f"rewards handed in here: {pulls}"
+    )
+
+
+def _as_json(told: Told) -> bytes:
+    return (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _as_csv(told: Told) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows_of(told))
+    return out.getvalue().encode()
+
+
+def _as_parquet(told: Told) -> bytes:
+    try:
+        import pyarrow as pa  # optional
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "an export to .parquet needs pyarrow, which is not installed; run pip install "
+            "'coopbandits[parquet]', or write .csv"
+        ) from None
+    whole_numbers, numbers = ("round", "own_choices", "own_pulls"), ("pulls", "mean", "own_reward")
+    kinds = dict.fromkeys(whole_numbers, pa.int64()) | dict.fromkeys(numbers, pa.float64())
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    out = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_pylist(list(rows_of(told)), schema=schema), out)
+    content: bytes = out.getvalue().to_pybytes()
+    return content
+
+
+FORMATS: dict[str, Callable[[Told], bytes]] = {
+    ".json": _as_json,
+    ".csv": _as_csv,
+    ".parquet": _as_parquet,
+}

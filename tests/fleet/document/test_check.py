@@ -1,0 +1,80 @@
+"""`coopbandits cluster sign` refuses what agents would, with all problems at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from coopbandits.cli import app
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.document.check import checked
+from coopbandits.fleet.document.files import signature_file
+from coopbandits.fleet.identity.operators import make_key
+
+from ..bandits import BUTTON
+
+HEAD = {"name": "shop", "version": 3}
+NODE = {"id": "n0", "journal": "n0", "listen": "127.0.0.1:7400", "api": "127.0.0.1:8400"}
+
+
+def node_file(path: Path, name: str = "shop", **tables: object) -> Path:
+    """A node with a half-life of its one bandit, or with other tables."""
+    cluster = {"name": name, "epoch": datetime(2026, 1, 1, tzinfo=UTC)}
+    one = {**BUTTON, "half_life": "60s"}
+    told = {"cluster": cluster if tables else cluster | one, "node": NODE, **tables}
+    path.write_text(write_config(told))
+    return path
+
+
+def test_nothing_is_signed_that_agents_would_refuse(tmp_path: Path) -> None:
+    path, key = tmp_path / "cluster.toml", tmp_path / "operator.key"
+    make_key(key)
+    bandits = {
+        "button": BUTTON | {"pinned": "blue", "token_file": "token"},
+        "banner": {"arms": ["a", "b"], "sigma": 1.0, "policy": "dducb"},
+        "page": {"arms": ["a"], "sigma": 1.0},
+    }
+    path.write_text(write_config({"cluster": HEAD, "bandits": bandits}))
+    with pytest.raises(InputError) as refused:
+        app(["cluster", "sign", str(path), "--key", str(key)], standalone_mode=False)
+    lines = str(refused.value).splitlines()
+    told = ("token_file is a file of", "pinned in [bandits.button]", "waits for all", "a list of 1")
+    assert all(any(text in line for line in lines) for text in told), lines
+    assert not signature_file(path).exists()
+    path.write_text(write_config({"cluster": HEAD | {"colour": 1}, "bandits": {"b": {}}}))
+    with pytest.raises(InputError, match=r"(?s)key of \[cluster\].*\[bandits.b\] has no arms"):
+        checked(path.read_bytes())
+    path.write_text(write_config({"cluster": HEAD | {"colour": 1}}) + "[bandits]\nb = 1\n")
+    with pytest.raises(InputError, match=r"(?s)key of \[cluster\].*\[bandits\] b is 1"):
+        checked(path.read_bytes())
+
+
+def test_files_of_nodes_are_looked_at_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, key = tmp_path / "cluster.toml", tmp_path / "operator.key"
+    public = make_key(tmp_path / "new.key").hex()
+    make_key(key)
+    head = HEAD | {"operators": [f"ed25519:{public}"]}
+    path.write_text(write_config({"cluster": head, "bandits": {"button": BUTTON}}))
+    plain, other = node_file(tmp_path / "plain.toml"), tmp_path / "other.toml"
+    node_file(other, "bank", bandits={"button": BUTTON})
+    sign = ["cluster", "sign", str(path), "--key", str(key)]
+    with pytest.raises(InputError) as refused:
+        app([*sign, "--node", str(plain), "--node", str(other)], standalone_mode=False)
+    first, second = str(refused.value).splitlines()
+    assert "n0 has the one in [cluster] of its own file" in first
+    assert "of cluster 'shop', and n0 of 'bank'" in second
+    node_file(other, bandits={"button": BUTTON})
+    app([*sign, "--node", str(other)], standalone_mode=False)
+    told = capsys.readouterr()
+    assert told.out.startswith("version 3 of shop, signed by 1")
+    assert "none of them has signed it" in told.err
+    path.write_text(write_config({"cluster": HEAD, "settings": {"rounds_per_second": 0.01}}))
+    node_file(other, bandits={"button": BUTTON | {"half_life": "60s"}})
+    for file in (plain, other):
+        with pytest.raises(InputError, match="half_life"):
+            app([*sign, "--node", str(file)], standalone_mode=False)
