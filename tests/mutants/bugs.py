@@ -190,7 +190,7 @@ MUTANTS = (
     ),
     Mutant(
         "agents are counted by their numbers",
-        "core/aggregate/flooded_totals.py",
+        "core/aggregate/flooded_machine.py",
         "float(count_authors(self.entries[:, 0]))",
         "float(len(self.entries))",
         ("flood-ts",),

@@ -25,6 +25,7 @@ from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages
 from coopbandits.sim.cpu.one_round import play_round
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.world import of_first_run
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.record import Record, Task, Tick, join
 from coopbandits.sim.reference import CHUNK, local_views
@@ -134,7 +135,8 @@ class Play:
         self.scratch = np.empty(self.rule.scratch)
         self.lasts = np.zeros(self.shape[0], dtype=np.int64)
         self.silent: list[tuple[int, int]] = []  # rounds done, and messages that nobody sent
-        self.fresh = self.state.fresh if task.keep else np.empty((1, 0, self.shape[1]))
+        self.fresh = self.state.fresh[0] if task.keep else np.empty((0, self.shape[1]))
+        self.world, self.tally = of_first_run(self.state.world), of_first_run(self.state.tally)
 
     def whole(self) -> Record:
         """Play all rounds and return the record."""
@@ -160,8 +162,8 @@ class Play:
             totals = self.read(self.rows.estimate(), done)
             pulls = np.zeros(self.shape)
             play_round(
-                state.world, state.tally, self.rule, self.numbers, totals, self.contexts,
-                state.memory, self.scratch, self.lasts, self.fresh, pulls, slot, done,
+                self.world, self.tally, self.rule, self.numbers, totals, self.contexts,
+                state.memory[0], self.scratch, self.lasts, self.fresh, pulls, slot, done,
                 bool(done + 1 == recorded[slot]),
             )  # fmt: skip
             talking = self.rows.talking()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
-from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
+from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules

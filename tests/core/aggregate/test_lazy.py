@@ -9,7 +9,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core import CooperativeAgent
-from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
+from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 from coopbandits.core.aggregate.lazy import is_news, require_growth
 from coopbandits.testing import check_policy
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from numba import njit
 from numba.core.errors import NumbaError
 
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.inner import inner, no_collections
 
 
 @inner(forceinline=True)  # type: ignore[untyped-decorator]  # as numba's
@@ -67,3 +68,13 @@ def waste() -> Any:
 def test_an_allocation_has_to_be_declared() -> None:
     with pytest.raises(NumbaError, match="returning of array"):
         waste()
+
+
+def test_garbage_is_collected_again_after_compiling() -> None:
+    with pytest.raises(NumbaError), no_collections():
+        assert not gc.isenabled()
+        with no_collections():  # as where a kernel compiles its choice
+            pass
+        assert not gc.isenabled()
+        waste()
+    assert gc.isenabled()

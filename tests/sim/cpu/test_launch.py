@@ -50,6 +50,28 @@ def test_rounds_wait_for_all_tasks_of_those_before(at_once: int) -> None:
     assert out[:, 0].tolist() == [tasks**r for r in range(5)]
 
 
+class Own(NamedTuple):
+    tables: Any
+    shared: Any
+    flat: Any
+    number: int
+
+
+@inner
+def add_rows(task: int, first: int, stop: int, out: Any, own: Any, line: Any) -> None:
+    for r in range(first, stop):
+        out[task] += own.tables[1, r] + own.shared[r] + own.flat[r] + own.number * line.sum()
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_tasks_see_the_rows_of_their_run(parts: int) -> None:
+    tables, line = np.arange(20.0).reshape(2, 2, 5), np.arange(8.0).reshape(2, 4)
+    own, out = Own(tables, np.arange(5.0)[None], np.ones(5), 7), np.zeros(2 * parts)
+    launch_rounds(add_rows, 2 * parts, 5, 5, (out,), (own, line), parts)
+    by_run = tables[:, 1].sum(axis=1) + 10 + 5 + 5 * 7 * line.sum(axis=1)
+    assert out.tolist() == np.repeat(by_run, parts).tolist()
+
+
 def test_only_arrays_in_c_order_are_handed_over() -> None:
     with pytest.raises(Exception, match="an array in C order, can be handed over, but not array"):
         launch_rounds(follow, 1, 1, 1, (np.zeros((2, 4), dtype=np.int64)[:, ::2],))

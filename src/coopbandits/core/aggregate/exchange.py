@@ -54,6 +54,17 @@ def check_vectors(messages: Mapping[int, Vector], *sizes: int) -> None:
             raise InputError(f"message from {neighbor} has values that are not finite")
 
 
+def check_means(messages: Mapping[int, Vector], registers: Registers) -> None:
+    """Refuse all but finite vectors of means, in the place of sums, and counts of at least 0."""
+    check_vectors(messages, registers.size)
+    for neighbor, message in messages.items():
+        least = registers.share(message).counts.min()
+        if least < 0.0:
+            raise InputError(
+                f"message from {neighbor} tells of {least:g} pulls; counts are never negative"
+            )
+
+
 def all_finite(values: Vector) -> bool:
     """Return whether all values of a vector are finite."""
     # A finite sum, of squares where there are many, says so sooner; huge ones overflow: look again.

@@ -19,11 +19,10 @@ import numpy as np
 from coopbandits.core.aggregate.aggregation import (
     Aggregation,
     Machine,
-    MessageSize,
     means_alone,
     told_agents,
 )
-from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.means_rows import TrackedMeansRows
 from coopbandits.core.checks import require_count, require_flag, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
@@ -97,12 +96,6 @@ class TrackedMeans(Aggregation):
         machines = [self.make(view, registers) for view in views]
         return TrackedMeansRows(machines, views, matrix, registers)
 
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size of means and counts."""
-        del max_agents
-        arms = registers.num_arms
-        return MessageSize(2 * arms, 2 * arms)
-
 
 class TrackedMeansMachine(Machine):
     """Own registers, the own means at the end of the last round, z, and the largest counts.
@@ -163,13 +156,7 @@ class TrackedMeansMachine(Machine):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Average z with what was heard, and add what the own means have changed by."""
         arms = self.registers.num_arms
-        check_vectors(messages, 2 * arms)
-        for j, message in messages.items():
-            if message[arms:].min() < 0.0:
-                raise InputError(
-                    f"message from {j} tells of {message[arms:].min():g} pulls; counts are never "
-                    "negative"
-                )
+        check_means(messages, self.registers)
         own, weights = self._weights(messages)
         heard = {j: message[:arms] for j, message in messages.items()}
         read = self.registers.read(self.own, time=1.0, num_agents=1.0)

@@ -18,10 +18,9 @@ from coopbandits.core.aggregate.aggregation import (
     OWN,
     Aggregation,
     Machine,
-    MessageSize,
     means_alone,
 )
-from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.means_rows import TrimmedMeansRows
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -81,12 +80,6 @@ class TrimmedMeans(Aggregation):
         del matrix
         return TrimmedMeansRows(self, views, registers)
 
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size of means and counts."""
-        del max_agents
-        arms = registers.num_arms
-        return MessageSize(2 * arms, 2 * arms)
-
 
 class TrimmedMeansMachine(Machine):
     """Own registers, and what each neighbour told last; the time is the number of own pulls."""
@@ -135,14 +128,7 @@ class TrimmedMeansMachine(Machine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Note what neighbours tell."""
-        arms = self.registers.num_arms
-        check_vectors(messages, 2 * arms)
-        for j, message in messages.items():
-            if message[arms:].min() < 0.0:
-                raise InputError(
-                    f"message from {j} tells of {message[arms:].min():g} pulls; counts are never "
-                    "negative"
-                )
+        check_means(messages, self.registers)
         for j, message in messages.items():
             self.heard[self.places[j]] = message
 

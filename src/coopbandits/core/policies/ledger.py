@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from coopbandits.core.aggregate import LedgerSums
 from coopbandits.core.index import UCB
-from coopbandits.core.policies.robust import sampling
-from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.policies.robust import Bounding, Drawing
+from coopbandits.core.policy import Parts
 
 
 @dataclass(frozen=True)
-class LedgerTS(Policy):
+class LedgerTS(Drawing):
     """LedgerTS: pulls handed on to a root, and its ledger told to all × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -33,19 +33,16 @@ class LedgerTS(Policy):
     *Differs from the paper*: none has it.
     """
 
-    family: str = "gaussian"
-    sigma: str = "known"
-    discount: float = 1.0
     name: ClassVar[str] = "ledger-ts"
 
     @property
     def parts(self) -> Parts:
         """Ledger sums × a posterior draw."""
-        return Parts(LedgerSums(self.discount), sampling(self.family, self.sigma))
+        return Parts(LedgerSums(self.discount), self.draw)
 
 
 @dataclass(frozen=True)
-class LedgerUCB(Policy):
+class LedgerUCB(Bounding):
     r"""LedgerUCB: pulls handed on to a root, and its ledger told to all × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -65,8 +62,6 @@ class LedgerUCB(Policy):
     *Differs from the paper*: none has it.
     """
 
-    constant: float = 2.0
-    discount: float = 1.0
     name: ClassVar[str] = "ledger-ucb"
 
     @property

@@ -12,7 +12,31 @@ from coopbandits.core.policy import Parts, Policy
 
 
 @dataclass(frozen=True)
-class GossipTS(Policy):
+class Drawing(Policy):
+    """Settings of posterior draws on totals that forget; see `GossipTS`."""
+
+    family: str = "gaussian"
+    sigma: str = "known"
+    discount: float = 1.0
+
+    @property
+    def draw(self) -> Index:
+        """The posterior draw for a family of rewards; σ makes no difference to a beta."""
+        require_family(self.family)
+        normal = CentredDraw(self.sigma)
+        return BetaDraw() if self.family == "bernoulli" else normal
+
+
+@dataclass(frozen=True)
+class Bounding(Policy):
+    """Settings of UCB on totals that forget."""
+
+    constant: float = 2.0
+    discount: float = 1.0
+
+
+@dataclass(frozen=True)
+class GossipTS(Drawing):
     """GossipTS: pull mixing × a posterior draw, with N estimated by extrema propagation.
 
     Draws every arm's mean from its posterior on N̂ times the mixed averages, prior one pull of the
@@ -37,19 +61,16 @@ class GossipTS(Policy):
     take any loss, with N̂ for N.
     """
 
-    family: str = "gaussian"
-    sigma: str = "known"
-    discount: float = 1.0
     name: ClassVar[str] = "gossip-ts"
 
     @property
     def parts(self) -> Parts:
         """Pull mixing × a posterior draw."""
-        return Parts(PullMixing(self.discount), sampling(self.family, self.sigma))
+        return Parts(PullMixing(self.discount), self.draw)
 
 
 @dataclass(frozen=True)
-class TreeTS(Policy):
+class TreeTS(Drawing):
     """TreeTS: exact sums on a tree that the agents make themselves × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -76,9 +97,6 @@ class TreeTS(Policy):
     *Differs from the paper*: none has it.
     """
 
-    family: str = "gaussian"
-    sigma: str = "known"
-    discount: float = 1.0
     window: int | None = None
     lazy: float = 0.0
     spread: Spread = None
@@ -88,11 +106,11 @@ class TreeTS(Policy):
     def parts(self) -> Parts:
         """Tree sums × a posterior draw."""
         totals = TreeSums(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, sampling(self.family, self.sigma))
+        return Parts(totals, self.draw)
 
 
 @dataclass(frozen=True)
-class FloodTS(Policy):
+class FloodTS(Drawing):
     """FloodTS: flooding of everybody's totals × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -119,9 +137,6 @@ class FloodTS(Policy):
     *Differs from the paper*: none has it.
     """
 
-    family: str = "gaussian"
-    sigma: str = "known"
-    discount: float = 1.0
     window: int | None = None
     lazy: float = 0.0
     spread: Spread = None
@@ -131,11 +146,11 @@ class FloodTS(Policy):
     def parts(self) -> Parts:
         """Flooded totals × a posterior draw."""
         totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, sampling(self.family, self.sigma))
+        return Parts(totals, self.draw)
 
 
 @dataclass(frozen=True)
-class TreeUCB(Policy):
+class TreeUCB(Bounding):
     r"""TreeUCB: exact sums on a tree that the agents make themselves × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -161,8 +176,6 @@ class TreeUCB(Policy):
     *Differs from the paper*: none has it.
     """
 
-    constant: float = 2.0
-    discount: float = 1.0
     window: int | None = None
     lazy: float = 0.0
     spread: Spread = None
@@ -176,7 +189,7 @@ class TreeUCB(Policy):
 
 
 @dataclass(frozen=True)
-class FloodUCB(Policy):
+class FloodUCB(Bounding):
     r"""FloodUCB: flooding of everybody's totals × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -202,8 +215,6 @@ class FloodUCB(Policy):
     *Differs from the paper*: none has it.
     """
 
-    constant: float = 2.0
-    discount: float = 1.0
     window: int | None = None
     lazy: float = 0.0
     spread: Spread = None
@@ -214,10 +225,3 @@ class FloodUCB(Policy):
         """Flooded totals × UCB."""
         totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
         return Parts(totals, UCB(self.constant))
-
-
-def sampling(family: str, sigma: str) -> Index:
-    """Return the posterior draw for a family of rewards; σ makes no difference to a beta."""
-    require_family(family)
-    normal = CentredDraw(sigma)
-    return BetaDraw() if family == "bernoulli" else normal

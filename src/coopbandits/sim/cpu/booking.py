@@ -8,7 +8,7 @@ import numpy as np
 
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.leaves import reward_from_variate, variate, word_at
+from coopbandits.sim.cpu.leaves import reward_from_variate, segment_of, variate, word_at
 
 
 @inner
@@ -55,15 +55,18 @@ def keep_worst(worst: Any, slot: int, regret: float) -> None:
 
 @inner
 def pull_rows(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any,
-    rewards: Any, arms: Any, fresh: Any, own: Any, lasts: Any, acts: Any, block: int, squares: int,
-    slot: int, done: int, start: int, end: int, prices: Any, places: Any, shift: int,
-    num_arms: int, costs: Any, regrets: Any, worst: Any, is_recorded: bool, weight: float,
+    world: Any, tally: Any, fresh: Any, own: Any, lasts: Any, acts: Any, squares: int, slot: int,
+    done: int, start: int, end: int, is_recorded: bool, weight: float,
 ) -> None:  # fmt: skip
-    """Let some agents, if they act, pull the arms they chose, and add the pulls to their rows.
+    """Let some agents of one run, if they act, pull the arms they chose, and add the pulls to rows.
 
-    There a pull counts `weight`; see `ageing`.
+    There a pull counts `weight`; see `ageing`. Of `world` and `tally` this run's are given.
     """
+    kind, table, prices, num_arms = world.form_kind, world.tables, world.prices, world.num_arms
+    is_normal, cubics, rewards_from = world.is_normal, world.cubics, world.reward_keys
+    places, block = world.places, world.block
+    shift = segment_of(world.starts, world.period, done) * num_arms
+    counts, rewards, arms, regrets = tally.counts, tally.rewards, tally.arms, tally.regrets
     counted, at_slot = np.uintp(num_arms), np.uintp(slot)  # unsigned as in `averaging`
     for first in range(start, end, block):
         at, paid = np.uintp(first // block), 0.0
@@ -86,8 +89,8 @@ def pull_rows(
                 arms[agent, done] = arm
         rewards[at, at_slot] += paid
         _charge_rows(
-            prices, num_arms, places, shift, lasts, acts, regrets, costs[at], worst[at], slot,
-            first, stop, is_recorded,
+            prices, num_arms, places, shift, lasts, acts, regrets, tally.costs[at], tally.worst[at],
+            slot, first, stop, is_recorded,
         )  # fmt: skip
 
 

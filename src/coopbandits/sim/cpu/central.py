@@ -19,7 +19,6 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
-    table_of,
     variate,
     word_at,
 )
@@ -60,25 +59,21 @@ def play_rounds(
     rule: Any, numbers: Any, acts: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    given = (world, span, tally, fresh, totals, history, memory, rule, numbers, acts, ageing)
-    launch(_play_run, totals.shape[0], given)
+    own = (world, tally, fresh, totals, history, memory, acts)
+    launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
 
 @inner(allocates=True)
 def _play_run(
-    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, all_totals: Any,
-    all_history: Any, all_memory: Any, rule: Any, numbers: Any, all_acts: Any, ageing: Any,
+    _run: int, span: Any, rule: Any, numbers: Any, ageing: Any, world: Any, tally: Any, fresh: Any,
+    totals: Any, history: Any, memory: Any, acts: Any,
 ) -> None:  # fmt: skip
     """Play one run; the oldest row of `history` is what the controller sees.
 
     Where all agents of a round see the same totals and may play the same arms, an index that does
     not draw chooses once.
     """
-    fresh, totals, history = all_fresh[run], all_totals[run], all_history[run]
-    memory, acts = all_memory[run], all_acts[run]
-    num_arms, num_agents, kept = rule.num_arms, world.reward_keys.shape[1], history.shape[0]
-    table, words_from = table_of(world.tables, run), world.decision_keys[run]
-    prices, regrets = table_of(world.prices, run), tally.regrets[run]
+    num_arms, num_agents, kept = rule.num_arms, world.places.size, history.shape[0]
     scratch, contexts = np.empty(rule.scratch), np.ones((1, CONTEXT))
     contexts[0, AGENTS] = contexts[0, AHEAD] = 1.0
     lasts = np.zeros(num_agents, np.int64)
@@ -101,34 +96,51 @@ def _play_run(
                 at_once = min(at_most, num_agents - agent)
                 _choose(
                     rule.address, rule.numbers_stride, num_arms, rule.squares, rule.masked, visible,
-                    kept, contexts, done, words_from, numbers, memory, scratch, lasts, agent,
-                    agent + at_once,
+                    kept, contexts, done, world.decision_keys, numbers, memory, scratch, lasts,
+                    agent, agent + at_once,
                 )  # fmt: skip
                 chosen = agent + at_once
                 if alike:
                     for other in range(agent + 1, num_agents):
                         lasts[other] = lasts[agent]
                     chosen = num_agents
-            arm = lasts[agent]
-            z = variate(world.is_normal, word_at(world.reward_keys[run, agent], done), world.cubics)
-            row_paid = world.places[agent] + shift + arm
-            u = reward_from_variate(world.form_kind, table, row_paid, z)
-            totals[0, arm] += weight * u
-            totals[0, num_arms + arm] += weight
-            if rule.squares >= 0:
-                totals[0, rule.squares] += weight * u * u
-            block = agent // world.block
-            book(
-                tally.counts[run, block], tally.rewards[run, block], tally.arms[run], fresh, agent,
-                num_arms, slot, arm, done, done + 1, u,
+            _pull(
+                world, tally, fresh, totals, rule.squares, agent, lasts[agent], shift, slot, done,
+                weight,
             )  # fmt: skip
-            charge(prices, num_arms, row_paid, 1, regrets, agent, tally.costs[run, block], slot)
         if span.stops[slot - span.slot] == r + 1:
-            for agent in range(num_agents):
-                keep_worst(tally.worst[run, agent // world.block], slot, regrets[agent])
+            _note_worst(tally, world.block, slot)
         if kept > 0:
             for w in range(totals.shape[1]):
                 history[row, w] = totals[0, w]
+
+
+@inner
+def _pull(
+    world: Any, tally: Any, fresh: Any, totals: Any, squares: int, agent: int, arm: int,
+    shift: int, slot: int, done: int, weight: float,
+) -> None:  # fmt: skip
+    """Let one agent pull."""
+    num_arms, block = world.num_arms, agent // world.block
+    z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
+    row = world.places[agent] + shift + arm
+    u = reward_from_variate(world.form_kind, world.tables, row, z)
+    totals[0, arm] += weight * u
+    totals[0, num_arms + arm] += weight
+    if squares >= 0:
+        totals[0, squares] += weight * u * u
+    book(
+        tally.counts[block], tally.rewards[block], tally.arms, fresh, agent, num_arms, slot, arm,
+        done, done + 1, u,
+    )  # fmt: skip
+    charge(world.prices, num_arms, row, 1, tally.regrets, agent, tally.costs[block], slot)
+
+
+@inner
+def _note_worst(tally: Any, block: int, slot: int) -> None:
+    """Enter all regrets at the end of a recorded round."""
+    for agent in range(tally.regrets.size):
+        keep_worst(tally.worst[agent // block], slot, tally.regrets[agent])
 
 
 @inner

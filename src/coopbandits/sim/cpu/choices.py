@@ -40,7 +40,7 @@ from coopbandits.sim.cpu.choice_forms import (
     best_of,
     checked_best_of,
 )
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.inner import alone, inner, no_collections
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -98,6 +98,8 @@ _PACKAGE = __name__.partition(".")[0] + "."
 _made: dict[str, Compiled] = {}
 _inner: dict[str, Any] = {}
 """Compiled choices, and functions that these call, by what they are made of."""
+
+_digests: dict[tuple[Any, ...], str] = {}
 
 
 def compiled_choice(
@@ -172,7 +174,7 @@ def filed(
     owner: str, form: Any, functions: dict[str, Any], constants: dict[str, Any], signature: Any
 ) -> Compiled:
     """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
-    digest = _digest((form, functions, constants))
+    digest = _digest_of(form, functions, constants)
     if digest not in _made:
         scope = {name: _compiled(function) for name, function in functions.items()}
         source = form(digest)
@@ -184,12 +186,27 @@ def filed(
             source.__closure__,
         )
         try:
-            with _lock():
+            with _lock(), no_collections():
                 _made[digest] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
         except NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
     return _made[digest]
+
+
+def _digest_of(form: Any, functions: dict[str, Any], constants: dict[str, Any]) -> str:
+    """Return the digest of all, found once where it is all ours, which nobody edits meanwhile."""
+    made_of = (form, functions, constants)
+    if not all(_is_of_package(function) for function in functions.values()):
+        return _digest(made_of)
+    key = (form, *functions.items(), *constants.items())
+    if key not in _digests:
+        _digests[key] = _digest(made_of)
+    return _digests[key]
+
+
+def _is_of_package(function: Any) -> bool:
+    return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
 
 
 def _sentence(lines: list[str]) -> str:
@@ -242,7 +259,7 @@ def _compiled(function: Any) -> Any:
             function.__code__, scope, function.__name__, function.__defaults__, cells
         )
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
-        make = inner if function.__module__.startswith(_PACKAGE) else alone
+        make = inner if _is_of_package(function) else alone
         _inner[digest] = make(copy, forceinline=True)
     return _inner[digest]
 

@@ -23,7 +23,7 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages, link_table
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.launch import launch_rounds
-from coopbandits.sim.cpu.leaves import count_up_to, segment_of, set_row, table_of
+from coopbandits.sim.cpu.leaves import count_up_to, set_row
 from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
@@ -118,31 +118,25 @@ def play_rounds(
     the last messages before the span.
     """
     at_once = span.rounds if parts == 1 else 1
-    given = (
-        parts, world, span, tally, fresh, mixed, spare, lasts, memory,
-        indptr, indices, weights, mixing, rule, numbers, faults, before, hearing,
-        ageing,
-    )  # fmt: skip
-    launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given)
+    given = (parts, span, indptr, indices, weights, mixing, rule, numbers, hearing, ageing)
+    own = (world, tally, fresh, mixed, spare, lasts, memory, faults, before)
+    launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
 @inner(allocates=True)
 def _play(
-    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
-    all_mixed: Any, all_spare: Any, all_lasts: Any, all_memory: Any, indptr: Any, indices: Any,
-    weights: Any, mixing: Any, rule: Any, numbers: Any, faults: Any, before: Any, hearing: Any,
-    ageing: Any,
+    task: int, first: int, stop: int, parts: int, span: Any, indptr: Any, indices: Any,
+    weights: Any, mixing: Any, rule: Any, numbers: Any, hearing: Any, ageing: Any, world: Any,
+    tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any, faults: Any,
+    before: Any,
 ) -> None:  # fmt: skip
     """Let some agents of one run average, choose and pull, in every of some rounds.
 
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
-    run, start, end = share_of(task, parts, world)
-    fresh, mixed, spare = all_fresh[run], all_mixed[run], all_spare[run]
-    lasts, memory = all_lasts[run], all_memory[run]
+    _, start, end = share_of(task, parts, world)
     scratch, num_agents = np.empty(rule.scratch), mixing.num_agents
-    table, words_from = table_of(world.tables, run), world.decision_keys[run]
-    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
+    acts, fate = faults.acts, faults.fate
     is_faulty = fate.shape[0] > 0
     contexts = np.empty((mixed.shape[0] if is_faulty else 1, CONTEXT))
     for agent in range(len(contexts)):
@@ -155,8 +149,8 @@ def _play(
             _average_faulty(
                 own, other, contexts, hearing.indptr, hearing.senders, hearing.weights,
                 hearing.own_weights, mixing.mixes, num_agents * ageing.factors[r],
-                mixing.least_time, renewed[r],
-                before[run, 0] if r == 0 else fate[r - 1], rule.num_arms, start, end,
+                mixing.least_time, faults.fresh[r], before[0] if r == 0 else fate[r - 1],
+                rule.num_arms, start, end,
             )  # fmt: skip
         else:
             contexts[0, TIME] = max(mixing.least_time, ageing.passed[r] * num_agents)
@@ -164,18 +158,13 @@ def _play(
             if mixing.mixes:
                 average(indptr, indices, weights, own, other, start, end)
         choose(
-            rule.address, other, other.shape[1], contexts, CONTEXT if is_faulty else 0, words_from,
-            done, numbers, rule.numbers_stride, memory, scratch, lasts, start, end, rule.num_arms,
-            rule.squares,
+            rule.address, other, other.shape[1], contexts, CONTEXT if is_faulty else 0,
+            world.decision_keys, done, numbers, rule.numbers_stride, memory, scratch, lasts, start,
+            end, rule.num_arms, rule.squares,
         )  # fmt: skip
         pull_rows(
-            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, other, lasts,
-            acts[r : r + 1], world.block, rule.squares, span.slot + passed, done, start, end,
-            table_of(world.prices, run), world.places,
-            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
-            tally.costs[run], tally.regrets[run], tally.worst[run], span.stops[passed] == r + 1,
-            ageing.weights[r],
+            world, tally, fresh, other, lasts, acts[r : r + 1], rule.squares, span.slot + passed,
+            done, start, end, span.stops[passed] == r + 1, ageing.weights[r],
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from coopbandits.core.aggregate import FloodedPulls
 from coopbandits.core.policy import Parts
 from coopbandits.network import Network
 from coopbandits.sim.cpu.balls import Balls, find_balls
-from coopbandits.sim.cpu.booking import charge, keep_worst
+from coopbandits.sim.cpu.booking import charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.inner import inner
@@ -27,7 +27,6 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
-    table_of,
     variate,
     word_at,
 )
@@ -135,58 +134,59 @@ def play_rounds(
         How many parts the agents of a run are split into: 1, or the number of blocks.
     """
     at_once = span.rounds if parts == 1 else 1
-    given = (
-        parts, world, span, tally, fresh, totals, arms, rewards, last,
-        memory, starts, members, rule, numbers,
-    )  # fmt: skip
-    launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given)
+    given = (parts, span, starts, members, rule, numbers)
+    own = (world, tally, fresh, totals, arms, rewards, last, memory)
+    launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
 @inner(allocates=True)
 def _play(
-    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, fresh: Any,
-    totals: Any, ring_arms: Any, ring_rewards: Any, last: Any, memory: Any, starts: Any,
-    members: Any, rule: Any, numbers: Any,
+    task: int, first: int, stop: int, parts: int, span: Any, starts: Any, members: Any, rule: Any,
+    numbers: Any, world: Any, tally: Any, fresh: Any, known: Any, told_arms: Any,
+    told_rewards: Any, lasts: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play some rounds of some agents of one run."""
-    run, start, end = share_of(task, parts, world)
-    table, keys = table_of(world.tables, run), world.reward_keys[run]
-    cubics, stops = world.cubics, span.stops
-    counts, paid, arms = tally.counts[run], tally.rewards[run], tally.arms[run]
-    pulls, known, lasts, memories = fresh[run], totals[run], last[run], memory[run]
-    words_from, address, squares = world.decision_keys[run], rule.address, rule.squares
-    told_arms, told_rewards = ring_arms[run], ring_rewards[run]
-    num_arms, scratch = world.num_arms, np.empty(rule.scratch)
-    prices, costs = table_of(world.prices, run), tally.costs[run]
-    regrets, worst, places = tally.regrets[run], tally.worst[run], world.places
+    _, start, end = share_of(task, parts, world)
+    num_arms, squares, scratch = world.num_arms, rule.squares, np.empty(rule.scratch)
     contexts = np.ones((1, CONTEXT))
     for r in range(first, stop):
         done = span.first + r
-        slot = span.slot + count_up_to(stops, r)
-        shift = segment_of(world.starts, world.period, done) * num_arms
-        is_recorded = stops[slot - span.slot] == r + 1
+        slot = span.slot + count_up_to(span.stops, r)
         contexts[0, TIME] = max(2.0, float(done))
         for agent in range(start, end):
             _hear(known, agent, num_arms, squares, starts, members, told_arms, told_rewards, done)
         choose(
-            address, known, known.shape[1], contexts, 0, words_from, done, numbers,
-            rule.numbers_stride, memories, scratch, lasts, start, end, num_arms, squares,
+            rule.address, known, known.shape[1], contexts, 0, world.decision_keys, done, numbers,
+            rule.numbers_stride, memory, scratch, lasts, start, end, num_arms, squares,
         )  # fmt: skip
-        for agent in range(start, end):
-            arm = lasts[agent]
-            z = variate(world.is_normal, word_at(keys[agent], done), cubics)
-            row = places[agent] + shift + arm
-            u = reward_from_variate(world.form_kind, table, row, z)
-            told_arms[done % told_arms.shape[0], agent] = arm
-            told_rewards[done % told_arms.shape[0], agent] = u
-            pulls[agent, num_arms + arm] += 1.0
-            counts[agent // world.block, slot, arm] += 1
-            paid[agent // world.block, slot] += u
-            charge(prices, num_arms, row, 1, regrets, agent, costs[agent // world.block], slot)
-            if is_recorded:
-                keep_worst(worst[agent // world.block], slot, regrets[agent])
-            if arms.shape[1] > 0:
-                arms[agent, done] = arm
+        _pull(
+            world, tally, fresh, told_arms, told_rewards, lasts, slot, done, start, end,
+            span.stops[slot - span.slot] == r + 1,
+        )  # fmt: skip
+
+
+@inner
+def _pull(
+    world: Any, tally: Any, fresh: Any, told_arms: Any, told_rewards: Any, lasts: Any, slot: int,
+    done: int, start: int, end: int, is_recorded: bool,
+) -> None:  # fmt: skip
+    """Let some agents pull, and put the pulls down for the others."""
+    num_arms, regrets, place = world.num_arms, tally.regrets, done % told_arms.shape[0]
+    shift = segment_of(world.starts, world.period, done) * num_arms
+    for agent in range(start, end):
+        arm, block = lasts[agent], agent // world.block
+        z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
+        row = world.places[agent] + shift + arm
+        u = reward_from_variate(world.form_kind, world.tables, row, z)
+        told_arms[place, agent], told_rewards[place, agent] = arm, u
+        fresh[agent, num_arms + arm] += 1.0
+        enter(
+            tally.counts[block], tally.rewards[block], tally.arms, agent, slot, arm, done, done + 1,
+            u,
+        )  # fmt: skip
+        charge(world.prices, num_arms, row, 1, regrets, agent, tally.costs[block], slot)
+        if is_recorded:
+            keep_worst(tally.worst[block], slot, regrets[agent])
 
 
 @inner

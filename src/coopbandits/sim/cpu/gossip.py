@@ -18,13 +18,7 @@ from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.launch import launch
-from coopbandits.sim.cpu.leaves import (
-    copy_row,
-    count_up_to,
-    segment_of,
-    set_row,
-    table_of,
-)
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -71,24 +65,19 @@ def play_runs(
     numbers: Any, memory: Any, ageing: Any, stamps: bool,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
+    given = (span, links, rule, numbers, ageing, stamps)
     state = (mixed, moved, ages, told, born, minima, spare, last)
-    given = (
-        world, span, tally, fresh, state, counts, faults, links, rule, numbers, memory, ageing,
-        stamps,
-    )  # fmt: skip
-    launch(_play_run, mixed.shape[0], given)
+    launch(_play_run, mixed.shape[0], given, (world, tally, fresh, counts, faults, memory, *state))
 
 
 @inner(allocates=True)
 def _play_run(
-    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, state: Any, all_counts: Any,
-    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any, ageing: Any, stamps: bool,
+    _run: int, span: Any, links: Any, rule: Any, numbers: Any, ageing: Any, stamps: bool,
+    world: Any, tally: Any, fresh: Any, counts: Any, faults: Any, memory: Any, mixed: Any,
+    moved: Any, ages: Any, told: Any, born: Any, minima: Any, spare: Any, last: Any,
 ) -> None:  # fmt: skip
-    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
-    mixed, moved, ages, told = state[0][run], state[1][run], state[2][run], state[3][run]
-    born, minima, spare, last = state[4][run], state[5][run], state[6][run], state[7][run]
-    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
-    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
+    acts, renewed, fate = faults.acts, faults.fresh, faults.fate
+    scratch = np.empty(rule.scratch)
     sums, degrees = np.empty(mixed.shape[0]), np.empty(mixed.shape[0])
     contexts, lasts = np.ones((mixed.shape[0], CONTEXT)), np.zeros(mixed.shape[0], np.int64)
     for r in range(span.rounds):
@@ -99,18 +88,13 @@ def _play_run(
             _renew(renewed[r], links.indptr, mixed, ages, told, born, minima, spare, last, done)
         _look(mixed, minima, last, sums, contexts, rule.num_arms, ageing.factors[r])
         choose(
-            rule.address, mixed, mixed.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
+            rule.address, mixed, mixed.shape[1], contexts, CONTEXT, world.decision_keys, done,
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, mixed.shape[0], rule.num_arms,
             rule.squares,
         )  # fmt: skip
         pull_rows(
-            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, mixed, lasts,
-            acts[r : r + 1], world.block, rule.squares, slot, done, 0, mixed.shape[0],
-            table_of(world.prices, run), world.places,
-            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
-            tally.costs[run], tally.regrets[run], tally.worst[run],
-            span.stops[slot - span.slot] == r + 1, ageing.weights[r],
+            world, tally, fresh, mixed, lasts, acts[r : r + 1], rule.squares, slot, done, 0,
+            mixed.shape[0], span.stops[slot - span.slot] == r + 1, ageing.weights[r],
         )  # fmt: skip
         _mix(
             links.indptr, links.senders, links.reverse, fate[r : r + 1], mixed, moved, ages, told,

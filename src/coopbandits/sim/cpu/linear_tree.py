@@ -1,4 +1,4 @@
-"""Linear models on tree sums: the tree of `sim/cpu/tree.py`, with other registers."""
+"""Linear models on tree sums: the tree of `tree_rounds`, with other registers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.core.aggregate.extrema import GENERATION
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu import tree as plain
 from coopbandits.sim.cpu.choice_forms import CONTEXT
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.gossip import collect_anew
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
@@ -24,16 +21,8 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
-from coopbandits.sim.cpu.tree import (
-    UNKNOWN,
-    _add_up,
-    _estimate,
-    _look,
-    _renew,
-    _send,
-    _store,
-    _tend,
-)
+from coopbandits.sim.cpu.tree import look
+from coopbandits.sim.cpu.tree_rounds import begin_round, hear, make_tree, send
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -45,7 +34,7 @@ def play_linear_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Recor
     """Play some runs of an index on linear models that trees add up."""
     state, links = LinearRuns(parts, task, runs, tick), link_table(task.network)
     reader = FaultReader(task, runs)
-    tree = plain.make_tree(task, runs, links.senders.size, state.shape[2] + 2)
+    tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
     counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     while state.done < task.horizon:
@@ -63,69 +52,38 @@ def play_runs(
     address: int, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    given = (
-        world, span, tally, scene, tree, counts, faults, links, address, numbers, memory,
-    )  # fmt: skip
-    launch(_play_run, tree.own.shape[0], given)
+    given = (world, span, tally, scene, links, address, numbers)
+    launch(_play_run, tree.own.shape[0], given, (tree, counts, faults, memory))
 
 
 @inner(allocates=True)
 def _play_run(
-    run: int, world: Any, span: Any, tally: Any, scene: Any, tree: Any, all_counts: Any,
-    faults: Any, links: Any, address: int, numbers: Any, memory: Any,
+    run: int, world: Any, span: Any, tally: Any, scene: Any, links: Any, address: int,
+    numbers: Any, tree: Any, counts: Any, faults: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play as `tree._play_run` does."""
-    own, unborn, totals = tree.own[run], tree.unborn[run], tree.totals[run]
-    payloads, controls = tree.payloads[run], tree.controls[run]
-    ages, gaps, heard, counted = tree.ages[run], tree.gaps[run], tree.heard[run], tree.counted[run]
-    born, minima, spare, size = tree.born[run], tree.minima[run], tree.spare[run], tree.size[run]
-    last, counts = tree.last[run], all_counts[run]
-    agents_seen, steady, tag = tree.agents_seen[run], tree.steady[run], tree.tag[run]
-    parent, root, beat, dist = tree.parent[run], tree.root[run], tree.beat[run], tree.dist[run]
-    still, beat_gap, reign = tree.still[run], tree.beat_gap[run], tree.reign[run]
-    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
-    agents, num_arms = own.shape[0], world.num_arms
+    totals, agents, num_arms = tree.totals, world.places.size, world.num_arms
     scratch = np.empty(scene.room + agents * num_arms * scene.size)
     means, lasts = np.empty((agents, num_arms)), np.zeros(agents, np.int64)
     contexts = np.ones((agents, CONTEXT))
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
-        if done % GENERATION == 0:
-            _estimate(minima, spare, size)  # what arrived in the last round counts for the old
-            size[:] = UNKNOWN
-        collect_anew(born, minima, spare, last, done)
-        if renewed.shape[0] > 0:
-            _renew(
-                renewed[r], links.indptr, own, totals, payloads, controls, ages, gaps, counted,
-                born, spare, last, size, agents_seen, steady, tag, parent, root, beat, dist,
-                still, beat_gap, reign, unborn, done,
-            )  # fmt: skip
-        _estimate(minima, spare, size)
-        # No time is asked for.
-        _look(totals, unborn, size, last, steady, contexts, 0, 1.0, float(done))
+        begin_round(tree, links.indptr, faults.fresh, r, done)
+        look(tree, contexts, 0, 1.0, float(done))  # no time is asked for
         look_around(scene, run, done, world.cubics, scratch, means)
         choose(
             address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
-            numbers, 0, memory[run], scratch, lasts, 0, agents, num_arms, scene.size,
+            numbers, 0, memory, scratch, lasts, 0, agents, num_arms, scene.size,
         )  # fmt: skip
         _pull(
-            world, scene, tally, run, slot, done, scratch, means, lasts, own, unborn, totals,
-            acts[r : r + 1],
+            world, scene, tally, run, slot, done, scratch, means, lasts, tree.own, tree.unborn,
+            totals, faults.acts[r : r + 1],
         )  # fmt: skip
         if span.stops[slot - span.slot] == r + 1:
             note_regrets(scene, tally, run, world.block, slot)
-        _send(
-            links.indptr, links.senders, links.reverse, fate[r : r + 1], own.shape[1], controls,
-            ages, gaps, heard, minima, spare, size, steady, parent, root, beat, dist, counts[slot],
-            done,
-        )  # fmt: skip
-        _store(links.indptr, links.senders, links.reverse, totals, payloads, heard, counted)
-        _tend(
-            links.indptr, own, controls, ages, gaps, heard, counted, tag, parent, root, beat, dist,
-            still, beat_gap, reign, done + 1,
-        )  # fmt: skip
-        _add_up(links.indptr, own, totals, payloads, counted, agents_seen, steady)
+        send(tree, links, faults.fate[r : r + 1], totals.shape[1], counts[slot], done)
+        hear(tree, links, done)
 
 
 @inner(allocates=True)

@@ -35,7 +35,7 @@ def share_of(task: int, parts: int, world: Any) -> tuple[int, int, int]:
     """
     width = world.block * (world.num_blocks // parts)
     start = task % parts * width
-    return task // parts, start, min(start + width, world.reward_keys.shape[1])
+    return task // parts, start, min(start + width, world.places.size)
 
 
 @intrinsic

@@ -18,13 +18,7 @@ from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.launch import launch
-from coopbandits.sim.cpu.leaves import (
-    copy_row,
-    count_up_to,
-    segment_of,
-    set_row,
-    table_of,
-)
+from coopbandits.sim.cpu.leaves import copy_row, count_up_to, set_row
 from coopbandits.sim.cpu.runs import Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
@@ -89,22 +83,18 @@ def play_runs(
     rule: Any, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    given = (world, span, tally, fresh, mass, counts, faults, links, rule, numbers, memory)
-    launch(_play_run, mass.held.shape[0], given)
+    own = (world, tally, fresh, mass, counts, faults, memory)
+    launch(_play_run, mass.held.shape[0], (span, links, rule, numbers), own)
 
 
 @inner(allocates=True)
 def _play_run(
-    run: int, world: Any, span: Any, tally: Any, all_fresh: Any, mass: Any, all_counts: Any,
-    faults: Any, links: Any, rule: Any, numbers: Any, all_memory: Any,
+    _run: int, span: Any, links: Any, rule: Any, numbers: Any, world: Any, tally: Any, fresh: Any,
+    mass: Any, counts: Any, faults: Any, memory: Any,
 ) -> None:  # fmt: skip
-    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
-    held, share, sent, heard = mass.held[run], mass.share[run], mass.sent[run], mass.heard[run]
-    ages, gaps, told = mass.ages[run], mass.gaps[run], mass.told[run]
-    born, minima, spare, last = mass.born[run], mass.minima[run], mass.spare[run], mass.last[run]
-    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
-    size, sums = held.shape[0], np.empty(held.shape[0])
-    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
+    held, share, sent, heard, ages, gaps, told, born, minima, spare, last = mass
+    acts, renewed, fate = faults.acts, faults.fresh, faults.fate
+    size, sums, scratch = held.shape[0], np.empty(held.shape[0]), np.empty(rule.scratch)
     contexts, lasts = np.ones((size, CONTEXT)), np.zeros(size, np.int64)
     for r in range(span.rounds):
         done = span.first + r
@@ -117,17 +107,12 @@ def _play_run(
             )  # fmt: skip
         _look(held, minima, last, sums, contexts, rule.num_arms)
         choose(
-            rule.address, held, held.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
+            rule.address, held, held.shape[1], contexts, CONTEXT, world.decision_keys, done,
             numbers, rule.numbers_stride, memory, scratch, lasts, 0, size, rule.num_arms,
             rule.squares,
         )  # fmt: skip
         pull_rows(
-            world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-            tally.counts[run], tally.rewards[run], tally.arms[run], fresh, held, lasts,
-            acts[r : r + 1], world.block, rule.squares, slot, done, 0, size,
-            table_of(world.prices, run), world.places,
-            segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
-            tally.costs[run], tally.regrets[run], tally.worst[run],
+            world, tally, fresh, held, lasts, acts[r : r + 1], rule.squares, slot, done, 0, size,
             span.stops[slot - span.slot] == r + 1, 1.0,
         )  # fmt: skip
         _hand_on(links.indptr, links.reverse, held, share, sent, ages, gaps)
