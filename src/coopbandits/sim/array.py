@@ -84,7 +84,7 @@ ENGINE: Engine = ArrayEngine()
 def make_rows(task: Task, run: int) -> AgentRows | None:
     """Return the array form of the agents of one run, if there is one."""
     aggregation, registers = _parts(task)
-    if not teams.speaks_for(type(aggregation), "make_rows", "make"):
+    if not teams.speaks_for(aggregation, "make_rows", "make"):
         return None
     return aggregation.make_rows(local_views(task, run), task.network.matrix, registers)
 

@@ -19,7 +19,7 @@ from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, va
 
 def obstacle(task: Task) -> str | None:
     """Return why a policy without parts cannot be played as a team, or None."""
-    is_beside = speaks_for(type(task.policy), "make_team", "make_agent")
+    is_beside = speaks_for(task.policy, "make_team", "make_agent")
     if not is_beside or make_team(task, range(1)) is None:
         return "has no array form"
     if task.tables.allowed is not None:
@@ -27,13 +27,13 @@ def obstacle(task: Task) -> str | None:
     return None
 
 
-def speaks_for(kind: type, form: str, original: str) -> bool:
+def speaks_for(thing: object, form: str, original: str) -> bool:
     """Return whether an array form is of the class that says what is played one by one.
 
     A subclass that changes the one inherits the other, which no longer goes with it.
     """
     first = [
-        next(place for place, cls in enumerate(kind.__mro__) if name in vars(cls))
+        next(place for place, cls in enumerate(type(thing).__mro__) if name in vars(cls))
         for name in (form, original)
     ]
     return first[0] <= first[1]
