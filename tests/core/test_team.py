@@ -12,6 +12,7 @@ from coopbandits.core import (
     UCB,
     Exp3Coop,
     GosInE,
+    IndependentUCB,
     LocalView,
     Policy,
     TrackedMeans,
@@ -65,6 +66,10 @@ def test_agents_of_the_team_of_gse_keep_one_arm() -> None:
     team.out[:] = True
     team.exchange()
     assert team.out.sum(axis=1).tolist() == [2] * len(views)
+
+
+def test_a_policy_of_parts_has_no_team() -> None:
+    assert IndependentUCB().make_team([]) is None
 
 
 def test_the_best_arm_of_every_row() -> None:

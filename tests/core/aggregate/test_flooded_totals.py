@@ -139,6 +139,14 @@ def told(*rows: list[float], number: float = 1.0, heard: float = 0.0) -> Any:
     return np.array([number, heard, *(value for row in rows for value in row)])
 
 
+def test_the_entries_of_a_message() -> None:
+    mine = machine(FloodedTotals(), one_view())
+    entry = [2.0, 1, 0, 0, 9, 0]
+    assert mine.rows(told(entry, entry)).tolist() == [entry, entry]
+    with pytest.raises(InputError, match=r"a message has shape \(7,\)"):
+        mine.rows(np.ones(7))
+
+
 def test_an_entry_that_is_forgotten_leaves_the_totals_and_may_come_back() -> None:
     mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.receive({2: told([2, 1, 0, 0, 9, 0], [3, 1, 0, 0, 1, 0])})

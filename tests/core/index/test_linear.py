@@ -25,7 +25,8 @@ from coopbandits.core import (
 )
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import normal_of, word_at
-from coopbandits.core.index.linear import cholesky, factored
+from coopbandits.core.index import linear
+from coopbandits.core.index.linear import FEW_NORMALS, cholesky, factored
 from coopbandits.core.statistic.linear import in_context
 
 from ..fleet import one_view
@@ -225,3 +226,9 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
 def test_bad_settings_are_refused(make: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         make()
+
+
+def test_few_normals_are_those_of_many() -> None:
+    """Few are mixed one by one, and many by numpy, since that is sooner; both are the same bits."""
+    few, many = (linear._normals(WORD, size) for size in (FEW_NORMALS - 1, FEW_NORMALS))
+    assert few.tolist() == many[:-1].tolist()
