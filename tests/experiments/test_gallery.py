@@ -88,13 +88,14 @@ def test_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with ThreadPoolExecutor(1) as executor:
         run_gallery("tiny", 1, 3, tmp_path, executor, progress=False)
     rows = list(csv.reader((tmp_path / "tiny-seconds.csv").read_text().splitlines()))
+    assert rows[0][3] == "seconds for all runs"
     assert [row[:3] for row in rows[1:]] == [
         ["ours", "4.0", "0"],
         ["ours", "8.0", "0"],
         ["alone", "4.0", "0"],
     ]
     assert all(float(row[3]) > 0 for row in rows[1:])
-    assert "seconds for all runs" in (tmp_path / "tiny-seconds.svg").read_text()
+    assert "<svg" in (tmp_path / "tiny-seconds.svg").read_text()
 
 
 def test_regret_per_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

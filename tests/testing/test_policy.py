@@ -44,7 +44,7 @@ from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 
-from . import broken, broken_index, broken_post, broken_rows
+from . import broken, broken_index, broken_post, broken_rows, broken_teams
 from .honest import Honest, Pooled, Using
 
 pytestmark = pytest.mark.plays
@@ -177,6 +177,11 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     ),
     "exact totals": (combine(broken_post.NewsOnly(), UCB()),),
     "array form": tuple(broken_rows.SAID),
+    "team form": (
+        broken_teams.Broken(20),
+        broken_teams.StubbornGSE(20),
+        broken_teams.ShyGSE(20),
+    ),
 }
 
 

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
 import pytest
 
-from coopbandits.core import GSE, LocalView
-from coopbandits.core.policies.gse import GSETeam
-from coopbandits.core.team import Sent
+from coopbandits.core import GSE
 from coopbandits.testing import PolicyCheckError
 from coopbandits.testing.checks.teams import team_form
 from coopbandits.testing.world import Trial
 
-
-class Stubborn(GSETeam):
-    """Plays the first arm for ever."""
-
-    def choose(self, words: Any) -> Any:
-        return np.zeros(words.size, dtype=np.int64)
-
-
-class Shy(GSETeam):
-    """Says that it sent nothing."""
-
-    def exchange(self) -> Sent:
-        none = np.zeros_like(super().exchange().messages)
-        return Sent(none, none)
-
-
-@dataclass(frozen=True)
-class Broken(GSE):
-    """GSE with another team."""
-
-    team: ClassVar[Any] = None
-
-    def make_team(self, views: Sequence[LocalView]) -> Any:
-        return "us" if self.team is None else self.team(views, self.make_agent(views[0]))
-
-
-@dataclass(frozen=True)
-class StubbornGSE(Broken):
-    team = Stubborn
-
-
-@dataclass(frozen=True)
-class ShyGSE(Broken):
-    team = Shy
+from .broken_teams import Broken, ShyGSE, StubbornGSE
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
 
 def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "fleet" / "bandits.md").read_text()
-    (declared,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    declared, _ = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     with lonely(tmp_path) as agent:
         agent.tables |= tomllib.loads(declared)

@@ -42,10 +42,11 @@ def moved_fields(
     ones pulls by arm with so many values behind them.
     """
     (here, there), found = registers, dict(state)
-    for name in state.keys() & registered.keys():
+    filled = {name for name, rows in state.items() if rows}  # no neighbours, no rows about them
+    for name in filled & registered.keys():
         rows = np.array(state[name])
         found[name] = moved_rows(rows, here, there, places, registered[name]).tolist()
-    for name in state.keys() & counted.keys():
+    for name in filled & counted.keys():
         rows = np.array(state[name])
         pulls, rest = np.split(rows, [rows.shape[-1] - counted[name]], axis=-1)
         found[name] = np.concatenate([moved_pulls(pulls, here.num_arms, places), rest], -1).tolist()
