@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -131,3 +136,24 @@ def test_sparse_where_the_matrix_would_be_large() -> None:
     for agents, expected in ((DENSE_LIMIT, True), (DENSE_LIMIT + 1, False)):
         matrix = Network.from_spec(f"cycle:{agents}").matrix
         assert is_dense_cheaper(matrix, 10**6, uses=10**6, values=34) == expected
+
+
+LOOP = """
+from numba import int64
+from coopbandits.sim.cpu.parallel import each
+each.compile((int64, int64, int64))
+"""
+MIX = """
+import numpy as np
+from coopbandits import Network
+from coopbandits.sim.cpu.stage_mixing import StageOperator
+StageOperator(Network.from_spec("cycle:5").matrix, 3, 0.5, 1, 2).apply(np.ones((1, 5, 5)))
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_compiled_around_a_loop_from_disk_can_be_loaded(tmp_path: Path) -> None:
+    """The loop is compiled, then what calls it, which is then loaded: a process each."""
+    for code in (LOOP, MIX, MIX):
+        kept = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", code], check=True, env=kept)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -58,6 +59,9 @@ class StageOperator:
         uses: int,
         num_arms: int,
     ) -> None:
+        # Starts numba's threads. A kernel that was compiled while the loop over threads came from
+        # disk does not start them when it is loaded itself, and crashes.
+        get_num_threads()
         self.num_arms = num_arms
         self.matrix = matrix
         self.steps = steps

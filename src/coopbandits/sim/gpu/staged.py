@@ -187,9 +187,9 @@ class Mixer:
         self.state, self.operator = state, operator
         degree = 0
         self.tiles = -(-state.num_agents // 128)
-        self.each = 2 * -(
-            -state.num_agents // (16 * self.tiles)
-        )  # agents of a warp, an even number
+        wide = 16 // state.real.itemsize  # factors that are read at a time
+        self.warps = 16 // wide
+        self.each = wide * -(-state.num_agents // (16 * self.tiles))  # agents of a warp
         if operator.dense is not None:
             self.dense = state.upload(operator.dense)
         else:
@@ -199,7 +199,8 @@ class Mixer:
         self.leaves_values = operator.dense is not None and state.num_arms <= MOST_BOOKED
         self.lists: dict[tuple[int, ...], Any] = {}
         self.kernels = state.compiled(
-            ("mix.cu",), {**state.constants(DEGREE=degree, EACH=self.each), "HAS_BONUS": 1}
+            ("mix.cu",),
+            state.constants(DEGREE=degree, WARPS=self.warps, EACH=self.each, HAS_BONUS=1),
         )
 
     def add_to(self, accumulated: Any, values: Any, live: Any) -> None:
@@ -207,8 +208,8 @@ class Mixer:
         state, backend = self.state, self.state.backend
         if self.operator.dense is not None:
             groups = -(-state.num_runs // 32)
-            shared = state.real.itemsize * 16 * (2 * 32 + 8 * self.each)
-            size = Launch(groups * self.tiles, state.num_arms, 256, shared)
+            shared = state.real.itemsize * 16 * (2 * 32 + self.warps * self.each)
+            size = Launch(groups * self.tiles, state.num_arms, 32 * self.warps, shared)
             self.kernels.launch(
                 "mix_dense", size, self.dense, values, accumulated, live, state.num_agents,
                 state.num_runs,

@@ -54,10 +54,16 @@ KERNEL(scale, 128, 1, (real2* values, long long size, double factor)) {
 }
 
 // totals ← totals + Q in, arm by arm: a product of Q (agents, agents) with (agents, runs) pairs.
-// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them, which is even.
-#define TILE (8 * EACH)
+// Lanes are runs; a block makes TILE agents of 32 runs, a warp EACH of them. Factors are read 16
+// bytes at a time, since with fewer of them floats wait for shared memory.
+#define TILE (WARPS * EACH)
+#define THREADS (32 * WARPS)
 #define DEEP 16
-KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
+#define WIDE int(16 / sizeof(real))
+struct alignas(16) Wide {
+    real at[WIDE];
+};
+KERNEL_WITH_BARRIERS(mix_dense, THREADS, 512 / THREADS,
                      (const real* dense, const real2* in, real2* totals, const int* live,
                       long long agents, long long runs)) {
     SHARED(shared);
@@ -71,12 +77,12 @@ KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
     real sums[EACH], counts[EACH];
     UNROLL for (int i = 0; i < EACH; i++) sums[i] = counts[i] = 0;
     for (long long from = 0; from < agents; from += DEEP) {
-        for (int each = threadIdx.x; each < DEEP * 32; each += 256) {
+        for (int each = threadIdx.x; each < DEEP * 32; each += THREADS) {
             long long agent = from + each / 32, other = group * 32 + each % 32;
             bool is_there = agent < agents && other < runs;
             values[each] = is_there ? in[slab + agent * runs + other] : make_real2(0, 0);
         }
-        for (int each = threadIdx.x; each < DEEP * TILE; each += 256) {
+        for (int each = threadIdx.x; each < DEEP * TILE; each += THREADS) {
             long long agent = from + each / TILE, target = first + each % TILE;
             bool is_there = agent < agents && target < agents;
             factors[each] = is_there ? dense[agent * agents + target] : 0;
@@ -84,13 +90,13 @@ KERNEL_WITH_BARRIERS(mix_dense, 256, 2,
         __syncthreads();
         UNROLL for (int a = 0; a < DEEP; a++) {
             real2 value = values[a * 32 + lane];
-            const real2* pairs = (const real2*)(factors + a * TILE + warp * EACH);
-            UNROLL for (int i = 0; i < EACH; i += 2) {
-                real2 factor = pairs[i / 2];
-                sums[i] += factor.x * value.x;
-                counts[i] += factor.x * value.y;
-                sums[i + 1] += factor.y * value.x;
-                counts[i + 1] += factor.y * value.y;
+            const Wide* wides = (const Wide*)(factors + a * TILE + warp * EACH);
+            UNROLL for (int i = 0; i < EACH; i += WIDE) {
+                const Wide wide = wides[i / WIDE];
+                UNROLL for (int j = 0; j < WIDE; j++) {
+                    sums[i + j] += wide.at[j] * value.x;
+                    counts[i + j] += wide.at[j] * value.y;
+                }
             }
         }
         __syncthreads();
