@@ -24,7 +24,7 @@ GRAPHS: dict[str, nx.Graph[Any]] = {
 }
 """Node 0 lies; the others stay connected without it."""
 
-BOTH_GRAPHS = ["ring", pytest.param("random", marks=pytest.mark.plays)]
+BOTH_GRAPHS = ["ring", pytest.param("random", marks=pytest.mark.slow)]
 """For tests that take long while lines are counted: one of the two is enough for that."""
 
 Lie = Callable[[int, "Den[Any]"], Vector | None]

@@ -40,6 +40,7 @@ TINY = Plan(
 )
 
 
+@pytest.mark.slow
 def test_three_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "WARM_SECONDS", 0.1)
     parts = list(run_bench(TINY))

@@ -258,7 +258,9 @@ def test_dask_workers(site: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "far/cells").iterdir())) == 2
 
 
-@pytest.mark.parametrize("policy", ["flooded-totals*lean", "both"])
+@pytest.mark.parametrize(
+    "policy", ["both", pytest.param("flooded-totals*lean", marks=pytest.mark.slow)]
+)
 def test_three_agents_of_a_fleet(site: Path, tmp_path: Path, policy: str) -> None:
     out = run(
         site, tmp_path, "fleet", "--graph", "complete:3", "--means", "0.9,0.2", "--policy", policy,

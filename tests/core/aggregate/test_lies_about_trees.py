@@ -24,7 +24,7 @@ from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine
-from ..liars import GRAPHS, MAX_AGENTS, Den
+from ..liars import BOTH_GRAPHS, GRAPHS, MAX_AGENTS, Den
 
 
 def gone(rounds: int) -> int:
@@ -132,7 +132,7 @@ LIES = (at_the_bound, frozen_beat, far_away, more_and_more_rarely, in_turns)
 
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", BOTH_GRAPHS)
 def test_trees_are_exact_again_once_a_liar_has_gone(graph: str, lie: Any) -> None:
     world = den(graph)
     world.run(40)

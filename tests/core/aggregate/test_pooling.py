@@ -190,7 +190,7 @@ def test_no_spread_is_pooling_and_none_at_all_is_todays(make: type[cb.FloodedTot
 def test_pooling_policies_keep_the_contract(policy: str) -> None:
     found = cb.parse_policy(policy)
     assert isinstance(found, cb.Policy)
-    check_policy(found)
+    check_policy(found, num_arms=2, rounds=10)
 
 
 @pytest.mark.parametrize("spread", [-0.1, math.nan, "guess", True, [0.1]])
