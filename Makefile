@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Byte code is made of what is imported, when it is: half of what pip would compile never is.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 OUT ?= out
 
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
