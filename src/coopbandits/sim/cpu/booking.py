@@ -62,6 +62,10 @@ def pull_rows(
 
     There a pull counts `weight`; see `ageing`. Of `world` and `tally` this run's are given.
     """
+    is_plain = world.prices.shape[0] == world.num_arms and weight == 1.0 and squares < 0
+    if is_plain and acts.shape[0] == 0 and fresh.shape[0] == 0 and tally.arms.shape[1] == 0:
+        _pull_plain_rows(world, tally, own, lasts, slot, done, start, end, is_recorded)
+        return
     kind, table, prices, num_arms = world.form_kind, world.tables, world.prices, world.num_arms
     is_normal, cubics, rewards_from = world.is_normal, world.cubics, world.reward_keys
     places, block = world.places, world.block
@@ -92,6 +96,32 @@ def pull_rows(
             prices, num_arms, places, shift, lasts, acts, regrets, tally.costs[at], tally.worst[at],
             slot, first, stop, is_recorded,
         )  # fmt: skip
+
+
+@inner(forceinline=True)
+def _pull_plain_rows(
+    world: Any, tally: Any, own: Any, lasts: Any, slot: int, done: int, start: int, end: int,
+    is_recorded: bool,
+) -> None:  # fmt: skip
+    """Do the same where there is one table, all act, and nothing else is kept: most often so."""
+    counted, at_slot = np.uintp(world.num_arms), np.uintp(slot)
+    regrets = tally.regrets
+    for first in range(start, end, world.block):
+        at, paid = np.uintp(first // world.block), 0.0
+        stop = min(first + world.block, end)
+        for agent in range(np.uintp(first), np.uintp(stop)):
+            arm = np.uintp(lasts[agent])
+            z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
+            u = reward_from_variate(world.form_kind, world.tables, arm, z)
+            own[agent, arm] += u
+            own[agent, counted + arm] += 1.0
+            tally.counts[at, at_slot, arm] += 1
+            paid += u
+            regrets[agent] += world.prices[arm, OWN_GAP]
+        tally.rewards[at, at_slot] += paid
+        if is_recorded:
+            for agent in range(first, stop):
+                keep_worst(tally.worst[at], slot, regrets[agent])
 
 
 @inner(forceinline=True)
