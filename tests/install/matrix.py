@@ -135,8 +135,12 @@ def rows(interpreters: list[str], folder: Path, *, suite: bool) -> Iterator[Row]
     dist = folder / "dist"
     wheels.build(dist)
     for place, told in enumerate(interpreters):
-        interpreter = call(UV, "python", "find", "--no-project", told).strip()  # may be a version
-        version = call(interpreter, "-c", "import platform; print(platform.python_version())")
+        try:
+            interpreter = call(UV, "python", "find", "--no-project", told).strip()  # or a version
+            version = call(interpreter, "-c", "import platform; print(platform.python_version())")
+        except FailedError as error:  # one of pyenv's, for example, that is not active
+            yield Row(told, "cannot be started; give a path", error=f"FAILED: {error}")
+            continue
         trial = Trial(interpreter, version.strip(), folder / str(place), dist)
         yield from trial.rows(suite=suite)
         shutil.rmtree(trial.folder)
