@@ -17,6 +17,7 @@ from coopbandits.experiments.fleet_bench.bandits import Shape
 from coopbandits.experiments.fleet_bench.processes import Window
 from coopbandits.experiments.fleet_bench.rows import Row, as_json
 from coopbandits.experiments.fleet_bench.run import (
+    FEATURES,
     PLAN,
     Case,
     Plan,
@@ -24,6 +25,7 @@ from coopbandits.experiments.fleet_bench.run import (
     run_bench,
     table,
 )
+from coopbandits.experiments.fleet_bench.servers import Version, agent
 from coopbandits.experiments.fleet_bench.serving import Serving
 
 TINY = Plan(
@@ -38,6 +40,12 @@ TINY = Plan(
     serving=Serving(connections=()),
     shape=Shape(bandits=2, arms=3, rounds=2),
 )
+
+
+def test_an_agent_takes_as_many_features_as_are_timed() -> None:
+    features = {f"x{k}": (0.0, 1.0) for k in range(FEATURES)}
+    with agent(Version(), "process", PLAN.num_arms, features) as server:
+        assert server.port > 0
 
 
 @pytest.mark.slow

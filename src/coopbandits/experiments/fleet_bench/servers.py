@@ -77,7 +77,8 @@ def agent(
                 "arms": arm_names(num_arms),
                 "reward_range": [0.0, 1.0],
                 "max_pulls_per_second": ANY_PACE,
-                **({"features": features} if features else {}),
+                # With a thousand agents messages about all arms' models would be too long.
+                **({"features": features, "max_agents": 100} if features else {}),
             },
             "node": {
                 "id": "a00",
