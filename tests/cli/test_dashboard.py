@@ -44,7 +44,7 @@ def test_what_is_no_fleet_is_refused(call: Call, arguments: list[str], words: st
 
 def test_a_fleet_is_shown_until_interrupted(tmp_path: Path) -> None:
     """With a token the printed address has another one; nobody needs to answer for that."""
-    token = "0123456789abcdef"  # noqa: S105
+    token = "0123456789abcdef"
     (tmp_path / "token").write_text(token)
     (tmp_path / "token").chmod(0o600)
     command = [sys.executable, "-m", "coopbandits", "dashboard", "127.0.0.1:1", "--no-browser",

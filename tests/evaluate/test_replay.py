@@ -20,7 +20,7 @@ class Second(Index):
     name = "second"
 
     @staticmethod
-    def value(arm, estimate, word, numbers, scratch) -> float:  # type: ignore[no-untyped-def]
+    def value(arm, estimate, word, numbers, scratch) -> float:  # type: ignore[no-untyped-def]  # kept short
         return float(arm == 1)
 
 

@@ -406,7 +406,7 @@ def test_what_is_taken_in_part_on_a_full_disk_is_told_as_it_is() -> None:
     journal.append = fails  # type: ignore[method-assign,assignment]  # as a disk would, in between
     with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
         fleet.take(0, both(arms=["red", "green", "blue"]) | {"banner": banner})
-    journal.append = append  # type: ignore[method-assign]
+    journal.append = append  # type: ignore[method-assign]  # the test's own instead
     fleet.play(0, "button", 1.0)
     fleet.play(1, "button", 1.0)
     fleet.steps(60)

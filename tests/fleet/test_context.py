@@ -212,7 +212,7 @@ def test_what_no_pulls_in_range_can_have_made_is_refused(policy: str) -> None:
     assert honest is not None
     now = 1_790_000_000.0
     agent.check_claims(honest, claims(), now)
-    registers = agent.machine.registers  # type: ignore[attr-defined]
+    registers = agent.machine.registers  # type: ignore[attr-defined]  # it has that here
     for spoil, phrase in (
         ({4: 50.0}, "squared features of up to"),
         ({0: 500.0}, "rewards times features of up to"),

@@ -268,7 +268,7 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
     before, (sender,) = probe.export_state(), node.replica.neighbors
     try:
         probe.check_claims(message, node.settings.claims, fleet.now)
-        probe.pass_time(node.settings.claims.ticks(fleet.now))  # type: ignore[attr-defined]
+        probe.pass_time(node.settings.claims.ticks(fleet.now))  # type: ignore[attr-defined]  # it has that here
         probe.receive({sender: message})
     except InputError as refused:
         assert "\n" not in str(refused)
@@ -276,7 +276,7 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
         return
     for country in ("PT", "ES"):
         x = fleet.cluster.encoder.columns({"country": country, "hour": 24})
-        means, deviations = probe.outlook(x)  # type: ignore[attr-defined]
+        means, deviations = probe.outlook(x)  # type: ignore[attr-defined]  # it has that here
         assert (np.isfinite(means) & (abs(means) < 10.0)).all()
         assert (np.isfinite(deviations) & (deviations >= 0.0)).all()
-        assert probe.would_choose(3, None, x) in (0, 1)  # type: ignore[attr-defined]
+        assert probe.would_choose(3, None, x) in (0, 1)  # type: ignore[attr-defined]  # it has that here

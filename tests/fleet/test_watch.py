@@ -72,7 +72,7 @@ def test_an_address_given_by_hand_counts_more_than_what_neighbours_say() -> None
         assert up(watch) == {"a", "b"}
 
     with fleet("a", "b") as servers:
-        servers[0].api.service.neighbors = [neighbor("b", "http://127.0.0.1:1")]  # type: ignore[attr-defined]
+        servers[0].api.service.neighbors = [neighbor("b", "http://127.0.0.1:1")]  # type: ignore[attr-defined]  # it has that here
         watch = watching([each.address for each in servers], scenario)
     assert not watch.feed.events
 
@@ -82,7 +82,7 @@ def test_an_agent_that_dies_and_returns_is_shown_within_two_seconds() -> None:
         mortal = Agent("c")
         with running(mortal) as first:
             address = first.address
-            servers[0].api.service.neighbors.append(neighbor("c", f"http://{address}"))  # type: ignore[attr-defined]
+            servers[0].api.service.neighbors.append(neighbor("c", f"http://{address}"))  # type: ignore[attr-defined]  # it has that here
 
             async def scenario(watch: Watch) -> None:
                 await until(lambda: up(watch) == {"a", "b", "c"})
@@ -199,7 +199,7 @@ def test_what_is_no_address_of_a_neighbour_is_not_asked(api: str) -> None:
         await asyncio.sleep(0.3)
 
     with fleet("a") as servers:
-        servers[0].api.service.neighbors = [neighbor("b", api)]  # type: ignore[attr-defined]
+        servers[0].api.service.neighbors = [neighbor("b", api)]  # type: ignore[attr-defined]  # it has that here
         watch = watching([servers[0].address], scenario)
     assert set(watch.feed.agents) == {"a"}
 
@@ -216,7 +216,7 @@ def test_agents_of_another_cluster_are_not_mixed_in() -> None:
 
         async def late(watch: Watch) -> None:
             await until(lambda: "a" in up(watch))
-            servers[0].api.service.neighbors = [  # type: ignore[attr-defined]
+            servers[0].api.service.neighbors = [  # type: ignore[attr-defined]  # it has that here
                 neighbor("stand-in", f"http://{other.address}")
             ]
             await scenario(watch)
@@ -231,9 +231,9 @@ def test_the_token_is_shown_and_a_wrong_one_is_told() -> None:
     async def unknown(watch: Watch) -> None:
         await until(lambda: bool(watch.feed.agents) and "token is needed" in lone(watch).why)
 
-    with fleet("a", "b", token="secret") as servers:  # noqa: S106
-        watching([servers[0].address], known, token="secret")  # noqa: S106
-        watching([servers[0].address], unknown, token="wrong")  # noqa: S106
+    with fleet("a", "b", token="secret") as servers:
+        watching([servers[0].address], known, token="secret")
+        watching([servers[0].address], unknown, token="wrong")
 
 
 def test_over_tls(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ FAR, NEAR = Address("10.0.0.1", 8400), Address("127.0.0.1", 8400)
 def test_the_token_goes_to_hosts_that_were_given_or_proven(target: Target, gets: bool) -> None:
     doorman = Doorman([Target(FAR)], "secret", None)
     assert doorman.gets_token(target) is gets
-    assert (doorman.client(target).token == "secret") is gets  # noqa: S105
+    assert (doorman.client(target).token == "secret") is gets
 
 
 def test_an_agent_elsewhere_cannot_send_the_watch_to_this_machine() -> None:
@@ -325,13 +325,13 @@ def test_the_page_over_a_fleet_needs_a_token_of_its_own() -> None:
         watch = Watch([servers[0].address], "secret")
         async with served(FleetSite(watch, "another")) as made:
             page, _, token = made.address.partition("#token=")
-            assert token == "another"  # noqa: S105
+            assert token == "another"
             assert (await ask(page, ""))[0] == 401
             assert (await ask(page, "secret"))[0] == 401
             await until(lambda: up(watch) == {"a"})
             assert await ask(page, token) == (200, "event: scene\n")
 
-    with fleet("a", token="secret") as servers:  # noqa: S106
+    with fleet("a", token="secret") as servers:
         asyncio.run(scenario())
 
 

@@ -189,7 +189,7 @@ def test_why_there_is_no_stream_is_told(browser: Browser, server: PageServer) ->
 
 
 def test_a_token_is_asked_for_and_stays_here(browser: Browser, fleet: MadeUpFleet) -> None:
-    with serving(PageServer(fleet.events, token="open sesame")) as server:  # noqa: S106
+    with serving(PageServer(fleet.events, token="open sesame")) as server:
         tab = browser.open(server.address)
         for word, shown in (("wrong", "a token is needed"), ("open sesame", "live")):
             tab.wait_for_selector("#ask[open]")

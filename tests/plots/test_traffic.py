@@ -34,7 +34,7 @@ def test_names_do_not_cover_each_other() -> None:
     """Ten policies at nearly one place; beside a point if there is room, else with a line."""
     crowd = [Point(f"policy {k}", 1e6 * (1 + k / 100), 50.0 * (1 + k / 50)) for k in range(10)]
     axes = traffic_figure([*crowd, Point("far", 10.0, 5000.0)]).axes[0]
-    places = [np.asarray(text.xyann) * ROOM for text in axes.texts[:10]]  # type: ignore[attr-defined]
+    places = [np.asarray(text.xyann) * ROOM for text in axes.texts[:10]]  # type: ignore[attr-defined]  # it has that here
     width = 0.56 * TEXT * len("policy 1")
     close = [
         (i, j)
@@ -43,7 +43,7 @@ def test_names_do_not_cover_each_other() -> None:
         if abs(one[0] - other[0]) < width - 1e-6 and abs(one[1] - other[1]) < TEXT - 1e-6
     ]
     assert close == []
-    assert sum(text.arrow_patch is not None for text in axes.texts) >= 2  # type: ignore[attr-defined]
+    assert sum(text.arrow_patch is not None for text in axes.texts) >= 2  # type: ignore[attr-defined]  # it has that here
 
 
 def test_the_end_of_a_curve() -> None:

@@ -294,7 +294,7 @@ def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
     run = Run(task, task.clocks, 0)  # type: ignore[arg-type]  # there are some
     for agent, memory in seen.items():
         me = run.agents[agent]
-        me.observe = noting(me.observe, memory)  # type: ignore[method-assign]
+        me.observe = noting(me.observe, memory)  # type: ignore[method-assign]  # the test's own instead
     run.play(Record.empty(task, 1), 0, lambda pulls: None)
     keys = agent_keys(0, CONTEXTS, 0, 2)
     for agent, memory in seen.items():

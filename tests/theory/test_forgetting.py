@@ -51,4 +51,4 @@ def test_what_forgets_faster_than_it_hears_is_refused() -> None:
 )
 def test_bad_arguments(settings: dict[str, float], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        memory(**({"horizon": 100, "changes": 1} | settings))  # type: ignore[arg-type]
+        memory(**({"horizon": 100, "changes": 1} | settings))  # type: ignore[arg-type]  # it is refused

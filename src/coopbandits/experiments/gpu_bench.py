@@ -206,7 +206,7 @@ def sanitized(tool: str) -> dict[str, Any]:
     # cuda-core asks the driver for a context before there is one, which is no error of a kernel.
     quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
     words = [command, "--tool", tool, *quiet, sys.executable, "-m", MODULE, "checked"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, errors="replace")  # noqa: S603
+    done = subprocess.run(words, capture_output=True, text=True, check=False, errors="replace")  # noqa: S603  a tool
     told = done.stdout.splitlines()
     last = [line for line in told if "SUMMARY" in line or "played" in line]
     first = [line for line in told if line.startswith("=========")][1:6]

@@ -114,7 +114,7 @@ class Twins:
     """Machines that forget, beside machines of γ = 1 that know which pulls they know of."""
 
     def __init__(self, spec: Aggregation, graph: nx.Graph[Any], gamma: float = GAMMA) -> None:
-        fading: Any = replace(spec, discount=gamma)  # type: ignore[type-var]
+        fading: Any = replace(spec, discount=gamma)  # type: ignore[type-var]  # a dataclass each
         self.gamma = gamma
         self.fading = Rough(self.maker(fading, ArmSums()), graph)
         self.roll = Rough(self.maker(spec, Roll()), graph)
@@ -201,7 +201,7 @@ def test_a_restored_machine_goes_on_exactly(spec: Aggregation) -> None:
 
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
 def test_a_discount_of_1_is_no_discount(spec: Aggregation) -> None:
-    assert replace(spec, discount=1.0) == spec  # type: ignore[type-var]
+    assert replace(spec, discount=1.0) == spec  # type: ignore[type-var]  # a dataclass each
     assert "discount" not in spec.spelling
     worlds = [Twins(spec, GRAPHS["cycle-5"], 1.0).fading for _ in range(1)]
     plain = Rough(Twins.maker(spec, ArmSums()), GRAPHS["cycle-5"])
@@ -472,7 +472,7 @@ def test_rounds_count_less_and_less() -> None:
 
 
 FORGETFUL = [
-    *(replace(spec, discount=0.9) for spec in CARRIERS),  # type: ignore[type-var]
+    *(replace(spec, discount=0.9) for spec in CARRIERS),  # type: ignore[type-var]  # a dataclass each
     *(spec(window=4) for spec in (LocalSums, TreeSums, FloodedTotals)),
 ]
 

@@ -143,6 +143,6 @@ def test_who_has_many_neighbors_counts_some_pulls_alone() -> None:
 
 def test_its_settings_are_flags() -> None:
     with pytest.raises(InputError, match="exploring is 1; it must be true or false"):
-        NeighborhoodSums(exploring=1)  # type: ignore[arg-type]
+        NeighborhoodSums(exploring=1)  # type: ignore[arg-type]  # it is refused
     with pytest.raises(InputError, match="fair is 2; it must be true or false"):
-        UCBNetwork(fair=2)  # type: ignore[arg-type]
+        UCBNetwork(fair=2)  # type: ignore[arg-type]  # it is refused

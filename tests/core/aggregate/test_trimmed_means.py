@@ -125,7 +125,7 @@ def test_who_has_pulled_too_little_is_not_heard_and_silence_keeps_the_last_word(
     np.testing.assert_allclose(read.counts[1], 4 / (4 / 9 + 1.5 / 3 + 1.5))
     agent.receive({})
     assert agent.estimate().counts.tolist() == read.counts.tolist()
-    assert agent.outgoing(1).tolist() == [0.5, 0.5, 2.0, 1.0]  # type: ignore[union-attr]
+    assert agent.outgoing(1).tolist() == [0.5, 0.5, 2.0, 1.0]  # type: ignore[union-attr]  # it is there
     assert agent.share().counts.tolist() == [2.0, 1.0]
 
 

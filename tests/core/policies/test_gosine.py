@@ -144,7 +144,7 @@ def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
 def test_needs_bad_settings_and_messages() -> None:
     assert GosInE().needs == {"num_agents", "random_word"}
     with pytest.raises(InputError, match="blocking is 1; it must be true or false"):
-        GosInE(blocking=1)  # type: ignore[arg-type]
+        GosInE(blocking=1)  # type: ignore[arg-type]  # it is refused
     with pytest.raises(InputError, match="constant is 0; it must be a positive finite number"):
         GosInE(constant=0)
     agent = GosInE().make_agent(one_view(num_arms=8))

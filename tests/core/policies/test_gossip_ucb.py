@@ -140,6 +140,6 @@ def test_needs_and_bad_input() -> None:
     with pytest.raises(InputError, match="horizon is 0"):
         FedUCB(1.0, 0)
     with pytest.raises(InputError, match="pairs is 1; it must be true or false"):
-        TrackedMeans(pairs=1)  # type: ignore[arg-type]
+        TrackedMeans(pairs=1)  # type: ignore[arg-type]  # it is refused
     with pytest.raises(InputError, match="needs the number of agents"):
         machine(TrackedMeans(pairs=True), one_view(num_agents=None))

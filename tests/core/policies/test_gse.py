@@ -80,7 +80,7 @@ def test_flags_are_bits() -> None:
 def test_bad_input() -> None:
     for horizon in (1, 2.5):
         with pytest.raises(InputError, match=r"horizon is .*; it must be a whole number, at least"):
-            GSE(horizon)  # type: ignore[arg-type]
+            GSE(horizon)  # type: ignore[arg-type]  # it is refused
     for up in (0, 1.1):
         with pytest.raises(InputError, match="it must be a number above 0, and at most 1"):
             GSE(10, up)

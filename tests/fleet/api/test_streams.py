@@ -128,7 +128,7 @@ def test_head_begins_no_stream() -> None:
     ],
 )
 def test_streams_are_guarded_as_all_paths_are(headers: dict[str, str], expected: int) -> None:
-    site = Watched(token="secret")  # noqa: S106
+    site = Watched(token="secret")
     with serving(site) as server:
         assert ask(server, "GET", "/watch", headers=headers).status == expected
         assert (
@@ -272,7 +272,7 @@ def test_what_is_asked_behind_a_stream_is_not_answered() -> None:
         assert answered(caller) == 200
         wait_until(lambda: site.pulled > 5)
         assert site.meter.requests["/choose", 200] == 0
-        assert site.service.made == 0  # type: ignore[attr-defined]
+        assert site.service.made == 0  # type: ignore[attr-defined]  # it has that here
 
 
 def test_streams_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,7 +291,7 @@ def test_streams_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stream_is_not_idle_and_says_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.5)
     site = Watched()
-    site.pull = lambda: b""  # type: ignore[method-assign]
+    site.pull = lambda: b""  # type: ignore[method-assign]  # the test's own instead
     limits = ApiLimits(idle_timeout=0.1, header_timeout=0.1)
     with serving(site, limits=limits) as server, call(server, WATCH) as caller:
         head(caller)

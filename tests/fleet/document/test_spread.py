@@ -53,7 +53,7 @@ def count_documents(fleet: World) -> list[tuple[int, int]]:
             seen.append((sender, receiver))
         return post(sender, receiver, data)
 
-    fleet.post = watched  # type: ignore[method-assign]
+    fleet.post = watched  # type: ignore[method-assign]  # the test's own instead
     return seen
 
 
@@ -109,13 +109,13 @@ def test_a_document_that_was_lost_on_its_way_is_sent_again_ever_more_rarely() ->
             return True
         return post(sender, receiver, data)
 
-    fleet.post = lossy  # type: ignore[method-assign]
+    fleet.post = lossy  # type: ignore[method-assign]  # the test's own instead
     fleet.node(0).adopt(signed(1))
     pass_seconds(fleet, 300)
     pauses = [after - before for before, after in pairwise(times)]
     assert pauses[0] == pytest.approx(FIRST_PAUSE, abs=0.5)
     assert max(pauses) == pytest.approx(LONGEST_PAUSE, abs=0.5)
-    fleet.post = post  # type: ignore[method-assign]
+    fleet.post = post  # type: ignore[method-assign]  # the test's own instead
     pass_seconds(fleet, LONGEST_PAUSE + 1)
     assert versions(fleet) == [1, 1]
 
@@ -129,12 +129,12 @@ def test_an_acknowledgement_that_was_lost_is_given_again() -> None:
         is_lost = HEADER.unpack_from(data)[2] == DOCUMENT and sender == 1
         return True if is_lost else post(sender, receiver, data)
 
-    fleet.post = lossy  # type: ignore[method-assign]
+    fleet.post = lossy  # type: ignore[method-assign]  # the test's own instead
     fleet.node(0).adopt(signed(1))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [1, 1]
     assert fleet.node(0).spread.readers["n1"].version == 0
-    fleet.post = post  # type: ignore[method-assign]
+    fleet.post = post  # type: ignore[method-assign]  # the test's own instead
     pass_seconds(fleet, FIRST_PAUSE)
     assert fleet.node(0).spread.readers["n1"].version == 1
     sent = count_documents(fleet)
@@ -158,7 +158,7 @@ def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
 def test_agents_of_different_documents_learn_together() -> None:
     fleet = world(nx.path_graph(2), num_agents=None)
     pass_seconds(fleet, 1)
-    fleet.post = lambda *_: True  # type: ignore[method-assign]
+    fleet.post = lambda *_: True  # type: ignore[method-assign]  # the test's own instead
     fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 5.0}))
     del fleet.post
     fleet.node(1).spread.readers.clear()  # as if it could not take it

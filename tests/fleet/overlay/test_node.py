@@ -129,7 +129,7 @@ def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:
     party = make_party()
     node = party.start("n0")
     party.start("n1")
-    party.nodes["n1"].members.greeting = lambda _: {}  # type: ignore[union-attr,method-assign]
+    party.nodes["n1"].members.greeting = lambda _: {}  # type: ignore[union-attr,method-assign]  # the test's own instead
     party.wires["n1"].links["n0"], party.wires["n0"].links["n1"] = "listed", None
     party.nodes["n1"].link_up("n0")
     node.link_up("n1")
@@ -142,7 +142,7 @@ def test_a_caller_that_names_no_place_is_refused() -> None:
     party = make_party()
     node = party.start("n0")
     party.start("n1", "n0")
-    party.nodes["n1"].members.place = lambda: "nonsense"  # type: ignore[union-attr]
+    party.nodes["n1"].members.place = lambda: "nonsense"  # type: ignore[union-attr]  # it is there
     party.play(3)
     assert node.refusals["hello"] >= 1
     assert not party.links("n0")
@@ -177,16 +177,16 @@ def test_every_bandit_is_told_of_new_neighbours() -> None:
     for at in range(4):
         party.start(f"n{at}", "n0")
     party.play(5)
-    replica = next(iter(party.nodes["n1"].bandits.replicas.values()))  # type: ignore[attr-defined]
+    replica = next(iter(party.nodes["n1"].bandits.replicas.values()))  # type: ignore[attr-defined]  # it has that here
     ticket, _ = replica.choose(1, None, party.now)
     replica.observe(ticket, 1.0)
-    party.nodes["n1"].wake(next(iter(party.nodes["n1"].bandits.replicas)))  # type: ignore[attr-defined]
+    party.nodes["n1"].wake(next(iter(party.nodes["n1"].bandits.replicas)))  # type: ignore[attr-defined]  # it has that here
     party.play(3)
     party.crash("n0")
     party.start("late", "n1")
     party.play(15)
     for name, node in party.nodes.items():
-        first, *others = node.bandits.replicas.values()  # type: ignore[attr-defined]
+        first, *others = node.bandits.replicas.values()  # type: ignore[attr-defined]  # it has that here
         assert len(party.links(name)) == 3
         assert float(np.sum(first.agent.estimate().counts)) == 1.0, name
         assert all(set(each.neighbors) == set(first.neighbors) for each in others)

@@ -20,7 +20,7 @@ from coopbandits.fleet.config import write_config
 from ..transport.nodes import places
 
 PATIENCE = 90.0  # on a machine that does much else
-TOKEN = "0123456789abcdef"  # noqa: S105  of tests
+TOKEN = "0123456789abcdef"
 
 
 def wait(condition: Callable[[], object], what: str = "") -> None:

@@ -222,6 +222,6 @@ def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> No
         agent.tables |= tomllib.loads(declared)
         agent.write()
         agent.start()
-        exec(code.replace("127.0.0.1:8400", f"unix:{agent.folder / 'api'}"), {})  # noqa: S102
+        exec(code.replace("127.0.0.1:8400", f"unix:{agent.folder / 'api'}"), {})  # noqa: S102  the page's own code
         with agent.client() as client:
             assert client.health()["rewards"] == 1

@@ -21,7 +21,7 @@ from coopbandits.testing.torture.world import World
 from ..api.running import ask, running
 from ..document.made import pass_seconds, public, signed, text, world
 
-TOKEN = "secret"  # noqa: S105  of an agent in this process
+TOKEN = "secret"
 
 
 def service_of(fleet: World, agent: int = 0) -> ApplicationService:

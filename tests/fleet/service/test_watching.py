@@ -143,7 +143,7 @@ NEAR, FAR = Address("127.0.0.1", 7400), Address("10.0.0.2", 7400)
     [
         (Address("127.0.0.1", 8400), {"near"}),  # others could not reach it
         (Address("10.0.0.1", 8400), {"near", "far"}),
-        (Address("0.0.0.0", 8400), {"near", "far"}),  # noqa: S104
+        (Address("0.0.0.0", 8400), {"near", "far"}),  # noqa: S104  read, not bound
         (Path("api.sock"), set()),
     ],
 )

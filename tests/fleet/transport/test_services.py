@@ -116,5 +116,5 @@ def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds = (Address(NAME, 0),)
 
     monkeypatch.setattr(consistency, "find_spec", lambda name: None if name == "dns" else 1)
-    (sentence,) = consistency._members(Config())  # type: ignore[arg-type]
+    (sentence,) = consistency._members(Config())  # type: ignore[arg-type]  # it is refused
     assert "pip install 'coopbandits[srv]', or give host:port" in sentence

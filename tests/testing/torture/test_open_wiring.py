@@ -26,7 +26,7 @@ def calm(*troubles: Trouble, bandits: bool = False, rounds: int = 60, agents: in
 def test_agents_join_by_seeds_and_have_as_many_links_as_they_want() -> None:
     stage = Stage(calm(agents=12))
     stage.run()
-    views = [actor.process.node.members.view for actor in stage.actors]  # type: ignore[union-attr]
+    views = [actor.process.node.members.view for actor in stage.actors]  # type: ignore[union-attr]  # it is there
     assert all(1 <= len(view.active) <= DEGREE + 2 for view in views)
     assert sum(len(view.active) >= DEGREE for view in views) >= 9
     assert views[0]._own_addresses == {"n0:7400"}, "a seed has called itself"

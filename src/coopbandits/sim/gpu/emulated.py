@@ -90,7 +90,7 @@ class Emulated:
             code, library = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
             code.write_text(text, encoding="utf-8")
             words = [*self.command, str(code), "-o", str(library)]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
+            done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  a compiler
             if done.returncode != 0:
                 raise RuntimeError(f"{self.command[0]} refused the kernels:\n{done.stderr[:3000]}")
             return library.read_bytes()
