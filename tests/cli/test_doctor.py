@@ -103,6 +103,7 @@ def test_notes_break_nothing(tmp_path: Path) -> None:
     assert told.mend("output") == "export PYTHONUTF8=1"
 
 
+@pytest.mark.slow
 def test_no_place_for_kernels(tmp_path: Path) -> None:
     """Files where the folders would have to be: so nobody can write there, not even root."""
     copy = tmp_path / "src" / "coopbandits"

@@ -210,6 +210,7 @@ def test_an_experiment_file_in_worker_processes(site: Path, tmp_path: Path) -> N
     assert len(list((tmp_path / "cells/cells").iterdir())) == 4
 
 
+@pytest.mark.slow
 def test_the_leaderboard(site: Path, tmp_path: Path) -> None:
     out = run(
         site, tmp_path, "leaderboard", "--scenario", "few-agents", "--scenario", "loss-30",
@@ -251,6 +252,7 @@ def dask(site: Path) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_dask_workers(site: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(EXPERIMENT.replace('"none", ', ""))
     with dask(site) as address:

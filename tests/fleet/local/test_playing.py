@@ -76,6 +76,7 @@ async def through_kills(settings: Settings, folder: Path) -> Verdict:
     return found
 
 
+@pytest.mark.slow
 def test_eight_agents_learn_the_best_arm(tmp_path: Path) -> None:
     settings = make_settings("cycle:8", "0.9,0.4,0.3", seconds=4.0)
     told: list[str] = []

@@ -262,6 +262,7 @@ def test_an_edited_index_plays_the_new_formula_in_a_new_process(own: Path) -> No
     assert played[0] == played[1] != played[2]
 
 
+@pytest.mark.slow
 def test_an_index_that_moved_to_another_module_is_played(own: Path) -> None:
     path = os.pathsep.join([str(own.parent), *sys.path])
     source = OWN.replace("JITTER", str(os.getpid()))  # filed by nobody before

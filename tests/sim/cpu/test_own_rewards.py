@@ -319,6 +319,7 @@ print(result.realized_regret.values.tolist())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_an_edited_function_plays_the_new_formula_in_a_new_process(own: Path) -> None:
     played = []
