@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
+from coopbandits.loading import FROM_SOURCE
+
 
 def main() -> None:
     """Run the command line; say what to install where only the client is."""
@@ -18,7 +20,7 @@ def main() -> None:
             raise
         sys.exit(
             f"error: {error.name} is not installed; the command line comes with: "
-            "pip install coopbandits, or for an agent alone: pip install coopbandits-agent"
+            f"pip install coopbandits, for an agent alone: pip install coopbandits-agent, {FROM_SOURCE}"
         )
     try:
         run()

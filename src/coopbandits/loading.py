@@ -12,6 +12,10 @@ FLEET = (
 """Where the modules are that real agents need, or that run them."""
 
 
+FROM_SOURCE = "in a checkout: pip install . ./packages/complete"
+"""A checkout's own folder has the files and requires next to nothing."""
+
+
 def part(name: str) -> Any:
     """Import a module by its name below `coopbandits`.
 
@@ -33,4 +37,4 @@ def part(name: str) -> Any:
 def _remedy(name: str) -> str:
     if name.startswith(FLEET):
         return "install what a fleet needs with: pip install 'coopbandits[fleet]'"
-    return "install what simulations need with: pip install coopbandits"
+    return f"install what simulations need with: pip install coopbandits, or {FROM_SOURCE}"

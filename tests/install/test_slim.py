@@ -115,7 +115,8 @@ def test_commands_of_the_simulator_say_what_to_install(tmp_path: Path, command: 
     out, error = run(ONLY_SIMULATIONS, COMMAND, command, folder=tmp_path)
     assert out == ""
     assert re.fullmatch(
-        r"error: \w+ is not installed; install what simulations need with: pip install coopbandits",
+        r"error: \w+ is not installed; install what simulations need with: pip install coopbandits, "
+        r"or in a checkout: pip install \. \./packages/complete",
         error.strip(),
     )
 
@@ -130,6 +131,7 @@ def test_the_command_says_what_to_install_beside_a_client(tmp_path: Path) -> Non
     assert out == ""
     assert re.fullmatch(
         r"error: \w+ is not installed; the command line comes with: pip install coopbandits, "
-        r"or for an agent alone: pip install coopbandits-agent\n",
+        r"for an agent alone: pip install coopbandits-agent, "
+        r"in a checkout: pip install \. \./packages/complete\n",
         error,
     )
