@@ -19,8 +19,8 @@ def main() -> None:
         if str(error.name).startswith("coopbandits"):
             raise
         sys.exit(
-            f"error: {error.name} is not installed; the command line comes with: "
-            f"pip install coopbandits, for an agent alone: pip install coopbandits-agent, {FROM_SOURCE}"
+            f"error: {error.name} is not installed; the command line comes with: pip install "
+            f"coopbandits, for an agent alone: pip install coopbandits-agent, {FROM_SOURCE}"
         )
     try:
         run()

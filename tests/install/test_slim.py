@@ -115,8 +115,8 @@ def test_commands_of_the_simulator_say_what_to_install(tmp_path: Path, command: 
     out, error = run(ONLY_SIMULATIONS, COMMAND, command, folder=tmp_path)
     assert out == ""
     assert re.fullmatch(
-        r"error: \w+ is not installed; install what simulations need with: pip install coopbandits, "
-        r"or in a checkout: pip install \. \./packages/complete",
+        r"error: \w+ is not installed; install what simulations need with: "
+        r"pip install coopbandits, or in a checkout: pip install \. \./packages/complete",
         error.strip(),
     )
 
