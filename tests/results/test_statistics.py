@@ -173,6 +173,8 @@ def test_advice_when_runs_are_enough() -> None:
     assert near.advice == "Enough runs for means within ±5 %."
     apart = summary(100 + gauss(1, 10), 100 + gauss(2, 10), 200 + gauss(3, 10))
     assert apart.advice.endswith("Not told apart at 5 %: p0 and p1.")
+    many = summary(*(100 + gauss(seed, 10) for seed in range(1, 5)), 200 + gauss(5, 10))
+    assert many.advice.endswith(" 6 of 10 pairs are not told apart at 5 %.")
 
 
 def test_advice_when_the_mean_is_zero() -> None:

@@ -28,6 +28,8 @@ BOOTSTRAP_DRAWS = 1_000_000
 QUANTILES = (0.05, 0.5, 0.95)
 WANTED_PRECISION = 0.05
 """An interval of ± 5 % of the mean is called precise enough."""
+MOST_NAMED = 5
+"""So many pairs that are not told apart are named; of more there is a number."""
 ROUNDING = 1e-12
 """What is left of equal numbers when they are subtracted, relative to them; some thousand ulps."""
 
@@ -328,7 +330,9 @@ def _advice(
         )
     else:
         advice = f"Enough runs for means within ±{100 * WANTED_PRECISION:.0f} %."
-    if open_pairs:
+    if len(open_pairs) > MOST_NAMED:
+        advice += f" {len(open_pairs)} of {len(differences)} pairs are not told apart at 5 %."
+    elif open_pairs:
         names = "; ".join(f"{d.first} and {d.second}" for d in open_pairs)
         advice += f" Not told apart at 5 %: {names}."
     return advice
