@@ -48,6 +48,16 @@ def test_simulate(call: Call, tmp_path: Path) -> None:
     assert all(name in last for name in files)
 
 
+def test_a_result_is_saved_although_nobody_reads_its_summary(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("simulate", *SMALL, "--policy", "independent-ucb", "--no-figures", "--out", str(out))
+    command = [sys.executable, "-m", "coopbandits", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+    assert Result.load(out).policies == ["independent-ucb"]
+
+
 def test_simulate_without_figures_does_not_load_what_draws_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("simulate", *SMALL, "--policy", "independent-ucb", "--no-figures", "--out", str(out))

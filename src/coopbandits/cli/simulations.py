@@ -167,8 +167,10 @@ def run_command(
 
 def _deliver(result: Result, out: Path, figures: bool) -> str:
     """Print and save a result; return a line that names its files."""
-    typer.echo(result.summary())
-    result.save(out)
+    try:
+        result.save(out)  # first: whoever reads the summary may stop reading, as `head` does
+    finally:
+        typer.echo(result.summary())
     drawn = f", {_draw(result, out)}" if figures else ""
     keep, size = result.meta["settings"]["keep"], (out / DATA_FILE).stat().st_size
     shown = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
