@@ -285,6 +285,11 @@ def test_a_missing_file(tmp_path: Path) -> None:
         read_experiment(tmp_path)
 
 
+def test_a_file_from_an_editor_that_marks_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "e.toml").write_text(SMALLEST, encoding="utf-8-sig")
+    assert len(read_experiment(tmp_path / "e.toml")) == 1
+
+
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "e.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(cb.InputError, match=r"e\.toml is no TOML file"):

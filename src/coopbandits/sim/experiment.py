@@ -85,7 +85,7 @@ def read_experiment(path: str | Path, overrides: Sequence[str] = ()) -> list[Cel
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}; give an experiment file"

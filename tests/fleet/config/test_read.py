@@ -258,6 +258,14 @@ def test_a_file(tmp_path: Path) -> None:
         read_config(write(tmp_path), now=NOW)
 
 
+def test_a_file_from_an_editor_that_marks_utf_8(tmp_path: Path) -> None:
+    certify(tmp_path)
+    plain = write(tmp_path).read_bytes()
+    config = read_config(write(tmp_path), now=NOW)
+    (tmp_path / "node.toml").write_bytes(b"\xef\xbb\xbf" + plain.replace(b"\n", b"\r\n"))
+    assert read_config(tmp_path / "node.toml", now=NOW) == config
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read .*node.toml: No such file or directory; "):
         read_config(tmp_path / "node.toml", now=NOW)

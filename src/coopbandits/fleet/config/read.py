@@ -170,7 +170,7 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
 def load(path: str | Path) -> dict[str, Any]:
     """Parse a TOML file."""
     try:
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror}; give an agent's configuration file"
