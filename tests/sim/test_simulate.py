@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
@@ -37,9 +38,13 @@ def play(**changes: Any) -> Result:
     ("changes", "sentence"),
     [
         ({"problem": [1.0, 0.8]}, r"problem is \[1.0, 0.8\]; give one such as"),
-        ({"network": "cycle:5"}, r"network is 'cycle:5'; wrap a graph as cb.Network\(graph\)"),
+        ({"problem": "bernouli:0.5"}, r"unknown problem 'bernouli'.*did you mean 'bernoulli'"),
+        ({"network": [[0, 1], [1, 0]]}, r"network is .*; wrap a graph as cb.Network\(graph\)"),
+        ({"network": "cycl:5"}, r"unknown graph 'cycl'.*did you mean 'cycle'"),
         ({"policies": []}, "no policy was given; give at least one"),
-        ({"policies": ["dducb"]}, r"'dducb' is no policy; give instances such as cb.DDUCB\(\)"),
+        ({"policies": ["ducb"]}, "unknown policy 'ducb'.*did you mean 'dducb'"),
+        ({"policies": [3]}, r"3 is no policy; give instances such as cb.DDUCB\(\), or names"),
+        ({"policies": ["dducb", DDUCB()]}, "policy dducb was given twice; give each once"),
         ({"policies": [DDUCB]}, "is no policy; give instances"),
         ({"policies": [DDUCB(), DDUCB(eta=2.0)]}, "policy dducb was given twice; give each once"),
         ({"horizon": 0}, "horizon is 0; it must be"),
@@ -55,13 +60,19 @@ def play(**changes: Any) -> Result:
         ),
         ({"rounds": [31]}, "rounds must be whole numbers in 1 to 30"),
         ({"rounds": [[1, 2]]}, "rounds must be whole numbers in 1 to 30"),
-        ({"horizon": 20.0}, "horizon is 20.0"),
+        ({"horizon": 20.0}, "horizon is 20.0; it must be a whole number, at least 1: write 20$"),
+        ({"horizon": 20.5}, "horizon is 20.5; it must be a whole number, at least 1$"),
+        ({"horizon": math.inf}, "horizon is inf; it must be a whole number, at least 1$"),
         ({"horizon": "20"}, "horizon is '20'"),
         ({"runs": 1.5}, "runs is 1.5"),
         ({"seed": 1.5}, "seed is 1.5"),
         ({"rounds": [1.7, 3.2]}, r"rounds.* got \[1.7, 3.2\]"),
         ({"policies": None}, "policies is None; give instances"),
-        ({"policies": "dducb"}, "policies is 'dducb'; give instances"),
+        ({"policies": "ducb"}, "unknown policy 'ducb'.*did you mean 'dducb'"),
+        (
+            {"policies": "independent-ucb", "horizon": 10**15},
+            r"5 agents for 1000000000000000 rounds do not fit into memory \(.*\); take a smaller",
+        ),
         ({"keep": None}, "unknown value of keep 'None'"),
         ({"threads": 1.0}, "threads is 1.0"),
         ({"threads": 0}, "threads is 0; give 1 to"),
@@ -71,6 +82,15 @@ def play(**changes: Any) -> Result:
 def test_bad_input_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         play(**changes)
+
+
+def test_everything_may_be_named_as_on_the_command_line() -> None:
+    spelled = simulate(
+        "gaussian:0.2,1,0.6,sigma=0.5", "cycle:5", ["dducb", "independent-ucb"], horizon=30
+    )
+    made = play(policies=[DDUCB(), IndependentUCB()])
+    assert spelled.meta["settings"] == made.meta["settings"]
+    assert (spelled.regret == made.regret).all()
 
 
 def test_horizon_below_the_number_of_arms_warns_the_caller() -> None:

@@ -18,7 +18,9 @@ def require_flag(name: str, value: Any) -> None:
 def require_count(name: str, value: Any, least: int = 1) -> None:
     """Refuse all but whole numbers from `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InputError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+        spelled = isinstance(value, float) and value.is_integer() and value >= least
+        hint = f": write {value:.0f}" if spelled else ""
+        raise InputError(f"{name} is {value!r}; it must be a whole number, at least {least}{hint}")
 
 
 def require_number(name: str, value: Any, accepted: str, low: float, high: float) -> None:

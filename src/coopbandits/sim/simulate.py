@@ -11,8 +11,9 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import parse_policy
 from coopbandits.network import Faults, Network
-from coopbandits.problems import Problem
+from coopbandits.problems import Problem, parse_problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO, Engine, choose
@@ -30,7 +31,7 @@ from coopbandits.sim.record import (
 from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
 from coopbandits.sim.stop import Stop, read_stop
 
-Policies = AnyPolicy | Sequence[AnyPolicy]
+Policies = AnyPolicy | str | Sequence[AnyPolicy | str]
 
 BATCH_PULLS = 200_000_000
 BATCH_BYTES = 500_000_000
@@ -61,8 +62,8 @@ class SimulationInterrupted(KeyboardInterrupt):
 
 
 def simulate(
-    problem: Problem,
-    network: Network,
+    problem: Problem | str,
+    network: Network | str,
     policies: Policies,
     horizon: int,
     runs: int = 1,
@@ -83,10 +84,12 @@ def simulate(
 
     Parameters
     ----------
-    problem, network : Problem, Network
-        The world beyond and between the agents.
-    policies : Policy or sequence of Policy
-        What to compare; all see the same rewards (common random numbers).
+    problem, network : Problem and Network, or str
+        The world beyond and between the agents; also as on the command line, such as
+        ``"bernoulli:0.6,0.5"`` and ``"cycle:20"``.
+    policies : Policy, str or sequence of these
+        What to compare, also as on the command line, ``"tree-sums*kl-ucb"``; all see the same
+        rewards (common random numbers).
     horizon : int
         T, rounds: pulls per agent, on average where agents have clocks of their own.
     runs, seed : int
@@ -133,7 +136,9 @@ def simulate(
         all policies, so that little is lost.
     """
     setup = Setup(
-        problem, network, horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
+        parse_problem(problem) if isinstance(problem, str) else problem,
+        Network.from_spec(network) if isinstance(network, str) else network,
+        horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
         shuffle_arms, *read_conditions(faults, clocks), read_stop(stop), precision,
     )  # fmt: skip
     return play(setup, policies, engine, threads=threads, progress=progress)
@@ -160,6 +165,11 @@ def play(
                 finished.append([])
                 for one, task in zip(engines, tasks, strict=True):
                     finished[-1].append(_play(one, task, runs, bar.advance))
+        except MemoryError as error:
+            raise InputError(
+                f"{setup.network.num_agents} agents for {setup.horizon} rounds do not fit into "
+                f"memory ({error}); take a smaller horizon or graph, or keep less"
+            ) from error
         except KeyboardInterrupt:
             pass  # what is complete is handed over below, with the interruption
     seconds = time.perf_counter() - started
@@ -241,14 +251,17 @@ def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
 
 
 def _tasks(setup: Setup, policies: Policies) -> list[Task]:
-    if isinstance(policies, str) or not isinstance(policies, AnyPolicy | Iterable):
-        raise InputError(f"policies is {policies!r}; give instances such as cb.DDUCB()")
-    chosen = [policies] if isinstance(policies, AnyPolicy) else list(policies)
-    if not chosen:
+    if not isinstance(policies, AnyPolicy | Iterable):
+        raise InputError(f"policies is {policies!r}; give instances such as cb.DDUCB(), or names")
+    given = [policies] if isinstance(policies, AnyPolicy | str) else list(policies)
+    if not given:
         raise InputError("no policy was given; give at least one, such as cb.DDUCB()")
+    chosen = [parse_policy(each) if isinstance(each, str) else each for each in given]
     for policy in chosen:
         if not isinstance(policy, AnyPolicy):
-            raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB()")
+            raise InputError(
+                f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names"
+            )
     spellings = [policy.spelling for policy in chosen]
     for spelling in spellings:
         if spellings.count(spelling) > 1:
