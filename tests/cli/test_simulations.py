@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -146,6 +147,19 @@ def test_a_file_in_the_place_of_the_folder_is_refused_at_once(
     assert refused(call("simulate", *SMALL, "--policy", "dducb", "--out", out)) == sentence
     assert refused(call(*experiment[:2], "--out", out)) == sentence
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_folder_without_rights_is_refused_at_once(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = os.access
+    monkeypatch.setattr(  # root may write anywhere
+        os, "access", lambda path, mode: path != tmp_path and may_write(path, mode)
+    )
+    out = tmp_path / "new" / "out"
+    found = refused(call("simulate", *SMALL, "--policy", "dducb", "--out", str(out)))
+    assert f"but nothing may be written in {tmp_path}; give another folder" in found
+    assert not out.parent.exists()
 
 
 def test_reward_families_in_short(call: Call, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,18 @@ def file(explanation: str) -> Any:
 
 
 def read_folder(text: str | Path) -> Path:
-    """Refuse a path on which there is a file: hours may pass before something is written."""
+    """Refuse where nothing can be written: hours may pass before something is."""
     path = Path(text)
     for place in (path, *path.parents):
-        if place.exists() and not place.is_dir():
-            raise BadValueError(f"is {str(text)!r}, but {place} is a file; give a folder")
+        if place.exists():
+            if not place.is_dir():
+                raise BadValueError(f"is {str(text)!r}, but {place} is a file; give a folder")
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise BadValueError(
+                    f"is {str(text)!r}, but nothing may be written in {place.absolute()}; give "
+                    "another folder, or change its rights"
+                )
+            break
     return path
 
 
