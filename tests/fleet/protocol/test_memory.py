@@ -147,6 +147,31 @@ def test_restarts_alone_make_no_new_number(signed: bool, certificates: Path) -> 
     assert numbers(world) == 4
 
 
+@pytest.mark.parametrize("order", [(VICTIM, 1), (1, VICTIM)], ids=["it first", "it last"])
+def test_after_a_start_neighbours_tell_an_agent_everything(
+    order: tuple[int, int], certificates: Path
+) -> None:
+    """Its memory may lack its own last pulls alone, and then it has heard all that it says."""
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=certificates)
+    pull(world, 1, 5)
+    settle(world)
+    neighbor = world.node(1).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
+    assert neighbor.arrived_at(VICTIM) > 0
+    assert neighbor.rows(neighbor.outgoing(VICTIM)).shape[0] == 0
+    world.crash(VICTIM)
+    world.restart(VICTIM)
+    for agent in order:
+        world.now += 0.05
+        world.connect()
+        world.deliver()
+        world.node(agent).tick()
+        world.deliver()
+    assert neighbor.rows(neighbor.outgoing(VICTIM)).shape[0] == 4
+    settle(world)
+    assert neighbor.rows(neighbor.outgoing(VICTIM)).shape[0] == 0
+    assert numbers(world) == 4
+
+
 def test_a_journal_lost_time_and_again_makes_a_number_each_time() -> None:
     world = World(CLUSTER, nx.cycle_graph(4))
     for seed in range(5):

@@ -61,6 +61,10 @@ FOUND = {
             "7811619:jump:4:1000:0xcf95116b56e8339c",
         ],
     ),
+    "a memory that has lost its own pulls alone is told of them": (
+        Setting("flood-ts", rounds=100, bandits=True, auto=False), 30353, "8,0,0,0,4000,1600000,86",
+        ["263318:drain:6:15154:0x9cc3", "3469543:power-op:4:1096118:0xd83ba12da7a6b355"],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

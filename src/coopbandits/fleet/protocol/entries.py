@@ -7,8 +7,10 @@ such link.
 
 *Acknowledgements belong to a memory.* An agent tells in HELLO which memory it has (`memory`), and
 which of the neighbour's messages it has heard. Where that does not fit what was acknowledged, all
-is sent again. An agent that finds its memory to be older than what it has told before, since an
-older journal was put back, goes on under a new number: what it told stays as it was.
+is sent again. After a start an agent has heard nothing yet, whatever its journal says: a memory
+that is rolled back by its own pulls alone has heard as much as before, and only its own later entry
+can tell it. An agent that finds its memory to be older than what it has told before goes on under a
+new number: what it told stays as it was.
 
 What this changes in the agent's state goes through messages, as orders (see
 `core.aggregate.entries`), and so into the journal.
@@ -161,9 +163,14 @@ class EntryExchange:
 
     def heard(self, peer: Peer) -> tuple[int, int, int]:
         """Return which message of a neighbour was heard last: its memory, start and number."""
-        if peer.number not in self.peers:  # it is not a neighbour yet
+        if peer.number not in self.peers or not peer.heard_start:  # not since this start
             return 0, 0, 0
         return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
+
+    def begin(self) -> dict[int, Vector]:
+        """Return the messages that end the first round: nothing was heard since this start."""
+        machine = self.machine
+        return {j: np.array([0.0, machine.arrived_at(j)]) for j in self.peers}
 
     def met(self, peer: Peer, hello: Greeted, pending: Vector | None) -> Vector | None:
         """Compare what a neighbour says to have heard; return the message that takes effect.

@@ -188,6 +188,7 @@ class RobustGossip(Gossip):
         self.inbox: dict[int, Vector] = {}
         if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
             self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
+            self.inbox = self.entries.begin()
 
     def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
         """Expect messages of later rounds than this one."""
