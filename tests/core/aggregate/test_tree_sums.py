@@ -29,9 +29,9 @@ def message(payload: list[float], root: float, beat: int, dist: float, bond: int
     return np.array([*payload, root, beat, dist, bond], dtype=np.float64)
 
 
-def a_tree() -> TreeSumsMachine:
+def a_tree(**known: float) -> TreeSumsMachine:
     """An agent with neighbours 1 and 2, and one arm; 2 is its parent and 1 its child."""
-    mine = machine(TreeSums(), one_view(num_arms=1))
+    mine = machine(TreeSums(), one_view(num_arms=1, **known))
     mine.receive(
         {
             1: message([5.0, 2.0, 1.0, 2.0], mine.tag, 1, 1, 2),
@@ -98,6 +98,14 @@ def test_the_number_of_agents_is_believed_when_it_is_steady() -> None:
     assert mine.steady == 21
     mine.receive({2: message([7.0, 3.0, 3.0, 3.0], mine.root, 11, 4, 1)})
     assert mine.steady == 0
+
+
+def test_no_more_agents_are_believed_in_than_there_can_be() -> None:
+    """Each neighbour may tell of as many as there are, and V adds them up."""
+    mine = a_tree(max_agents=3.0)
+    assert mine.estimate().num_agents == 3.0
+    mine.steady = 20
+    assert mine.estimate().num_agents == 3.0
 
 
 def test_a_silent_child_leaves_the_totals_and_a_silent_parent_is_dropped() -> None:

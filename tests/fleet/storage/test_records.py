@@ -148,6 +148,51 @@ def test_a_batch_that_is_damaged_before_its_mark_is_refused() -> None:
         assert_refused(data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :], "power")
 
 
+def long_batch() -> tuple[bytes, int]:
+    """Return a file whose last batch takes many sectors, some of them zeros; where it begins."""
+    disk = MemoryDisk(filled("power"), "power")
+    journal, behind = Journal(disk, IDENTITY, ORIGIN), len(disk.data)
+    with journal.together():
+        for body in (bytes(range(256)) * 4, bytes(1500), bytes(range(1, 256)) * 5):
+            journal.append(Ended({3: body}))
+    return bytes(disk.data), behind
+
+
+def without_sector(data: bytes, start: int, behind: int) -> bytes:
+    begin, end = max(start, behind), min(start + SECTOR, len(data))
+    return data[:begin] + bytes(end - begin) + data[end:]
+
+
+def test_of_the_last_batch_a_loss_of_power_may_leave_the_mark_and_not_all_before_it() -> None:
+    """A disk writes sectors in any order."""
+    data, behind = long_batch()
+    starts = range(behind // SECTOR * SECTOR, len(data) - records.MARK_SIZE - SECTOR, SECTOR)
+    assert len(starts) >= 6
+    lost = {start: without_sector(data, start, behind) for start in starts}
+    assert sum(torn == data for torn in lost.values()) == 2, "those of zeros can be lost unnoticed"
+    for torn in [torn for torn in lost.values() if torn != data]:
+        disk = MemoryDisk(torn, "power")
+        journal = Journal(disk, IDENTITY, ORIGIN)
+        assert len(journal.events) == 10
+        journal.compact({"rounds": 8})
+        assert disk.kept == {"cut": torn[behind:]}
+
+
+def test_a_flipped_bit_is_no_lost_sector() -> None:
+    data, behind = long_batch()
+    for at in range(behind, len(data)):
+        flipped = data[at] ^ 1 << at % 8
+        assert_refused(data[:at] + bytes([flipped]) + data[at + 1 :], "power")
+
+
+def test_a_sector_that_is_lost_before_the_last_batch_is_refused() -> None:
+    data, behind = long_batch()
+    later = data + encode_record(read_records(data).sequence + 1, 17, b"\x80")
+    later += records.encode_mark(read_records(data).sequence + 2)
+    start = (behind // SECTOR + 1) * SECTOR
+    assert_refused(without_sector(later, start, behind), "power")
+
+
 def test_what_a_file_was_written_for_decides_and_not_what_is_asked_now() -> None:
     assert_refused(filled("process") + bytes(30), "power")
     assert Journal(MemoryDisk(filled("power") + bytes(30)), IDENTITY, ORIGIN).torn == 30

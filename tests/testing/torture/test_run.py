@@ -65,6 +65,14 @@ FOUND = {
         Setting("flood-ts", rounds=100, bandits=True, auto=False), 30353, "8,0,0,0,4000,1600000,86",
         ["263318:drain:6:15154:0x9cc3", "3469543:power-op:4:1096118:0xd83ba12da7a6b355"],
     ),
+    "nobody believes in more agents than there may be while a tree is regrown": (
+        Setting("tree-ts", rounds=100, bandits=True, auto=False), 40376, "0,0,0,0,32000,1600000,0",
+        ["37553:kill:2:1000:0x64ca", "635163:power-op:1:826834:0xd73ee9f526ad132a"],
+    ),
+    "a batch whose end is on disk before its beginning is cut off": (
+        Setting("ledger-ts", rounds=100, bandits=True, auto=False), 40299, "0,0,0,0,1000,400000,0",
+        ["4356923:power-op:4:1000:0xa3b7"],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

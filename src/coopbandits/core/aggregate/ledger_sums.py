@@ -179,8 +179,10 @@ class LedgerSumsMachine(MovingMass):
         """Return how many agents there are, `agents` being the most that is credible."""
         counted = self._counted()
         if self.steady >= STEADY and self.agents_seen >= FEWEST * counted:
-            return self.agents_seen
-        return agents if AROUND[0] * counted <= agents <= AROUND[1] * counted else counted
+            agents = self.agents_seen
+        elif not AROUND[0] * counted <= agents <= AROUND[1] * counted:
+            agents = counted
+        return min(self.most_agents, agents)
 
     def outgoing(self, neighbor: int) -> Vector:
         """Return [S_j | D | lineage, number, number last heard | a message of tree sums]."""

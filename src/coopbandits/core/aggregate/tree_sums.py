@@ -324,10 +324,11 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         return self.own + others
 
     def _num_agents(self, agents: float) -> float:
+        """Return how many agents there are, V having `agents`, and no more than there can be."""
         estimated = self._counted()
-        if self.steady >= STEADY and agents >= FEWEST * estimated:
-            return agents
-        return max(agents, estimated)
+        if self.steady < STEADY or agents < FEWEST * estimated:
+            agents = max(agents, estimated)
+        return min(self.most_agents, agents)
 
     def share(self) -> Share:
         """Return the own totals."""

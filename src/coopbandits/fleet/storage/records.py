@@ -14,14 +14,16 @@ they do not know, and refuse kinds of records that they do not know.
 What a crash can leave behind depends on how the file was written. Without marks, whole records were
 handed to the operating system, one or several by a write: the death of the process leaves some of
 them, and a strict prefix of the next. With marks, every batch ends in one, and is on disk before
-anybody is told: a loss of power leaves anything behind the last mark that got there. Everything
-else is damage and is refused.
+anybody is told: a loss of power leaves anything behind the last mark that got there, and of the
+last batch perhaps its mark without some sector before it, which is zeros then. Everything else is
+damage and is refused.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,6 +48,13 @@ HEAD, SNAPSHOT, MARK = 1, 2, 3
 
 MARK_BODY = b"\x80"  # an empty map
 MARK_FIELDS = HEADER.pack(0, len(MARK_BODY), 0, MARK, 0)[8:]
+MARK_SIZE = HEADER_SIZE + len(MARK_BODY) + CHECKSUM.size
+
+SECTOR = 512
+"""Bytes that a disk writes as a whole or not at all."""
+
+CRC_POLYNOMIAL = 0xEDB88320
+"""Of CRC-32, its bits reversed, as `zlib` has it."""
 
 
 class Record(NamedTuple):
@@ -77,10 +86,19 @@ class Contents(NamedTuple):
 
 
 class DamageError(Exception):
-    """A record that is not whole; `torn` if it is the beginning of one that was to be written."""
+    """A record that is not whole.
 
-    def __init__(self, *, torn: bool) -> None:
-        self.torn = torn
+    Attributes
+    ----------
+    torn : bool
+        Whether it is the beginning of one that was to be written.
+    body, wrong : int
+        Bytes of its body, and by which bits that and its checksum do not fit each other; 0 where
+        all up to there is wrong.
+    """
+
+    def __init__(self, *, torn: bool, body: int = 0, wrong: int = 0) -> None:
+        self.torn, self.body, self.wrong = torn, body, wrong
 
 
 def encode_file_header(*, marked: bool) -> bytes:
@@ -111,9 +129,7 @@ def read_records(data: bytes) -> Contents:
         try:
             record, sequence, end = _record_at(data, at, sequence)
         except DamageError as damage:
-            if marked and (_has_mark(data, at, sequence) or _was_mark(data, at, sequence)):
-                raise damaged(at, len(data)) from None
-            if not marked and not damage.torn:
+            if not (_lost_power(data, whole[0], at, sequence) if marked else damage.torn):
                 raise damaged(at, len(data)) from None
             break
         records.append(record)
@@ -146,8 +162,7 @@ def read_file_header(data: bytes) -> bool:
 
 def _record_at(data: bytes, at: int, before: int | None) -> tuple[Record, int, int]:
     """Return a record, its sequence number and where it ends."""
-    left = len(data) - at
-    if left < HEADER_SIZE:
+    if len(data) - at < HEADER_SIZE:
         begun = b"" if before is None else data[at : at + 8]
         expected = b"" if before is None else (before + 1).to_bytes(8, "little")
         raise DamageError(torn=expected.startswith(begun))
@@ -161,22 +176,38 @@ def _record_at(data: bytes, at: int, before: int | None) -> tuple[Record, int, i
     if end > len(data):
         raise DamageError(torn=True)
     body = data[at + HEADER_SIZE : end - CHECKSUM.size]
-    if zlib.crc32(body, checksum) != CHECKSUM.unpack_from(data, end - CHECKSUM.size)[0]:
-        raise DamageError(torn=False)
+    wrong = zlib.crc32(body, checksum) ^ CHECKSUM.unpack_from(data, end - CHECKSUM.size)[0]
+    if wrong:
+        raise DamageError(torn=False, body=len(body), wrong=wrong)
     return Record(at, kind, body, bandit), sequence, end
 
 
-def _has_mark(data: bytes, at: int, before: int | None) -> bool:
-    """Return whether there is a valid mark of this file anywhere from a byte on."""
+# Which damage a loss of power can have done
+
+
+def _lost_power(data: bytes, behind: int, at: int, before: int | None) -> bool:
+    """Return whether a loss of power can have left the record at a byte as it is.
+
+    All up to `behind` was on disk before, and `before` is the last sequence number that is right.
+    """
+    marks = list(_marks(data, at, before))
+    if not marks:
+        return not _was_mark(data, at, before)
+    if marks != [len(data) - MARK_SIZE]:
+        return False  # what is on disk behind it was written later
+    return _lacks_sector(data, behind, at, before)
+
+
+def _marks(data: bytes, at: int, before: int | None) -> Iterator[int]:
+    """Yield where the valid marks of this file begin, from a byte on."""
     found = data.find(MARK_FIELDS, at + 8)
     while found != -1:
         begin = found - 8
         sequence = int.from_bytes(data[begin:found], "little")
         follows = before is None or before <= sequence <= before + len(data)
         if follows and data.startswith(encode_mark(sequence), begin):
-            return True
+            yield begin
         found = data.find(MARK_FIELDS, found + 1)
-    return False
 
 
 def _was_mark(data: bytes, at: int, before: int | None) -> bool:
@@ -188,6 +219,45 @@ def _was_mark(data: bytes, at: int, before: int | None) -> bool:
     found = data[at : at + len(mark)]
     wrong = int.from_bytes(found, "little") ^ int.from_bytes(mark, "little")
     return len(found) == len(mark) and wrong.bit_count() == 1
+
+
+def _lacks_sector(data: bytes, behind: int, at: int, before: int | None) -> bool:
+    """Return whether a record lacks a sector written behind a byte, and not just a single bit.
+
+    A disk may write the end of a batch, with its mark, before the rest.
+    """
+    try:
+        _record_at(data, at, before)
+    except DamageError as damage:
+        end = at + HEADER_SIZE + damage.body
+        if _is_flip(damage) if damage.wrong else _has_flipped_header(data, at, before):
+            return False
+    sectors = range(at // SECTOR * SECTOR, end, SECTOR)
+    return any(not any(data[max(start, behind) : start + SECTOR]) for start in sectors)
+
+
+def _has_flipped_header(data: bytes, at: int, before: int | None) -> bool:
+    """Return whether one flipped bit keeps a header from being right."""
+    header = int.from_bytes(data[at : at + HEADER_SIZE], "little")
+    for bit in range(8 * HEADER_SIZE):
+        flipped = (header ^ 1 << bit).to_bytes(HEADER_SIZE, "little")
+        sequence = int.from_bytes(flipped[:8], "little")
+        (checksum,) = CHECKSUM.unpack_from(flipped, HEADER.size)
+        if sequence == (before or 0) + 1 and zlib.crc32(flipped[: HEADER.size]) == checksum:
+            return True
+    return False
+
+
+def _is_flip(damage: DamageError) -> bool:
+    """Return whether one flipped bit explains why a body does not fit its checksum."""
+    if damage.wrong.bit_count() == 1:
+        return True  # in the checksum itself
+    effect = 1
+    for _ in range(8 * damage.body):  # of flipping a bit on the checksum, from the last bit on
+        effect = effect >> 1 ^ (CRC_POLYNOMIAL if effect & 1 else 0)
+        if effect == damage.wrong:
+            return True
+    return False
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, ValueError)

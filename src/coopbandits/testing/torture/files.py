@@ -208,11 +208,11 @@ class VirtualFiles:
         inode.synced = len(inode.data)
 
     def _drop_sectors(self, inode: Inode) -> None:
-        """Put zeros where sectors that begin after the last sync were not written."""
-        for start in range(-(-inode.synced // SECTOR) * SECTOR, len(inode.data), SECTOR):
-            end = min(start + SECTOR, len(inode.data))
+        """Put zeros where sectors were not written since the last sync."""
+        for start in range(inode.synced // SECTOR * SECTOR, len(inode.data), SECTOR):
+            begin, end = max(start, inode.synced), min(start + SECTOR, len(inode.data))
             if self._word() % 2:
-                inode.data[start:end] = bytes(end - start)
+                inode.data[begin:end] = bytes(end - begin)
 
     def flip(self, name: str, word: int) -> bool:
         """Flip one bit of a file; return whether there was one."""
