@@ -1,4 +1,4 @@
-"""A bar for somebody who waits at a terminal, and silence otherwise."""
+"""A bar for somebody who waits at a terminal, and a line a minute in a log."""
 
 from __future__ import annotations
 
@@ -54,12 +54,32 @@ def test_not_drawn_when_it_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
+def test_a_log_has_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Progress(10, None, "cells") as bar:
+        for _ in range(10):
+            now[0] += 25.0
+            bar.advance(1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "note: cells: 30 %, about 2 min 55 s left",
+        "note: cells: 60 %, about 1 min 40 s left",
+        "note: cells: 90 %, about 25 s left",
+    ]
+
+
 @pytest.mark.usefixtures("impatient")
-def test_not_drawn_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not work(None)
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    assert captured.out == ""
+def test_a_log_has_nothing_of_what_takes_less_than_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Progress(10, None) as bar:
+        bar.advance(5)
+        assert not bar.started
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("terminal", "impatient")

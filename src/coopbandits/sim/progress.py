@@ -1,4 +1,4 @@
-"""A progress bar that appears only when there is something to wait for."""
+"""A progress bar that appears only when there is something to wait for; lines in a log."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ PATIENCE = 1.0
 """Seconds before a bar is shown."""
 NOTEBOOK_SECONDS = 0.25
 """Between two drawings in a notebook."""
+LOG_SECONDS = 60.0
+"""Before the first line in a log, and between two."""
 
 
 def note(text: str) -> None:
@@ -66,12 +68,34 @@ class TerminalBar:
         self.bar.stop()
 
 
-class NotebookBar:
-    """A bar below a notebook's cell, in plain HTML: no widgets are needed."""
+class Count:
+    """Work done so far."""
 
     def __init__(self, total: int, label: str) -> None:
         self.total, self.label = max(total, 1), label
-        self.done, self.drawn_at, self.began = 0, 0.0, time.monotonic()
+        self.done, self.began = 0, time.monotonic()
+
+    @property
+    def share(self) -> float:
+        """Which part of the work is done."""
+        return min(1.0, self.done / self.total)
+
+    @property
+    def words(self) -> str:
+        """The share, and how long the rest will take."""
+        share = self.share
+        if not share:
+            return "0 %"
+        left = (time.monotonic() - self.began) * (1.0 - share) / share
+        return f"{100 * share:.0f} %, about {duration(left)} left"
+
+
+class NotebookBar(Count):
+    """A bar below a notebook's cell, in plain HTML: no widgets are needed."""
+
+    def __init__(self, total: int, label: str) -> None:
+        super().__init__(total, label)
+        self.drawn_at = 0.0
         self.handle: Any = None
 
     def start(self) -> None:
@@ -93,16 +117,37 @@ class NotebookBar:
 
     def html(self) -> str:
         """Return the bar as it stands."""
-        share = min(1.0, self.done / self.total)
-        left = (time.monotonic() - self.began) * (1.0 - share) / share if share else None
-        wait = "" if left is None else f", about {duration(left)} left"
-        return (
-            f"{escape(self.label)} <progress value='{share:.4f}' max='1'></progress> "
-            f"{100 * share:.0f} %{wait}"
-        )
+        bar = f"<progress value='{self.share:.4f}' max='1'></progress>"
+        return f"{escape(self.label)} {bar} {self.words}"
 
     def _draw(self, text: str) -> None:
         self.handle.update(_shown().HTML(text))
+
+
+class LogLines(Count):
+    """A line on standard error now and then, where that is no terminal."""
+
+    def __init__(self, total: int, label: str) -> None:
+        super().__init__(total, label)
+        self.next_at = 0.0
+
+    def start(self) -> None:
+        """Write the first line."""
+        self._write(time.monotonic())
+
+    def advance(self, amount: int) -> None:
+        """Count work done; write a line if the last one is old."""
+        self.done += amount
+        now = time.monotonic()
+        if self.next_at and now >= self.next_at:
+            self._write(now)
+
+    def stop(self) -> None:
+        """Leave the lines."""
+
+    def _write(self, now: float) -> None:
+        self.next_at = now + LOG_SECONDS
+        note(f"{self.label}: {self.words}")
 
 
 def _shown() -> Any:
@@ -129,24 +174,29 @@ def in_notebook() -> bool:
 
 
 class Progress:
-    """Count work done; draw a bar after a second, on a terminal or in a notebook.
+    """Count work done; draw a bar after a second, or write a line a minute into a log.
 
     Parameters
     ----------
     total : int
         How much work there is.
     show : bool or None
-        Always, never, or (None) once it has taken longer than a second and somebody watches.
+        At once, never, or (None) once it has taken longer than a second, and in a log a minute.
     label : str
         Text before the bar.
     """
 
     def __init__(self, total: int, show: bool | None, label: str = "simulating") -> None:
-        console, notebook = Console(stderr=True), in_notebook()
-        self.wanted = notebook or console.is_terminal if show is None else show
-        bar: Screen = NotebookBar(total, label) if notebook else TerminalBar(total, label, console)
-        self.bar, self.started = bar, False
-        self.show_at = time.monotonic() + (0.0 if show else PATIENCE)
+        console, patience = Console(stderr=True), PATIENCE
+        bar: Screen
+        if in_notebook():
+            bar = NotebookBar(total, label)
+        elif console.is_terminal or show is not None:
+            bar = TerminalBar(total, label, console)
+        else:
+            bar, patience = LogLines(total, label), LOG_SECONDS
+        self.bar, self.started, self.wanted = bar, False, show is not False
+        self.show_at = time.monotonic() + (0.0 if show else patience)
 
     def __enter__(self) -> Progress:
         return self
