@@ -20,8 +20,8 @@ begins. Bits that happen to be set by others only make it drop c.
 **Estimates.** Two stand side by side: V of the tree, fresher while the tree stands, and D with the
 own pulls since it came. The one with more pulls is read; V only if it has no more agents than D, or
 than twice as many as extrema propagation says, ext. N̂ is a(V) once that is steady, as in tree
-sums; before, the larger of both numbers of agents where that is within 0.6 and 1.6 of ext, else
-ext. If V has more agents than N̂, its tree is being regrown and counts some twice: its pulls then
+sums; before, the largest of a(V), a(D) and ext, or ext alone where one is more than 1.6 times as
+much. If V has more agents than N̂, its tree is being regrown and counts some twice: its pulls then
 count N̂/a(V) times.
 
 A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times
@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 YOUNG = 64
 """Rounds for which a root holds what reaches it instead of collecting it."""
 
-AROUND = (0.6, 1.6)
-"""A count of agents is believed if it is within these of what minima say."""
+MOST = 1.6
+"""A count of agents is believed up to so many times what minima say."""
 
 HEADER = 3
 """Values between the ledger and the part of tree sums: lineage, number, number last heard."""
@@ -180,7 +180,7 @@ class LedgerSumsMachine(MovingMass):
         counted = self._counted()
         if self.steady >= STEADY and self.agents_seen >= FEWEST * counted:
             agents = self.agents_seen
-        elif not AROUND[0] * counted <= agents <= AROUND[1] * counted:
+        elif not counted <= agents <= MOST * counted:
             agents = counted
         return min(self.most_agents, agents)
 

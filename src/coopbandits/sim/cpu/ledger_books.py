@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.ledger_sums import AROUND, LINEAGE_BITS, TENURES, YOUNG
+from coopbandits.core.aggregate.ledger_sums import LINEAGE_BITS, MOST, TENURES, YOUNG
 from coopbandits.core.aggregate.moving_mass import MARKS, SLACK
 from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR
 from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
@@ -24,8 +24,6 @@ from coopbandits.sim.cpu.leaves import (
 from coopbandits.sim.cpu.tree_rounds import BEAT, DIST, NO_LINK, ROOT
 from coopbandits.sim.record import Task
 from coopbandits.sim.tapes import identity_words
-
-LEAST, MOST = AROUND
 
 
 class Books(NamedTuple):
@@ -108,7 +106,7 @@ def look(tree: Any, books: Any, read: Any, contexts: Any, num_arms: int, done: i
         agents = max(entered, summed if credible else 0.0)
         if tree.steady[agent] >= STEADY and summed >= FEWEST * counted:
             agents = summed
-        elif not LEAST * counted <= agents <= MOST * counted:
+        elif not counted <= agents <= MOST * counted:
             agents = counted
         part, pulls = min(1.0, agents / summed), _pulls(totals, agent, num_arms)
         for w in range(rounds + 1):
