@@ -35,15 +35,15 @@ MUTANTS = (
     Mutant(
         "damaged files are cut",
         "fleet/storage/records.py",
-        "            if not marked and not damage.torn:\n",
-        "            if False:\n",
+        "if marked else damage.torn):\n",
+        "if marked else True):\n",
         ROBUST,
     ),
     Mutant(
         "damaged files of durability power are cut",
         "fleet/storage/records.py",
-        "if marked and (_has_mark(data, at, sequence) or _was_mark(data, at, sequence)):\n",
-        "if False:\n",
+        "if not (_lost_power(data, whole[0], at, sequence) if",
+        "if not (True if",
         ROBUST,
     ),
     Mutant(
