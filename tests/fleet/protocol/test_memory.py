@@ -131,6 +131,33 @@ def test_pulls_between_a_rollback_and_the_first_link_are_kept(
     assert numbers(world) == 5
 
 
+@pytest.mark.parametrize("rewards", [(0.25, 0.75), (0.75, 0.25)])
+def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
+    rewards: tuple[float, float], certificates: Path
+) -> None:
+    """Who knows of the one life was not linked when the other began to tell."""
+    world = World(CLUSTER, nx.cycle_graph(4), certificates=certificates)
+    pull(world, 1, 5)
+    settle(world)
+    copy = bytes(world.disks[VICTIM].data)
+    for reward, told, other in zip(rewards, (1, 3), (3, 1), strict=True):
+        world.heal()
+        world.cut_link(VICTIM, other)
+        world.cut_link(0, told)
+        put_back(world, VICTIM, MemoryDisk(copy))
+        for _ in range(20):
+            world.step()
+        world.pull(VICTIM, 7, reward)
+        for _ in range(20):
+            world.step()
+    settle(world, 100)
+    totals = [world.totals(agent).tolist() for agent in world.graph]
+    assert totals == totals[:1] * 4
+    assert numbers(world) == 5
+    # Where the second life's outranks it, what the first one told is lost, as without a word.
+    assert sum(totals[0][3:]) == (22 if rewards[0] > rewards[1] else 21)
+
+
 @both
 def test_restarts_alone_make_no_new_number(signed: bool, certificates: Path) -> None:
     world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))

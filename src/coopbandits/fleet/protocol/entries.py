@@ -204,7 +204,7 @@ class EntryExchange:
             and start < self.replica.incarnation
             and number > self.began + 1
         ):
-            self._renumber(peer, np.inf, f"{peer.name} heard message {number} of it")
+            self._renumber(peer, _LATER, f"{peer.name} heard message {number} of it")
 
     # What arrives
 
@@ -263,7 +263,7 @@ class EntryExchange:
         known, is_own = book.known.get(number), number == self.machine.number
         if is_own and not self._is_foreign(told.entry, version):
             return False
-        if not is_own and known is not None and version <= known.version:
+        if not is_own and known is not None and not _outranks(told, known):
             return known.entry == told.entry
         verdict = book.check(number, told.entry, told.proof, now)
         if not verdict:
@@ -271,10 +271,12 @@ class EntryExchange:
         row = np.frombuffer(told.entry)
         book.add(row, version, told.proof)
         if is_own:
-            self._renumber(peer, version, f"it has told of {version:g} pulls")
+            self._renumber(peer, told, f"it has told of {version:g} pulls")
             return None  # the next time it is no longer the own one
-        if known is None and self.machine.entry(number) is not None:
+        is_rival = known is None or known.version == version
+        if is_rival and self.machine.entry(number) is not None:
             # What was believed without a proof gives way; the same with one is news to pass on.
+            # So does what another life of the author has told, of as many other pulls.
             self._order(peer, order(FORGET, number, row[HEADER:]))
             self.claims.forget(number)
         return True
@@ -292,7 +294,8 @@ class EntryExchange:
         had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == self.machine.number:
             if version > had and not self._is_sure:
-                self._renumber(peer, version, f"{peer.name} knows of {version:g} pulls")
+                told = Proven(row.tobytes(), version, b"")
+                self._renumber(peer, told, f"{peer.name} knows of {version:g} pulls")
             return None if self._is_renumbering else False
         if number == peer.entry:
             if held is not None and held.tobytes() != row.tobytes():
@@ -310,11 +313,10 @@ class EntryExchange:
     def _order(self, peer: Peer, row: Vector) -> None:
         self.orders.setdefault(peer.number, []).append(row)
 
-    def _renumber(self, peer: Peer, version: float, why: str) -> None:
+    def _renumber(self, peer: Peer, other: Proven, why: str) -> None:
         """Count under a new number from now on; what was told under the old one stays.
 
-        If another life has told more, that stays, and all pulls of this one are counted anew.
-        Otherwise what this one has told stays.
+        If that is what another life has told, all pulls of this one are counted anew.
         """
         if self._is_renumbering:
             return
@@ -327,8 +329,10 @@ class EntryExchange:
         log.warning(
             "this memory is older than what was told (%s): counting anew as %d", why, number
         )
-        (told,) = self.machine.versions(self._told[None])
-        left = self._first if version > told else self._told
+        (version,) = self.machine.versions(self._told[None])
+        left = self._told
+        if _outranks(other, Proven(self._told.tobytes(), version, b"")):
+            left = self._first
         self._order(peer, self.machine.renumbering(number, left))
         self._renumberings += 1
 
@@ -464,3 +468,18 @@ class EntryExchange:
         others = rows[rows[:, 0] != self.machine.number]
         own = [self._own()] if self._is_sure else []
         return with_rows(values, np.concatenate([*others, *own, []]))
+
+
+_LATER = Proven(b"", np.inf, b"")
+"""An entry that nobody has shown, of more pulls than are known."""
+
+
+def _outranks(one: Proven, other: Proven) -> bool:
+    """Return whether an entry takes the place of another of the same number.
+
+    Two lives of an agent may tell of as many pulls, and not the same: everybody has to take the
+    same one of them.
+    """
+    if one.version != other.version or one.entry == other.entry:
+        return one.version > other.version
+    return bool(np.frombuffer(one.entry).tolist() > np.frombuffer(other.entry).tolist())
