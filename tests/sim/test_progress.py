@@ -58,7 +58,7 @@ def test_a_log_has_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("coopbandits.sim.progress.time.monotonic", lambda: now[0])
     with Progress(10, None, "cells") as bar:
         for _ in range(10):
             now[0] += 25.0
