@@ -73,6 +73,13 @@ FOUND = {
         Setting("ledger-ts", rounds=100, bandits=True, auto=False), 40299, "0,0,0,0,1000,400000,0",
         ["4356923:power-op:4:1000:0xa3b7"],
     ),
+    "a lost memory is known by its neighbours although there are as many new pulls": (
+        Setting("flood-ts", rounds=100, bandits=True, auto=True), 51685, "0,65,0,0,16000,400000,51",
+        [
+            "2083689:power-op:4:190846:0x7345dbf7f2f43bc3",
+            "2448110:fail:0:873915:0xf0d707cfe988e159", "4138444:jump:5:1000:0x59b11d36a895035e",
+        ],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

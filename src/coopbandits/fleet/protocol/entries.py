@@ -290,13 +290,14 @@ class EntryExchange:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
         if number == peer.entry and version > self.claims.known(number):
             return True
-        held = self.machine.entry(number)
-        had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == self.machine.number:
-            if version > had and not self._is_sure:
+            # Pulls since the start do not count: they were not told yet, whoever knows so many.
+            if not self._is_sure and version > self.machine.versions(self._first[None])[0]:
                 told = Proven(row.tobytes(), version, b"")
                 self._renumber(peer, told, f"{peer.name} knows of {version:g} pulls")
             return None if self._is_renumbering else False
+        held = self.machine.entry(number)
+        had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == peer.entry:
             if held is not None and held.tobytes() != row.tobytes():
                 self._order(peer, order(FORGET, number, row[HEADER:]))
