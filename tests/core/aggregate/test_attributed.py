@@ -50,6 +50,31 @@ def test_a_note_tells_rows_and_changes_nothing_else() -> None:
     assert made.held() == {0.0: 1.0, 7.0: 2.0, 9.0: 1.0}
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        [7.5, 3.0, 1.0, 0.0, 2.0, 0.0],
+        [-7.0, 3.0, 1.0, 0.0, 2.0, 0.0],
+        [7.0, -1.0, 1.0, 0.0, 2.0, 0.0],
+        [np.nan, 3.0, 1.0, 0.0, 2.0, 0.0],
+        [np.inf, 3.0, 1.0, 0.0, 2.0, 0.0],
+        [7.0, np.nan, 1.0, 0.0, 2.0, 0.0],
+        [7.0, np.inf, 1.0, 0.0, 2.0, 0.0],
+        [7.0, 3.0, np.nan, 0.0, 2.0, 0.0],
+        [7.0, 3.0, 1.0, 0.0, np.inf, 0.0],
+        [7.0, 3.0, 3.0, 0.0, 2.0, 0.0],
+        [7.0, 3.0, 1.0, 0.0, 2.0],
+    ],
+)
+def test_what_may_be_wrong_is_not_read_quickly(entry: list[float]) -> None:
+    made, sound = machine(), [5.0, 0.0, *ENTRY]
+    assert made.quickly(np.array(sound)) == [(7.0, 3.0, 2.0)]
+    assert made.quickly(np.array([*sound, *ENTRY])) == 2 * [(7.0, 3.0, 2.0)]
+    assert made.quickly(np.array([*sound, *entry])) is None
+    assert made.quickly(np.array([np.inf, 0.0, *ENTRY])) is None
+    assert made.quickly(np.array([5.0])) is None
+
+
 def test_an_order_is_a_row() -> None:
     assert order(-1.0, 7.0, ENTRY[HEADER:]).tolist() == [7.0, -1.0, 1.0, 0.0, 2.0, 0.0]
 

@@ -10,6 +10,9 @@ from itertools import islice
 
 import pytest
 
+from coopbandits.core.aggregate.entries import Told
+from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
+from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
 from coopbandits.testing.torture import Setting, make_schedule, play
 from coopbandits.testing.torture.spelling import changed
@@ -73,6 +76,10 @@ FOUND = {
         Setting("ledger-ts", rounds=100, bandits=True, auto=False), 40299, "0,0,0,0,1000,400000,0",
         ["4356923:power-op:4:1000:0xa3b7"],
     ),
+    "a clock is right when an agent starts that has lost its journal": (
+        Setting("flood-ts", rounds=100, bandits=True, auto=False), 60431, "0,0,0,0,1000,800000,0",
+        ["781562:lose:7:611521:0x131e", "4245711:jump:7:1000:0x8a25fb421c3bacbd"],
+    ),
     "a lost memory is known by its neighbours although there are as many new pulls": (
         Setting("flood-ts", rounds=100, bandits=True, auto=True), 51685, "0,65,0,0,16000,400000,51",
         [
@@ -98,6 +105,26 @@ def test_the_same_seed_is_the_same_trace(policy: str) -> None:
     assert first == again
     assert len(first.lines) > 500
     assert play(make_schedule(8, Setting(policy, rounds=40))).digest != first.digest
+
+
+@pytest.mark.parametrize("seed", [1, 3, 11])
+def test_a_message_read_quickly_is_believed_as_any_other(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = make_schedule(seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False))
+    read: list[bool] = []
+    quickly = FloodedTotalsMachine.quickly
+
+    def counted(machine: FloodedTotalsMachine, message: Vector) -> list[Told] | None:
+        told = quickly(machine, message)
+        read.append(bool(told))
+        return told
+
+    monkeypatch.setattr(FloodedTotalsMachine, "quickly", counted)
+    first = play(schedule)
+    assert sum(read) > 500
+    monkeypatch.setattr(FloodedTotalsMachine, "quickly", lambda *_: None)
+    assert play(schedule) == first
 
 
 def test_words_in_blocks_are_the_words_one_by_one() -> None:

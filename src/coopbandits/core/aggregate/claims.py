@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coopbandits.core.aggregate.entries import AUTHORED, HEADER, Rows, author_of
+from coopbandits.core.aggregate.entries import AUTHORED, HEADER, Rows, Told, author_of
 from coopbandits.core.aggregate.exchange import FEW
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.contract import Vector
@@ -209,30 +209,26 @@ class Claims:
         `own` are the number and the pulls of the agent that checks.
         """
         doubts: list[Doubt | None] = []
-        pulls, sound = self._pulls_in(registers, rows[:, HEADER:])
-        latest = self.ticks(now) + 2 * SKEW + 1 if self.tick else math.inf
+        values = rows[:, HEADER:]
+        pulls, sound = registers.version(values).tolist(), not self._excess(registers, values)
         for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
-            doubt: Doubt | None = None
-            if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
-                doubt = Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
-            elif rounds > latest:
-                doubt = Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
-            elif not sound and (excess := self._excess(registers, rows[at, HEADER:])):
-                doubt = Doubt(f"a claim of {excess}")
-            elif number != own[0]:
-                doubt = self._weigh(number, pulls[at], now)
-            elif pulls[at] > own[1]:
-                doubt = Doubt(f"a claim of {pulls[at]:g} own pulls, more than this agent has made")
-            doubts.append(doubt)
+            excess = "" if sound else self._excess(registers, values[at])
+            told = number, rounds, pulls[at]
+            doubts.append(Doubt(f"a claim of {excess}") if excess else self.doubt(told, own, now))
         return doubts
 
-    def _pulls_in(self, registers: Registers, values: Rows) -> tuple[list[float], bool]:
-        """Return the pulls of each of some entries, and whether there is nothing to object to."""
-        if values.size <= 4 * FEW:
-            pulls = list(map(registers.plain_pulls, values.tolist()))
-            if not any(map(math.isnan, pulls)):
-                return pulls, True
-        return registers.version(values).tolist(), not self._excess(registers, values)
+    def doubt(self, told: Told, own: tuple[float, float], now: float) -> Doubt | None:
+        """Return why an entry is not believed whose registers can be; None if it is."""
+        number, rounds, pulls = told
+        if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
+            return Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
+        if self.tick and rounds > self.ticks(now) + 2 * SKEW + 1:
+            return Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
+        if number != own[0]:
+            return self._weigh(number, pulls, now)
+        if pulls > own[1]:
+            return Doubt(f"a claim of {pulls:g} own pulls, more than this agent has made")
+        return None
 
     def _excess(self, registers: Registers, values: Rows) -> str:
         """Return what no pulls can have made of registers, as a phrase; "" for nothing."""

@@ -38,6 +38,8 @@ GENERATIONS = 1 << 12
 AUTHORS = 1 << 40
 
 Rows = NDArray[np.float64]
+Told = tuple[float, float, float]
+"""What an entry tells: its number, rounds and pulls."""
 
 
 def entry_number(author: int, generation: int) -> int:
@@ -70,6 +72,9 @@ class Attributed(Protocol):
 
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
+
+    def quickly(self, message: Vector) -> list[Told] | None:
+        """Return what a message tells of; None if it is long, or to be looked at closely."""
 
     def versions(self, rows: Rows) -> list[float]:
         """Return the versions of entries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Rows,
+    Told,
     as_count,
     newest_of,
     order,
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers
+
+SHORT = 256
+"""Messages of so many values are read one by one."""
 
 FEW = 4
 """So many entries are taken one by one."""
@@ -55,6 +60,7 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
         self.entries[0, 0] = view.agent_id
         self._listed: tuple[Rows, dict[float, int]] = self.entries, {float(view.agent_id): 0}
+        self._read: tuple[Vector, list[Told] | None] = np.zeros(0), None  # the message read last
         self.changed = np.ones(1)  # the first message that surely carries the entry as it is
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
@@ -163,6 +169,32 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         self._check_form(message, "a message")
         return message[HEADER:].reshape(-1, self.entries.shape[1])
 
+    def quickly(self, message: Vector) -> list[Told] | None:
+        """Return what a message tells of; None if it is long, or to be looked at closely.
+
+        Several ask for it in turn, so it is read once.
+        """
+        if self._read[0] is not message:
+            self._read = message, self._read_plain(message)
+        return self._read[1]
+
+    def _read_plain(self, message: Vector) -> list[Told] | None:
+        width = self.entries.shape[1]
+        if message.ndim != 1 or not 0 <= message.size - HEADER <= SHORT:
+            return None
+        values: list[float] = message.tolist()
+        if (len(values) - HEADER) % width or not math.isfinite(values[0] + values[1]):
+            return None
+        found, plain_pulls = [], self.registers.plain_pulls
+        for at in range(HEADER, len(values), width):
+            number, rounds = values[at], values[at + 1]
+            pulls = plain_pulls(values[at + HEADER : at + width])
+            # What is not a number is refused here too.
+            if not (pulls + rounds < math.inf and rounds >= 0.0 <= number and number % 1.0 == 0.0):
+                return None
+            found.append((number, rounds, pulls))
+        return found
+
     def _check_form(self, message: Vector, what: str) -> None:
         width = self.entries.shape[1]
         if message.ndim != 1 or message.size < HEADER or (message.size - HEADER) % width:
@@ -219,10 +251,13 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         if message.size <= HEADER or message.size % width != HEADER % width:
             return  # its form is checked when the round ends
         claims.remember(self.held)
-        rows = message[HEADER:].reshape(-1, width)
-        told = self.number in message[HEADER::width].tolist()
-        own = float(self.registers.version(self._own())) if told else 0.0
-        doubts = claims.sift(self.registers, rows, (self.number, own), now)
+        rows, told = message[HEADER:].reshape(-1, width), self.quickly(message)
+        numbers = rows[:, 0].tolist() if told is None else [each[0] for each in told]
+        most = self.registers.version_of(self._own()) if self.number in numbers else 0.0
+        if told is None:
+            doubts = claims.sift(self.registers, rows, (self.number, most), now)
+        else:
+            doubts = [claims.doubt(each, (self.number, most), now) for each in told]
         if any(doubts):
             rest = with_rows(message, rows[[not doubt for doubt in doubts]])
             raise PartlyImpossibleError(rest, [doubt for doubt in doubts if doubt])

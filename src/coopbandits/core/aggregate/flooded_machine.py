@@ -125,7 +125,9 @@ class FloodedTotalsMachine(FloodedEntries):
             return None
         message = np.empty(HEADER + len(news) * self.entries.shape[1])
         message[0], message[1] = self.rounds + 1.0, self.heard[at]
-        if news:
+        if len(news) == 1:
+            message[HEADER:] = self.entries[news[0]]
+        elif news:
             message[HEADER:] = self.entries.take(news, axis=0).ravel()
         return message
 
@@ -219,6 +221,8 @@ class FloodedTotalsMachine(FloodedEntries):
         """Refuse all but vectors of numbers that tell of agents."""
         width = self.entries.shape[1]
         for sender, message in messages.items():
+            if message is self._read[0] and self._read[1] is not None:
+                continue  # it was looked at before
             if message.shape != (HEADER,):
                 self._check_form(message, f"message from {sender}")
             if not all_finite(message):

@@ -34,7 +34,7 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Attributed,
-    Rows,
+    Told,
     author_of,
     entry_number,
     order,
@@ -218,37 +218,42 @@ class EntryExchange:
         InputError
             It has no such form.
         """
-        rows = self.machine.rows(values)
-        numbers = rows[:, 0].tolist()
-        least = min(rows[:, 1].tolist(), default=0.0)
-        if least < 0.0:  # nobody honest says or passes on such a thing
-            raise InputError(f"a message with {least:g} rounds")
+        told = self.machine.quickly(values)
+        if told is None:
+            told = self._read(values)
         if self.book is None:
-            verdicts = self._check_words(peer, rows, numbers)
+            verdicts = self._check_words(peer, values, told)
         else:
-            proofs = self.book.read(fields, len(rows))
-            told = map(Proven, map(bytes, rows), self.machine.versions(rows), proofs)
+            rows, proofs = self.machine.rows(values), self.book.read(fields, len(told))
             verdicts = [
-                self._check_signed(peer, self.book, number, each, now)
-                for number, each in zip(numbers, told, strict=True)
+                self._check_signed(peer, self.book, number, Proven(bytes(row), version, proof), now)
+                for row, (number, _, version), proof in zip(rows, told, proofs, strict=True)
             ]
         refused = ""
-        for at, number in enumerate(numbers if self.revoked else ()):
+        for at, (number, _, _) in enumerate(told if self.revoked else ()):
             if self._is_revoked(number):
                 verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
-            values = with_rows(values, rows[[verdict is True for verdict in verdicts]])
+            believed = [verdict is True for verdict in verdicts]
+            values = with_rows(values, self.machine.rows(values)[believed])
         return Sifted(values, None in verdicts, refused)
 
-    def _check_words(self, peer: Peer, rows: Rows, numbers: list[float]) -> list[bool | None]:
-        touchy = self._touchy()
-        if touchy.isdisjoint(numbers):
-            return [True] * len(numbers)
+    def _read(self, values: Vector) -> list[Told]:
+        rows = self.machine.rows(values)
+        heads, versions = rows[:, :HEADER].tolist(), self.machine.versions(rows)
+        least = min((rounds for _, rounds in heads), default=0.0)
+        if least < 0.0:  # nobody honest says or passes on such a thing
+            raise InputError(f"a message with {least:g} rounds")
+        return [(*head, version) for head, version in zip(heads, versions, strict=True)]
+
+    def _check_words(self, peer: Peer, values: Vector, told: list[Told]) -> list[bool | None]:
+        author, known = peer.entry, self.claims.known
+        if all(number == author and version > known(number) for number, _, version in told):
+            return [True] * len(told)  # it tells of itself alone, as most do
+        rows, touchy = self.machine.rows(values), self._touchy()
         return [
-            number not in touchy or self._check_word(peer, rows[at], number, version)
-            for at, (number, version) in enumerate(
-                zip(numbers, self.machine.versions(rows), strict=True)
-            )
+            number not in touchy or self._check_word(peer, row, number, version)
+            for row, (number, _, version) in zip(rows, told, strict=True)
         ]
 
     def _touchy(self) -> set[float]:

@@ -336,7 +336,7 @@ def plain_form(stamp: Stamp) -> Form:
 
 def encode_plain(form: Form, round_: int, values: Vector) -> bytes:
     """Return what `encode_data` does for at most `MAX_PLAIN` values, in less time."""
-    body = np.asarray(values, LITTLE).tobytes()
+    body = (values if values.dtype == LITTLE else values.astype(LITTLE)).tobytes()
     return CUT_HEADER.pack(form.begin, len(body), form.middle, round_, form.end) + body
 
 

@@ -186,6 +186,7 @@ class RobustGossip(Gossip):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.inbox: dict[int, Vector] = {}
+        self._aged = self.claims.ticks(0.0)  # when the last round ended, by the clock
         if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
             self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
             self.inbox = self.entries.begin()
@@ -203,7 +204,7 @@ class RobustGossip(Gossip):
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
         """Keep the newest message, as far as what it claims is possible."""
-        if values is not None and not all_finite(values):
+        if values is not None and not self._is_finite(values):
             self.refuse(peer, "not finite", "a message with values that are not finite")
             return
         if round_ <= peer.heard_round:
@@ -221,6 +222,11 @@ class RobustGossip(Gossip):
         peer.heard_round, peer.heard_start = round_, peer.incarnation
         peer.has_told = True
         self.inbox[peer.number] = values
+
+    def _is_finite(self, values: Vector) -> bool:
+        if self.entries is not None and self.entries.machine.quickly(values) is not None:
+            return True
+        return all_finite(values)
 
     def _believed(self, peer: Peer, values: Vector, fields: Fields, now: float) -> Vector | None:
         """Return what is believed of a message."""
@@ -256,7 +262,7 @@ class RobustGossip(Gossip):
         if entries is not None:
             proofs = entries.book.fresh(replica) if entries.book is not None else ()
             inbox = entries.with_orders(inbox) if entries.orders else inbox
-        tick = self.claims.ticks(now)
+        tick = self._aged = self.claims.ticks(now)
         if not self._end_round(inbox, *proofs, tick=tick):
             replica.end_round(inbox, *proofs, tick=tick)
         if entries is not None:
@@ -320,7 +326,6 @@ class QuietGossip(RobustGossip):
         super().__init__(*given)
         self.idle = False
         self._owed: set[int] = set()  # whom to answer
-        self._aged = self.claims.ticks(0.0)
 
     def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
         """Say something in any case: a neighbour waits for it before it tells of new pulls."""
@@ -348,10 +353,10 @@ class QuietGossip(RobustGossip):
 
     def tick(self, now: float) -> None:
         """End the round, send what is news, and see whether that is all."""
-        self._aged, self.idle = self.claims.ticks(now), self.entries is not None
+        self.idle = self.entries is not None
         super().tick(now)
-        if self.entries is not None and any(peer.met for peer in self.peers.values()):
-            self.idle = self.idle and self.entries.has_told_all
+        if self.idle and self.entries is not None and any(p.met for p in self.peers.values()):
+            self.idle = self.entries.has_told_all
 
     def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
         is_news = self.entries is None or (values is not None and values.size > HEADER)

@@ -167,7 +167,7 @@ class Lives:
         )
         stage.trace.note(stage.time, "start", actor.index, process.replica.rounds)
         stage.checks.started(actor)
-        actor.damaged = False
+        actor.damaged = actor.clock.is_right = False
         self.later(actor, 0, lambda: None)  # arms its timer
         self.later(actor, SECOND, lambda: self._beat(actor))
         self.later(actor, SECOND // 2, lambda: self._watch(actor))
@@ -191,7 +191,7 @@ class Lives:
 
     def forget(self, actor: Actor) -> None:
         """Lose a journal; the agent that begins anew is another one to all others."""
-        actor.clock.correct()  # nothing else tells this start from those before
+        actor.clock.is_right = True  # nothing else tells this start from those before
         actor.files.put_back({})
         self.stage.checks.lost(actor)
         actor.damaged = actor.uncertain = False
@@ -203,7 +203,7 @@ class Lives:
             return
         self.stage.trace.note(self.stage.time, "dies", actor.index, int(power))
         if actor.process.journal.read_only:
-            actor.clock.correct()  # nothing else tells of a start that could write nothing
+            actor.clock.is_right = True  # nothing else tells of a start that could write nothing
         self._clear(actor, power=power)
         self.stage.wiring.close_all(actor)
         self.stage.plan(actor.down_for, self.start, actor)

@@ -86,6 +86,7 @@ class VirtualClock:
         self.now, self.speed = now, speed  # millionths of a second per second
         self.set_by = 0
         self._followed = self._latest = 0
+        self.is_right = False  # at the next start, whatever comes in between
 
     def __call__(self) -> float:
         """Return what the process takes for the time."""
@@ -94,12 +95,10 @@ class VirtualClock:
 
     def restart(self) -> None:
         """Begin with the machine's time, as a new process does."""
+        if self.is_right:
+            self.set_by = max(self.set_by, self._latest)
         self._followed = self.set_by
         self._latest = max(self._latest, self.set_by)
-
-    def correct(self) -> None:
-        """Be set right: no earlier than at any start before."""
-        self.set_by = max(self.set_by, self._latest)
 
     def follow(self) -> None:
         """Follow a clock that was set forward, as the fleet's own clock does."""

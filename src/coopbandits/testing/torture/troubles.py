@@ -148,7 +148,7 @@ def _rollback(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     stage.lives.die(actor, power=False)
     files, account = actor.copies[trouble.word % len(actor.copies)]
     stage.checks.rolled_back(actor)
-    actor.clock.correct()  # an older journal knows nothing of the starts since
+    actor.clock.is_right = True  # an older journal knows nothing of the starts since
     actor.files.put_back(files)
     actor.damaged = actor.uncertain = False
     actor.app.account = account.copy()
