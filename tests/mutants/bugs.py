@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "neighbours may still tell of a revoked agent",
         "fleet/protocol/entries.py",
-        "enumerate(numbers if self.revoked else ())",
+        "enumerate(told if self.revoked else ())",
         "enumerate(())",
         ("flood-ts",),
     ),
