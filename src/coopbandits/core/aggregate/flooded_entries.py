@@ -60,7 +60,7 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
         self.entries[0, 0] = view.agent_id
         self._listed: tuple[Rows, dict[float, int]] = self.entries, {float(view.agent_id): 0}
-        self._read: tuple[Vector, list[Told] | None] = np.zeros(0), None  # the message read last
+        self._read: tuple[Vector, list[Told]] = np.zeros(0), []  # the message read last
         self.changed = np.ones(1)  # the first message that surely carries the entry as it is
         self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
         self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
@@ -174,9 +174,12 @@ class FloodedEntries(ClockedMachine, ContextMachine):
 
         Several ask for it in turn, so it is read once.
         """
-        if self._read[0] is not message:
-            self._read = message, self._read_plain(message)
-        return self._read[1]
+        if self._read[0] is message:
+            return self._read[1]
+        found = self._read_plain(message)
+        if found is not None:
+            self._read = message, found
+        return found
 
     def _read_plain(self, message: Vector) -> list[Told] | None:
         width = self.entries.shape[1]

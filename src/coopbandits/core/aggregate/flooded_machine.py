@@ -221,7 +221,7 @@ class FloodedTotalsMachine(FloodedEntries):
         """Refuse all but vectors of numbers that tell of agents."""
         width = self.entries.shape[1]
         for sender, message in messages.items():
-            if message is self._read[0] and self._read[1] is not None:
+            if message is self._read[0]:
                 continue  # it was looked at before
             if message.shape != (HEADER,):
                 self._check_form(message, f"message from {sender}")
