@@ -120,7 +120,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "nan": (np.full(2 + WIDTH, np.nan), "from 2 has values that are not finite"),
     "agent": (np.array([1.0, 0, 0.5, 1, 0, 0, 0, 0]), r"tells of agent 0.5 and 1 rounds; agents"),
     "nobody": (np.array([1.0, 0, -1, 1, 0, 0, 0, 0]), "tells of agent -1 and 1 rounds"),
-    "rounds": (np.array([1.0, 0, 1, -3, 0, 0, 0, 0]), "agent 1 and -3 rounds; .* never negative"),
+    "rounds": (np.array([1.0, 0, 1, -1.5, 0, 0, 0, 0]), "agent 1 and -1.5 rounds; .* never neg"),
     "short": (np.ones(0), r"has shape \(0,\)"),
 }
 
@@ -154,6 +154,16 @@ def test_an_entry_that_is_forgotten_leaves_the_totals_and_may_come_back() -> Non
     assert mine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
     mine.receive({2: told([3, FORGET, 0, 0, 0, 0], [3, 1, 0, 0, 0.5, 0])})
     assert mine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
+
+
+def test_what_a_renumbered_agent_leaves_behind_is_as_it_was_signed() -> None:
+    mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
+    mine.observe(0, 0.5)
+    left = mine.entries[0].copy()
+    mine.receive({})
+    mine.observe(0, 0.5)
+    mine.receive({2: told(mine.renumbering(7, left).tolist())})
+    assert mine.entries.tolist() == [left.tolist(), [7, 2, 0.5, 0, 1, 0]]
 
 
 def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:

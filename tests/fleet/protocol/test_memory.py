@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
@@ -10,11 +11,14 @@ import pytest
 
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.protocol.frames import DATA
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.testing.torture.world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b", "c"), "flood-ts", sigma=1.0)
 VICTIM = 2
+KIND = 3
+"""Where a frame says what it is."""
 
 
 def dice(seed: int, size: int) -> list[int]:
@@ -131,9 +135,18 @@ def test_pulls_between_a_rollback_and_the_first_link_are_kept(
     assert numbers(world) == 5
 
 
+def post_but_messages_of(world: World, silent: int, sender: int, to: int, data: bytes) -> bool:
+    lost = sender == silent and data[KIND] == DATA
+    return lost or World.post(world, sender, to, data)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("rewards", [(0.25, 0.75), (0.75, 0.25)])
 def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
-    rewards: tuple[float, float], certificates: Path
+    rewards: tuple[float, float],
+    arrives: bool,
+    certificates: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who knows of the one life was not linked when the other began to tell."""
     world = World(CLUSTER, nx.cycle_graph(4), certificates=certificates)
@@ -147,9 +160,13 @@ def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
         put_back(world, VICTIM, MemoryDisk(copy))
         for _ in range(20):
             world.step()
+        if told == 3 and not arrives:
+            monkeypatch.setattr(world, "post", partial(post_but_messages_of, world, VICTIM))
         world.pull(VICTIM, 7, reward)
         for _ in range(20):
             world.step()
+    settle(world, 5)
+    monkeypatch.undo()
     settle(world, 100)
     totals = [world.totals(agent).tolist() for agent in world.graph]
     assert totals == totals[:1] * 4

@@ -80,6 +80,11 @@ FOUND = {
         Setting("flood-ts", rounds=100, bandits=True, auto=False), 60431, "0,0,0,0,1000,800000,0",
         ["781562:lose:7:611521:0x131e", "4245711:jump:7:1000:0x8a25fb421c3bacbd"],
     ),
+    "what an agent tells before it hears of a former life can be proven": (
+        Setting("flood-ts", rounds=100, bandits=True, auto=False), 63259,
+        "103,0,172,0,128000,200000,0",
+        ["1446297:power:1:1000:0x7f06", "2403761:power:5:314526:0xfa19"],
+    ),
     "a lost memory is known by its neighbours although there are as many new pulls": (
         Setting("flood-ts", rounds=100, bandits=True, auto=True), 51685, "0,65,0,0,16000,400000,51",
         [

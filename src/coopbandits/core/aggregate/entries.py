@@ -10,13 +10,12 @@ because messages are what a journal keeps:
 
 - ``[number, FORGET, …]``: this entry is no longer believed, whatever was heard of it;
 - ``[number, RENUMBER, registers]``: count under this number from now on. What the own entry held
-  beyond these registers moves there, the registers stay behind under the old number. Where pulls
-  age, the place of the order says since when these do: it is ``RENUMBER - rounds``.
+  beyond these registers moves there, the registers stay behind under the old number. The place
+  of the order says with which rounds: it is ``RENUMBER - rounds``.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -124,18 +123,17 @@ def order(what: float, number: float, registers: Vector) -> Vector:
 
 
 def check_entries(
-    agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False, ages: bool = False
+    agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False
 ) -> None:
     """Refuse all but entries of agents, with rounds and without a negative number of either.
 
-    `orders` allows those too; `ages` tells that pulls age.
+    `orders` allows those too.
     """
-    least = -math.inf if ages else RENUMBER
     for agent, rounds in zip(agents.tolist(), told_rounds.tolist(), strict=True):
         if (
             agent < 0.0
             or agent != agent // 1.0
-            or (rounds < 0.0 and not (orders and _is_order(rounds, least)))
+            or (rounds < 0.0 and not (orders and _is_order(rounds)))
         ):
             raise InputError(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
@@ -143,5 +141,5 @@ def check_entries(
             )
 
 
-def _is_order(rounds: float, least: float) -> bool:
-    return rounds == FORGET or least <= rounds <= RENUMBER
+def _is_order(rounds: float) -> bool:
+    return rounds == FORGET or rounds <= RENUMBER

@@ -240,8 +240,7 @@ class FloodedEntries(ClockedMachine, ContextMachine):
 
     def renumbering(self, number: int, left: Vector) -> Vector:
         """Return the order to count under another number, and leave an entry as it was."""
-        told_in = left[1] if self.decays else 0.0
-        return order(RENUMBER - told_in, number, left[HEADER:])
+        return order(RENUMBER - left[1], number, left[HEADER:])
 
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""

@@ -205,7 +205,9 @@ class FloodedTotalsMachine(FloodedEntries):
         fresh, left = self.entries[at].copy(), told.copy()
         if self.decays:
             self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
-            self.entries[at, 1], self.delays[at] = rounds, 0.0
+            self.delays[at] = 0.0
+        if self.decays or rounds:  # without age, older journals do not tell
+            self.entries[at, 1] = rounds
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
         if self.decays:  # rounding may have left less than nothing
             fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
@@ -230,7 +232,7 @@ class FloodedTotalsMachine(FloodedEntries):
             if message.size > HEADER:
                 agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
                 what = f"message from {sender}"
-                check_entries(agents, rounds, what, orders=True, ages=self.decays)
+                check_entries(agents, rounds, what, orders=True)
 
     def restore_state(self, state: State) -> None:
         """Set the fields; a state of version 0.1 has no number and no former ones."""

@@ -273,11 +273,13 @@ class EntryExchange:
         verdict = book.check(number, told.entry, told.proof, now)
         if not verdict:
             return verdict
-        row = np.frombuffer(told.entry)
-        book.add(row, version, told.proof)
         if is_own:
+            last = self.published  # stays under this number, to be proven, unless it is outranked
+            book.add(number, told if last is None or _outranks(told, last) else last)
             self._renumber(peer, told, f"it has told of {version:g} pulls")
             return None  # the next time it is no longer the own one
+        book.add(number, told)
+        row = np.frombuffer(told.entry)
         is_rival = known is None or known.version == version
         if is_rival and self.machine.entry(number) is not None:
             # What was believed without a proof gives way; the same with one is news to pass on.
@@ -366,13 +368,32 @@ class EntryExchange:
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
-        messages, machine = dict(inbox), self.machine
+        messages, machine = (
+            {j: self._without_rivals(j, each) for j, each in inbox.items()},
+            self.machine,
+        )
         for j, rows in self.orders.items():
             message = messages.get(j)
             if message is None:
                 message = machine.note(j, np.zeros((0, 0)))
             messages[j] = with_rows(message, np.concatenate([*rows, machine.rows(message).ravel()]))
         return messages
+
+    def _without_rivals(self, j: int, message: Vector) -> Vector:
+        """Leave out what was believed in this round before the entry that takes its place came."""
+        forgotten = {row[0] for rows in self.orders.values() for row in rows if row[1] == FORGET}
+        rows = self.machine.rows(message)
+        kept = [
+            number not in forgotten or self._has_last_word(j, number, row)
+            for number, row in zip(rows[:, 0].tolist(), rows, strict=True)
+        ]
+        return message if all(kept) else with_rows(message, rows[kept])
+
+    def _has_last_word(self, j: int, number: float, row: Vector) -> bool:
+        if self.book is None:
+            return number == self.peers[j].entry
+        known = self.book.known.get(number)
+        return known is not None and known.entry == row.tobytes()
 
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, Rows, author_of
-from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
 from coopbandits.fleet.protocol.frames import Fields
@@ -151,13 +150,13 @@ class ProofBook:
         is_first = number >= AUTHORED or all(other >= AUTHORED for other in have)
         return is_first and len(have) < MAX_NUMBERS
 
-    def add(self, row: Vector, version: float, proof: bytes) -> None:
+    def add(self, number: float, told: Proven) -> None:
         """Keep an entry that was checked."""
-        number, author = float(row[0]), self.author(proof)
+        author = self.author(told.proof)
         assert author is not None  # noqa: S101  it was checked
         self._attribute(number, author)
-        self.known[number] = Proven(row.tobytes(), version, proof)
-        self._fresh[int(number)] = proof
+        self.known[number] = told
+        self._fresh[int(number)] = told.proof
 
     def _attribute(self, number: float, author: int) -> None:
         if number < AUTHORED and number not in self.claims.owners:
