@@ -368,10 +368,8 @@ class EntryExchange:
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
-        messages, machine = (
-            {j: self._without_rivals(j, each) for j, each in inbox.items()},
-            self.machine,
-        )
+        machine = self.machine
+        messages = {j: self._without_rivals(j, each) for j, each in inbox.items()}
         for j, rows in self.orders.items():
             message = messages.get(j)
             if message is None:
