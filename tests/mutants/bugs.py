@@ -154,10 +154,10 @@ MUTANTS = (
         ("flood-ts",),
     ),
     Mutant(
-        "the guard forgets on restart",
+        "each number of an author may have as many pulls as one agent",
         "core/aggregate/claims.py",
-        "            for number, pulls in held().items():\n",
-        "            for number, pulls in ():\n",
+        "grown = self._totals.get(agent, 0.0) + total - (known or 0.0)\n",
+        "grown = total\n",
         ("flood-ts",),
     ),
     Mutant(
