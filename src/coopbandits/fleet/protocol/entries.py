@@ -268,14 +268,14 @@ class EntryExchange:
         known, is_own = book.known.get(number), number == self.machine.number
         if is_own and not self._is_foreign(told.entry, version):
             return False
-        if not is_own and known is not None and not _outranks(told, known):
+        if not is_own and known is not None and not told.outranks(known):
             return known.entry == told.entry
         verdict = book.check(number, told.entry, told.proof, now)
         if not verdict:
             return verdict
         if is_own:
             last = self.published  # stays under this number, to be proven, unless it is outranked
-            book.add(number, told if last is None or _outranks(told, last) else last)
+            book.add(number, told if last is None or told.outranks(last) else last)
             self._renumber(peer, told, f"it has told of {version:g} pulls")
             return None  # the next time it is no longer the own one
         book.add(number, told)
@@ -339,7 +339,7 @@ class EntryExchange:
         )
         (version,) = self.machine.versions(self._told[None])
         left = self._told
-        if _outranks(other, Proven(self._told.tobytes(), version, b"")):
+        if other.outranks(Proven(self._told.tobytes(), version, b"")):
             left = self._first
         self._order(peer, self.machine.renumbering(number, left))
         self._renumberings += 1
@@ -497,14 +497,3 @@ class EntryExchange:
 
 _LATER = Proven(b"", np.inf, b"")
 """An entry that nobody has shown, of more pulls than are known."""
-
-
-def _outranks(one: Proven, other: Proven) -> bool:
-    """Return whether an entry takes the place of another of the same number.
-
-    Two lives of an agent may tell of as many pulls, and not the same: everybody has to take the
-    same one of them.
-    """
-    if one.version != other.version or one.entry == other.entry:
-        return one.version > other.version
-    return bool(np.frombuffer(one.entry).tolist() > np.frombuffer(other.entry).tolist())

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import numpy as np
+
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, Rows, author_of
@@ -29,6 +31,16 @@ class Proven(NamedTuple):
     entry: bytes
     version: float
     proof: bytes
+
+    def outranks(self, other: Proven) -> bool:
+        """Return whether it takes the place of another entry of the same number.
+
+        Two lives of an agent may tell of as many pulls, and not the same: everybody has to take the
+        same one of them.
+        """
+        if self.version != other.version or self.entry == other.entry:
+            return self.version > other.version
+        return bool(np.frombuffer(self.entry).tolist() > np.frombuffer(other.entry).tolist())
 
 
 def read_proofs(fields: Fields, count: int) -> list[bytes]:
