@@ -27,7 +27,8 @@ from coopbandits.fleet.protocol.frames import Fields, Hello
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
+from coopbandits.fleet.storage.hearing import OWN_ERRORS
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
 
 Say = Callable[[Peer, int, Vector | None, Fields | None, float], None]
 """Sends a neighbour the values of a round, and fields beside them; takes the time, too."""

@@ -25,7 +25,6 @@ from coopbandits.core.contract import (
     ReopenedAgent,
     Share,
     State,
-    TimedAgent,
     Vector,
 )
 from coopbandits.core.cooperative import CooperativeAgent
@@ -45,6 +44,7 @@ from coopbandits.fleet.storage.events import (
     Relinked,
     Spoke,
 )
+from coopbandits.fleet.storage.hearing import OWN_ERRORS, receive, receive_as_spoken, tell
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.tickets import Settled, Tickets
@@ -52,23 +52,8 @@ from coopbandits.fleet.storage.tickets import Settled, Tickets
 KEPT_ROUNDS = 3
 """Messages of so many rounds are kept, in case a neighbour needs them again."""
 
-OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What code that does not check its arguments raises."""
-
 MakeAgent = Callable[[Sequence[int], Mapping[int, int], int], FleetAgent]
 """Makes a fresh agent from its neighbours' numbers, where known their degrees, and K."""
-
-
-def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
-    """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
-    if agent.view.told_time:
-        cast("TimedAgent", agent).pass_time(tick)
-    try:
-        agent.receive(messages)
-    except InputError:
-        raise
-    except OWN_ERRORS as error:
-        raise InputError(f"the agent cannot read a message: {told(error)}") from error
 
 
 class Replica:
@@ -415,13 +400,7 @@ class Replica:
         if self.spoken:
             self._spoken_state = self._spoken_state or self.agent.export_state()
             self._observed_since.append((arm, seen, *filter(None, [context])))
-        self._tell(arm, seen, context)
-
-    def _tell(self, arm: int, seen: float, context: bytes = b"") -> None:
-        if context:
-            self.seeing.observe(arm, seen, np.frombuffer(context))
-        else:
-            self.agent.observe(arm, seen)
+        tell(self.agent, arm, seen, context)
 
     def _speak(self) -> None:
         self.spoken = True
@@ -433,32 +412,12 @@ class Replica:
         if self._spoken_state is None:
             receive(self.agent, messages, tick)
         else:
-            self._receive_as_spoken(self._spoken_state, messages)
+            receive_as_spoken(self.agent, self._spoken_state, messages, self._observed_since)
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
             self._add_share(self._shares)
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
-
-    def _receive_as_spoken(self, spoken_state: State, messages: Mapping[int, Vector]) -> None:
-        """End the round from the state in which the agent spoke, then observe what came since.
-
-        Neighbours mix the values they were sent. Mixing newer rewards into the same round here
-        would count them twice.
-        """
-        present, open_pulls = self.agent.export_state(), self.agent.open_pulls
-        open_features = getattr(self.agent, "open_features", None)
-        self.agent.restore_state(spoken_state)
-        try:
-            receive(self.agent, messages, 0)  # a synchronous policy is not told the time
-        except InputError:
-            self.agent.restore_state(present)
-            raise
-        for since in self._observed_since:
-            self._tell(*since)
-        self.agent.open_pulls = open_pulls
-        if open_features is not None:
-            self.seeing.open_features = open_features
 
     # Snapshots
 
