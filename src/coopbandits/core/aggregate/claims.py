@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coopbandits.core.aggregate.entries import AUTHORED, HEADER, Rows, Told, author_of
-from coopbandits.core.aggregate.exchange import FEW
+from coopbandits.core.aggregate.entries import HEADER, Rows, Told, author_of, is_possible
+from coopbandits.core.aggregate.exchange import FEW, largest
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
@@ -112,6 +112,8 @@ class Claims:
     """The pulls of every agent believed."""
     _numbers: Counter[float] = field(default_factory=Counter)
     """How many entries each agent has."""
+    _counted: Counter[float] = field(default_factory=Counter)
+    """The same by agents as estimates count them: a number without an author is one of its own."""
 
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
@@ -175,7 +177,6 @@ class Claims:
             )
         if excess := self._excess(registers, values):
             raise InputError(f"a claim of {excess}")
-        self.check_within("a sum", float(abs(values).max(initial=0.0)), 0.0, LARGEST)
 
     def remember(self, held: Callable[[], Mapping[float, float]]) -> None:
         """Take over the pulls of all entries at hand, by number, if nothing is known yet."""
@@ -184,6 +185,7 @@ class Claims:
                 agent = self._agent(number)
                 self._pulls[number] = pulls
                 self._numbers[agent] += 1
+                self._counted[self._seen_as(number)] += 1
                 self._totals[agent] = self._totals.get(agent, 0.0) + pulls
 
     def known(self, number: float) -> float:
@@ -197,9 +199,12 @@ class Claims:
             agent = self._agent(number)
             self._totals[agent] -= pulls
             self._numbers[agent] -= 1
+            self._counted[self._seen_as(number)] -= 1
             self._seen.pop(agent, None)
             if not self._numbers[agent]:
                 del self._numbers[agent], self._totals[agent]
+            if not self._counted[self._seen_as(number)]:
+                del self._counted[self._seen_as(number)]
 
     def sift(
         self, registers: Registers, rows: Rows, own: tuple[float, float], now: float
@@ -220,7 +225,7 @@ class Claims:
     def doubt(self, told: Told, own: tuple[float, float], now: float) -> Doubt | None:
         """Return why an entry is not believed whose registers can be; None if it is."""
         number, rounds, pulls = told
-        if rounds < 0.0 or not 0.0 <= number < 2 * AUTHORED or number % 1.0:
+        if not is_possible(number, rounds):
             return Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
         if self.tick and rounds > self.ticks(now) + 2 * SKEW + 1:
             return Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
@@ -232,6 +237,9 @@ class Claims:
 
     def _excess(self, registers: Registers, values: Rows) -> str:
         """Return what no pulls can have made of registers, as a phrase; "" for nothing."""
+        most = largest(values.ravel())
+        if not most <= LARGEST:
+            return f"a sum of {most:g}; up to {LARGEST:g} is believed"
         return registers.excess(values, self.bounded) or registers.features_excess(
             values, self.largest_feature
         )
@@ -242,7 +250,7 @@ class Claims:
         pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
         if known is None:
             # Of a new entry, as after a lost memory, nobody knows when its pulls were made.
-            if doubt := self._stranger(agent):
+            if doubt := self._stranger(number, agent):
                 return doubt
         elif total <= known:
             return None
@@ -258,22 +266,25 @@ class Claims:
             )
         if known is None:
             self._numbers[agent] += 1
+            self._counted[self._seen_as(number)] += 1
         self._pulls[number], self._totals[agent] = total, grown
         self._seen[agent] = grown, now, min(self.rate * SLACK, most - grown)
         return None
 
-    def _stranger(self, agent: float) -> Doubt | None:
+    def _stranger(self, number: float, agent: float) -> Doubt | None:
         """Return why there can be no other entry of an agent."""
-        known = self._numbers[agent]
-        if not known and len(self._numbers) >= self.max_agents:
+        if self._seen_as(number) not in self._counted and len(self._counted) >= self.max_agents:
             return Doubt(
-                f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
+                f"a claim that there are {len(self._counted) + 1} agents; there are at most "
                 f"{self.max_agents}",
                 passes=True,
             )
-        if known >= MAX_NUMBERS:
+        if self._numbers[agent] >= MAX_NUMBERS:
             return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {agent:g}")
         return None
+
+    def _seen_as(self, number: float) -> float:
+        return author_of(number) if self.certified else number
 
     def _agent(self, number: float) -> float:
         return self.owners.get(number, author_of(number)) if self.certified else number

@@ -16,6 +16,7 @@ because messages are what a journal keeps:
 
 from __future__ import annotations
 
+import math
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -49,6 +50,11 @@ def entry_number(author: int, generation: int) -> int:
 def author_of(number: float) -> float:
     """Return the author in an entry's number; numbers without one are their own."""
     return (number - AUTHORED) // GENERATIONS if number >= AUTHORED else number
+
+
+def is_possible(number: float, rounds: float) -> bool:
+    """Return whether there can be an entry with such a number, after so many rounds."""
+    return 0.0 <= number < 2 * AUTHORED and number % 1.0 == 0.0 <= rounds < math.inf
 
 
 def count_authors(numbers: Vector) -> int:
@@ -95,6 +101,9 @@ class Attributed(Protocol):
 
     def note(self, neighbor: int, rows: Rows) -> Vector:
         """Return a message that changes nothing about a neighbour, and tells these rows."""
+
+    def postpone(self, numbers: Vector) -> None:
+        """Note that some entries were left out of this round's messages, and belong in the next."""
 
 
 def as_count(told: float) -> int:

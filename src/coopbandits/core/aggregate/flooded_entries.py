@@ -247,6 +247,10 @@ class FloodedEntries(ClockedMachine, ContextMachine):
         at = self.places[neighbor]
         return with_rows(np.array([self.heard[at], self.arrived[at]]), rows)
 
+    def postpone(self, numbers: Vector) -> None:
+        """Note that some entries were left out of this round's messages, and belong in the next."""
+        self.changed[[self._known[number] for number in numbers.tolist()]] = self.rounds + 2.0
+
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse entries of more pulls than their agents can have made; the rest is believed."""
         width = self.entries.shape[1]

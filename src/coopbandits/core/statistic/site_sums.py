@@ -8,6 +8,7 @@ each keeps its own totals in one place, and over nothing else: floods, trees and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Estimate, Vector
-from coopbandits.core.statistic.arm_sums import ArmRegisters
+from coopbandits.core.statistic.arm_sums import ROUNDING, ArmRegisters
 from coopbandits.core.statistic.statistic import Registers, Statistic
+
+MOST_PAIRS = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ class SiteRegisters(ArmRegisters):
         return read._replace(squares=float(values[-3]), extra=values[2 * self.num_arms :])
 
     def plain_pulls(self, values: list[float]) -> float:
-        """Return the pulls if there is nothing to object to sums and counts."""
-        return super().plain_pulls(values[: 2 * self.num_arms])
+        """Let somebody look closer: there is more to see to than sums and counts."""
+        del values
+        return math.nan
 
     @property
     def nonnegative(self) -> NDArray[np.bool_]:
@@ -91,9 +95,32 @@ class SiteRegisters(ArmRegisters):
         return values[3 * self.num_arms :]
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
-        """As for plain sums; whoever lies about the rest only makes others go by themselves."""
-        plain: NDArray[np.float64] = values[..., : 2 * self.num_arms]
-        return _plain(self.num_arms).excess(plain, bounded)
+        """As for plain sums; the rest is what the totals of one agent, or of several, can make it.
+
+        With (Σn)² ≥ Σn², and Σs²/n ≤ Σr² by Cauchy and Schwarz, whatever agents there are.
+        """
+        k = self.num_arms
+        if phrase := _plain(k).excess(values[..., : 2 * k], bounded):
+            return phrase
+        sums, counts, squared = (values[..., at * k : (at + 1) * k] for at in range(3))
+        squares, explained, pairs = (values[..., 3 * k + at] for at in range(3))
+        most = sums.sum(axis=-1) if bounded else np.inf
+        within = (
+            _is_within(squared, counts**2),
+            _is_within(squares, most),
+            _is_within(explained, squares),
+            _is_within(pairs, MOST_PAIRS),
+        )
+        return "" if all(within) else f"squares {values[..., 2 * k :].tolist()} that no sites have"
+
+    def follows(self, values: Vector) -> bool:
+        """Return whether squared counts are those of the counts, as in the totals of one agent."""
+        squared = values[2 * self.num_arms : 3 * self.num_arms]
+        return bool((squared == values[self._counts] ** 2).all())
+
+
+def _is_within(values: NDArray[np.float64], most: NDArray[np.float64] | float) -> bool:
+    return bool(((values >= 0.0) & (values <= most + ROUNDING * (1.0 + most))).all())
 
 
 @cache

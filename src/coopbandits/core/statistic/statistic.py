@@ -196,6 +196,14 @@ class Registers(ABC):
         """Return what belongs to no single arm, and does not follow from what does."""
         return values[:0]
 
+    def follows(self, values: Vector) -> bool:
+        """Return whether what follows from other registers, in one agent's own totals, does so.
+
+        Nobody signs that, or sends it in another order of arms.
+        """
+        del values
+        return True
+
     @abstractmethod
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Return what no pulls can have made of registers (…, size), as a phrase; "" for nothing.

@@ -87,6 +87,10 @@ class VersionedRegisters(Registers):
         """Return that of the statistic, and the pulls ever made."""
         return np.append(self.inner.of_no_arm(values[:-1]), values[-1])
 
+    def follows(self, values: Vector) -> bool:
+        """Return whether what follows from other registers of the statistic does so."""
+        return self.inner.follows(values[:-1])
+
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Refuse what the statistic refuses, and more pulls than were ever made."""
         made, left = values[..., -1], self.inner.pulls(values[..., :-1])

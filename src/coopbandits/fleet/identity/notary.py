@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 import msgspec
 from cryptography import x509
@@ -42,6 +43,13 @@ class Author(NamedTuple):
     certificate: bytes
 
 
+class Book(Protocol):
+    """Keeps what others have signed."""
+
+    def fingerprints(self) -> set[bytes]:
+        """Return those of the certificates behind what it keeps."""
+
+
 class Notary:
     """Signs an agent's own entries, and checks those of others.
 
@@ -55,6 +63,13 @@ class Notary:
         What every signature is about, besides the entry: cluster, epoch and bandit.
     max_authors : int
         How many certificates are kept.
+
+    Attributes
+    ----------
+    authors : dict of bytes to Author
+        Everybody certified, by the certificate's fingerprint.
+    books : set of Book
+        Who needs certificates: those that nobody needs make room for new ones.
 
     Raises
     ------
@@ -72,6 +87,7 @@ class Notary:
         self.node, self.files, self.max_authors = node, files, max_authors
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors: dict[bytes, Author] = {}
+        self.books: WeakSet[Book] = WeakSet()
         self._seen = self._versions()
         self._load()
 
@@ -124,14 +140,14 @@ class Notary:
         if fingerprint in self.authors:
             return fingerprint
         if len(self.authors) >= self.max_authors:
-            raise InputError(f"more than {self.max_authors} certificates; none is taken any more")
+            self._make_room()
         try:
             found = x509.load_der_x509_certificate(certificate)
             self._require_issued(found)
             names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             (name,) = names.get_values_for_type(x509.DNSName)
             key = found.public_key()
-        except (ValueError, TypeError, x509.ExtensionNotFound) as error:
+        except (ValueError, TypeError, x509.ExtensionNotFound, x509.InvalidVersion) as error:
             raise InputError(f"a certificate that cannot be read: {error}") from None
         if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(
             key.curve, ec.SECP256R1
@@ -139,6 +155,22 @@ class Notary:
             raise InputError(f"a certificate of {name} whose key is not on the curve P-256")
         self.authors[fingerprint] = Author(name, key, certificate)
         return fingerprint
+
+    def _make_room(self) -> None:
+        """Drop certificates behind nothing that is kept, as those from before a renewal are.
+
+        Who proves something with one of them has its link closed, and sends it again over the next.
+        """
+        needed: set[bytes] = set().union(*(book.fingerprints() for book in self.books))
+        kept = {
+            key: each
+            for key, each in self.authors.items()
+            if key in needed or each.name == self.node  # what it published may be older
+        }
+        self.authors.clear()  # others look at this very one
+        self.authors.update(kept)
+        if len(self.authors) >= self.max_authors:
+            raise InputError(f"more than {self.max_authors} certificates; none is taken any more")
 
     def _require_issued(self, certificate: x509.Certificate) -> None:
         for authority in self.authorities:
@@ -158,6 +190,11 @@ class Notary:
         """Return who a proof says has signed; None where the certificate is not known."""
         found = self.authors.get(proof[:FINGERPRINT])
         return found.name if found else None
+
+    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
+        """Return what the author of a proof signs of an entry; None for what nobody signs."""
+        del proof
+        return entry
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether the author of a proof, whose certificate is known, signed an entry."""

@@ -13,18 +13,25 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.entries import HEADER, with_rows
+from coopbandits.core.aggregate.entries import HEADER, Attributed, with_rows
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import PROOF, Notary
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields
 from coopbandits.fleet.protocol.proofs import read_proofs, write_proofs
-from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
+from coopbandits.fleet.storage.purging import (
+    PURGED,
+    pulled_columns,
+    remainder,
+    signed_columns,
+    take_back,
+)
 
 if TYPE_CHECKING:
-    from coopbandits.core.aggregate.entries import Attributed
+    from weakref import WeakSet
+
     from coopbandits.core.cooperative import CooperativeAgent
-    from coopbandits.fleet.identity.notary import Author
+    from coopbandits.fleet.identity.notary import Author, Book
     from coopbandits.fleet.storage.replica import Replica
 
 
@@ -81,10 +88,10 @@ def in_own_order(
     """Return a neighbour's vector with arms in the own order, and what stands beside it."""
     agent = cast("CooperativeAgent", replica.agent)
     if order.twin is not None:
-        if order.gone and fields.proofs:
+        if order.gone and fields.proofs and isinstance(agent.machine, Attributed):
             fields = _with_remainders(order, values, fields)
         values = agent.translated(values, order.twin, order.places)
-    if fields.remainders:
+    if fields.remainders and isinstance(agent.machine, Attributed):
         return _taken_back(agent, list(replica.arms), values, fields)
     return values, fields
 
@@ -128,24 +135,21 @@ def signed_form(replica: Replica, bandit: int) -> Form:
     """Return what turns an entry into what is signed: pulled arms by their ids, in that order."""
     arms = list(replica.arms)
     registers = cast("CooperativeAgent", replica.agent).machine.registers
-    ascending = sorted(range(len(arms)), key=lambda at: arms[at])
     begin = b"bandit" + bandit.to_bytes(4, "big")
 
     def form(entry: bytes, left: bytes) -> bytes | None:
         row = np.frombuffer(entry)
-        columns = registers.by_arm(row[HEADER:])
+        if not registers.follows(row[HEADER:]):
+            return None
         parts = [begin, entry[: 8 * HEADER]]
         if left:
             signed = signed_columns(registers, arms, row, left)
-            if signed is None:
-                return None
-            for arm, told in sorted(signed.items()):
-                parts += arm.to_bytes(ARM_BYTES, "big"), told
         else:
-            for at in ascending:
-                column = columns[:, at]
-                if column.any():
-                    parts += arms[at].to_bytes(ARM_BYTES, "big"), column.tobytes()
+            signed = pulled_columns(registers, arms, row)
+        if signed is None:
+            return None
+        for arm, told in sorted(signed.items()):
+            parts += arm.to_bytes(ARM_BYTES, "big"), told
         return b"".join([*parts, registers.of_no_arm(row[HEADER:]).tobytes()])
 
     return form
@@ -161,6 +165,11 @@ class ArmNotary(Notary):
     def authors(self) -> dict[bytes, Author]:  # type: ignore[override]  # those of all bandits
         """Everybody certified."""
         return self.notary.authors
+
+    @property
+    def books(self) -> WeakSet[Book]:  # type: ignore[override]  # those of all bandits
+        """Who needs certificates."""
+        return self.notary.books
 
     def refresh(self) -> None:
         """Read the files again if they have changed."""
@@ -179,6 +188,10 @@ class ArmNotary(Notary):
     def author(self, proof: bytes) -> str | None:
         """Return who a proof says has signed."""
         return self.notary.author(proof)
+
+    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
+        """Return what the author of a proof signs of an entry; None for what nobody signs."""
+        return self.form(entry, proof[PROOF:])
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether the author of a proof signed an entry."""

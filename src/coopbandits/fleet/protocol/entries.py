@@ -34,9 +34,11 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     RENUMBER,
     Attributed,
+    Rows,
     Told,
     author_of,
     entry_number,
+    is_possible,
     order,
     with_rows,
 )
@@ -53,6 +55,9 @@ PATIENCE = 2.0
 
 REMEMBERED = 4096
 """How many own signed versions are remembered, to recognise those of a former life."""
+
+Orders = dict[tuple[float, float], Vector]
+"""Rows that take effect at the end of a round, by number and rounds, which are 0 in entries."""
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +130,7 @@ class EntryExchange:
         if self.notary is not None:
             self.book = ProofBook(self.notary, signing.number_of, signing.interval, claims)
             self.book.restore(replica, self.machine)
-        self.orders: dict[int, list[Vector]] = {}
+        self.orders: dict[int, Orders] = {}
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
@@ -137,7 +142,7 @@ class EntryExchange:
         self._told_of = -1  # how many rewards were counted then
         self._met_at = np.inf
         self._is_sure = False  # that no later memory than this one has been told of
-        self._said: dict[float, bytes] = {}
+        self._said: dict[float, bytes | None] = {}  # what was signed, by version
         self._oldest_said = -1.0
         self._renumberings = 0
 
@@ -184,7 +189,8 @@ class EntryExchange:
         if not changed and hello.heard[2] >= machine.arrived_at(peer.number):
             return pending
         if pending is not None:
-            self.orders.setdefault(peer.number, []).extend(machine.rows(pending))
+            for row in machine.rows(pending):
+                self._order(peer, row)
         kept = 0.0 if changed else machine.heard_from(peer.number)
         return np.array([kept, 0.0])
 
@@ -221,6 +227,9 @@ class EntryExchange:
         told = self.machine.quickly(values)
         if told is None:
             told = self._read(values)
+        for number, rounds, _ in told:
+            if not is_possible(number, rounds):  # nobody honest says or passes on such a thing
+                raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
         if self.book is None:
             verdicts = self._check_words(peer, values, told)
         else:
@@ -241,9 +250,6 @@ class EntryExchange:
     def _read(self, values: Vector) -> list[Told]:
         rows = self.machine.rows(values)
         heads, versions = rows[:, :HEADER].tolist(), self.machine.versions(rows)
-        least = min((rounds for _, rounds in heads), default=0.0)
-        if least < 0.0:  # nobody honest says or passes on such a thing
-            raise InputError(f"a message with {least:g} rounds")
         return [(*head, version) for head, version in zip(heads, versions, strict=True)]
 
     def _check_words(self, peer: Peer, values: Vector, told: list[Told]) -> list[bool | None]:
@@ -266,7 +272,7 @@ class EntryExchange:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
         version = told.version
         known, is_own = book.known.get(number), number == self.machine.number
-        if is_own and not self._is_foreign(told.entry, version):
+        if is_own and not self._is_foreign(book.notary.signed(told.entry, told.proof), version):
             return False
         if not is_own and known is not None and not told.outranks(known):
             return known.entry == told.entry
@@ -288,10 +294,10 @@ class EntryExchange:
             self.claims.forget(number)
         return True
 
-    def _is_foreign(self, entry: bytes, version: float) -> bool:
+    def _is_foreign(self, signed: bytes | None, version: float) -> bool:
         """Return whether this life of the agent has not signed such a version of its entry."""
         (base,) = self.machine.versions(self._first[None])
-        return version > max(base, self._oldest_said) and self._said.get(version) != entry
+        return version > max(base, self._oldest_said) and self._said.get(version) != signed
 
     def _check_word(self, peer: Peer, row: Vector, number: float, version: float) -> bool | None:
         """Return whether an entry is believed of a neighbour; None if its author is asked."""
@@ -319,7 +325,16 @@ class EntryExchange:
     # Orders
 
     def _order(self, peer: Peer, row: Vector) -> None:
-        self.orders.setdefault(peer.number, []).append(row)
+        """Let a row take effect at the end of the round; of entries the later version counts.
+
+        A neighbour may greet and tell, again and again, within one round.
+        """
+        rows = self.orders.setdefault(peer.number, {})
+        key = row.item(0), min(row.item(1), 0.0)
+        if row[1] >= 0.0 and key in rows:
+            older, newer = self.machine.versions(np.array([rows[key], row]))
+            row = row if newer >= older else rows[key]
+        rows[key] = row
 
     def _renumber(self, peer: Peer, other: Proven, why: str) -> None:
         """Count under a new number from now on; what was told under the old one stays.
@@ -364,7 +379,8 @@ class EntryExchange:
         """Let another neighbour's message carry the orders in that of one who has gone."""
         rows = self.orders.pop(number)
         if self.peers:
-            self.orders.setdefault(next(iter(self.peers)), []).extend(rows)
+            for row in rows.values():
+                self._order(next(iter(self.peers.values())), row)
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
@@ -374,12 +390,13 @@ class EntryExchange:
             message = messages.get(j)
             if message is None:
                 message = machine.note(j, np.zeros((0, 0)))
-            messages[j] = with_rows(message, np.concatenate([*rows, machine.rows(message).ravel()]))
+            told = [*rows.values(), machine.rows(message).ravel()]
+            messages[j] = with_rows(message, np.concatenate(told))
         return messages
 
     def _without_rivals(self, j: int, message: Vector) -> Vector:
         """Leave out what was believed in this round before the entry that takes its place came."""
-        forgotten = {row[0] for rows in self.orders.values() for row in rows if row[1] == FORGET}
+        forgotten = {number for number, rounds in self._all_orders if rounds == FORGET}
         rows = self.machine.rows(message)
         kept = [
             number not in forgotten or self._has_last_word(j, number, row)
@@ -400,9 +417,9 @@ class EntryExchange:
         if not self.orders:
             return False
         again = self._is_renumbering
-        for row in (row for rows in self.orders.values() for row in rows):
-            if row[1] == FORGET and self.machine.entry(row[0]) is None:
-                self.claims.forget(float(row[0]))
+        for number, rounds in self._all_orders:
+            if rounds == FORGET and self.machine.entry(number) is None:
+                self.claims.forget(number)
         self.orders = {}
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
@@ -412,7 +429,12 @@ class EntryExchange:
 
     @property
     def _is_renumbering(self) -> bool:
-        return any(row[1] <= RENUMBER for rows in self.orders.values() for row in rows)
+        return any(rounds <= RENUMBER for _, rounds in self._all_orders)
+
+    @property
+    def _all_orders(self) -> list[tuple[float, float]]:
+        """The numbers and rounds of all rows that take effect at the end of this round."""
+        return [key for rows in self.orders.values() for key in rows]
 
     # What is sent
 
@@ -441,7 +463,7 @@ class EntryExchange:
             self.published = Proven(entry, version, notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
             self.published_of = 0 if own is self._first else self.replica.observed
-            self._said[version], self._told = entry, own
+            self._said[version], self._told = notary.signed(entry, b""), own
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
@@ -475,10 +497,11 @@ class EntryExchange:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.book is None:
-            return (values if self._is_sure and not missing else self._plain(values)), None
+            many = values.size > HEADER + self._first.size * self.claims.max_agents
+            return (self._plain(values) if many or missing or not self._is_sure else values), None
         told: list[Proven] = []
         if values.size > HEADER:
-            told = self.book.of(self.machine.rows(values), self.machine.number)
+            told = self.book.of(self._fitting(values), self.machine.number)
         if missing and self.published is not None:
             told.append(self.published)
         if not told:
@@ -487,9 +510,21 @@ class EntryExchange:
         fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
         return np.concatenate([values[:HEADER], entries]), fields
 
+    def _fitting(self, values: Vector) -> Rows:
+        """Return as many entries of a message as receivers have room for; the rest comes later.
+
+        There may be more entries than agents: one more for every memory that was lost.
+        """
+        rows, room = self.machine.rows(values), max(1, self.claims.max_agents - 1)
+        if len(rows) <= room:
+            return rows
+        rows = np.roll(rows, -self.replica.rounds * room, axis=0)  # all get their turn
+        self.machine.postpone(rows[room:, 0])
+        return rows[:room]
+
     def _plain(self, values: Vector) -> Vector:
         """Return a message with the own entry, or without it as long as it may be an older one."""
-        rows = self.machine.rows(values)
+        rows = self._fitting(values)
         others = rows[rows[:, 0] != self.machine.number]
         own = [self._own()] if self._is_sure else []
         return with_rows(values, np.concatenate([*others, *own, []]))

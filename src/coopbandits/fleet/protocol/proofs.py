@@ -81,8 +81,14 @@ class ProofBook:
         self.notary, self.number_of, self.interval = notary, number_of, interval
         self.claims = claims
         self.known: dict[float, Proven] = {}
+        self._numbers: dict[float, set[float]] = {}  # of what is known, by author
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         self._budgets: dict[int, tuple[float, float]] = {}
+        notary.books.add(self)
+
+    def fingerprints(self) -> set[bytes]:
+        """Return those of the certificates behind all that is known."""
+        return {told.proof[:FINGERPRINT] for told in self.known.values()}
 
     def restore(self, replica: Replica, machine: Attributed) -> None:
         """Check again what the journal has kept; what no longer holds is left out."""
@@ -96,8 +102,10 @@ class ProofBook:
             if held is None or author is None or not self.notary.holds(held.tobytes(), proof):
                 continue
             (version,) = machine.versions(held[None])
-            self.known[number] = Proven(held.tobytes(), version, proof)
-            self._attribute(number, author)
+            self._keep(number, author, Proven(held.tobytes(), version, proof))
+        needed = self.fingerprints()
+        idle = {each.certificate for key, each in self.notary.authors.items() if key not in needed}
+        replica.certificates = [each for each in replica.certificates if each not in idle]
 
     def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
@@ -158,22 +166,23 @@ class ProofBook:
 
         Of those of version 0.1 it has one: who counts agents cannot see whose they are.
         """
-        have = [other for other in self.known if self.author_of(other) == author]
-        is_first = number >= AUTHORED or all(other >= AUTHORED for other in have)
+        have = self._numbers.get(author, set())
+        is_first = number >= AUTHORED or min(have, default=AUTHORED) >= AUTHORED
         return is_first and len(have) < MAX_NUMBERS
 
     def add(self, number: float, told: Proven) -> None:
         """Keep an entry that was checked."""
         author = self.author(told.proof)
         assert author is not None  # noqa: S101  it was checked
-        self._attribute(number, author)
-        self.known[number] = told
+        self._keep(number, author, told)
         self._fresh[int(number)] = told.proof
 
-    def _attribute(self, number: float, author: int) -> None:
+    def _keep(self, number: float, author: int, told: Proven) -> None:
         if number < AUTHORED and number not in self.claims.owners:
             self.claims.forget(number)
             self.claims.owners[number] = float(author)
+        self.known[number] = told
+        self._numbers.setdefault(author, set()).add(number)
 
     def of(self, rows: Rows, own: float) -> list[Proven]:
         """Return those of some entries that can be proven, but for the own one."""

@@ -66,6 +66,16 @@ def fold(arms: Mapping[int, str], gone: Collection[int]) -> Folded:
     return Folded(left, [place[PURGED if arm in gone else arm] for arm in arms])
 
 
+def pulled_columns(registers: Registers, arms: Sequence[int], row: Vector) -> Columns:
+    """Return the registers of all arms of an entry that has some.
+
+    A zero with a sign counts as something: no author has one, so whoever passes it on put it there.
+    """
+    columns = registers.by_arm(row[HEADER:])
+    found = {arm: columns[:, at].tobytes() for at, arm in enumerate(arms)}
+    return {arm: column for arm, column in found.items() if any(column)}
+
+
 def remainder(
     registers: Registers, arms: Sequence[int], gone: Collection[int], row: Vector, before: bytes
 ) -> bytes:
@@ -73,13 +83,12 @@ def remainder(
 
     `row` is the entry as it was, about `arms`, and `before` what followed its proof so far.
     """
-    columns = registers.by_arm(row[HEADER:])
-    pulled = {arm: columns[:, at] for at, arm in enumerate(arms) if columns[:, at].any()}
-    found = {arm: column.tobytes() for arm, column in pulled.items() if arm in gone}
+    pulled = pulled_columns(registers, arms, row)
+    found = {arm: column for arm, column in pulled.items() if arm in gone}
     if not found:
         return before
     if not before and PURGED in pulled:  # as the author signed it
-        found[PURGED] = pulled[PURGED].tobytes()
+        found[PURGED] = pulled[PURGED]
     elif before:
         told = read_columns(before)
         if told is None:
@@ -134,10 +143,9 @@ def signed_columns(
         values = np.array([np.frombuffer(column) for column in (left or {}).values()])
     except ValueError:
         return None
-    columns = registers.by_arm(row[HEADER:])
-    pulled = {arm: columns[:, at] for at, arm in enumerate(arms) if columns[:, at].any()}
-    lump, total = pulled.pop(PURGED, None), values.sum(axis=0)
-    if left is None or lump is None or lump.shape != total.shape or pulled.keys() & left.keys():
+    pulled = pulled_columns(registers, arms, row)
+    lump, total = np.frombuffer(pulled.pop(PURGED, b"")), values.sum(axis=0)
+    if left is None or not lump.size or lump.shape != total.shape or pulled.keys() & left.keys():
         return None
     exact = row.copy()
     registers.by_arm(exact[HEADER:])[:, arms.index(PURGED)] = total
@@ -145,4 +153,4 @@ def signed_columns(
     same = registers.version(exact[HEADER:]) == registers.version(row[HEADER:])
     if not same or not np.allclose(lump, total, rtol=1e-9, atol=1e-9):
         return None
-    return left | {arm: column.tobytes() for arm, column in pulled.items()}
+    return left | pulled

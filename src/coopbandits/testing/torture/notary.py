@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
+from weakref import WeakSet
 
 import msgspec
 
@@ -36,7 +37,7 @@ class VirtualNotary(Notary):
     def __init__(self, node: str, scope: tuple[str, int, int]) -> None:
         self.node = node
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
-        self.authors = {}
+        self.authors, self.books = {}, WeakSet()
         self.fingerprint = self.learn(certificate_of(node))
 
     def refresh(self) -> None:

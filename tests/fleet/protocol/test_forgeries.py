@@ -1,0 +1,282 @@
+"""What relays and authors do to signed entries: what nobody has signed is not believed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import networkx as nx
+import numpy as np
+import pytest
+
+from coopbandits.core.aggregate.entries import AUTHORED, HEADER, entry_number
+from coopbandits.core.contract import Vector
+from coopbandits.fleet.identity.certs import issue
+from coopbandits.fleet.identity.notary import PROOF, pack
+from coopbandits.fleet.protocol.entries import EntryExchange
+from coopbandits.fleet.protocol.frames import (
+    Fields,
+    Greeting,
+    Stamp,
+    encode_data,
+    encode_greeting,
+)
+from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.talks import Talk
+from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.purging import PURGED
+from coopbandits.testing.torture.world import World
+
+from ..bandits import CLUSTER as SHOP
+from ..bandits import Many, both
+from .test_entries import CLUSTER, LIAR, VICTIM, exchange, machine, number, row, settle, tell
+
+HONEST = 2
+SIGNED = replace(SHOP, signed=True)
+
+Change = Callable[[Talk, Vector], tuple[Vector, bytes]]
+"""Returns an entry as a relay has changed it, and what it puts behind the proof."""
+
+
+@pytest.mark.parametrize("strange", [-1e300, 1e300, 2.0 * AUTHORED, -1.0, 0.5])
+def test_an_entry_of_no_possible_number_changes_nothing(strange: float, certificates: Path) -> None:
+    world = World(CLUSTER, nx.path_graph(3), certificates=certificates)
+    settle(world, 5)
+    tell(world, VICTIM, row(strange, 1.0))
+    assert world.node(VICTIM).refusals == {"impossible": 1}
+    settle(world, 5)
+    world.crash(VICTIM)
+    world.restart(VICTIM)
+    settle(world)
+    assert strange not in machine(world, VICTIM).held()
+
+
+# Several bandits: entries are signed by the ids of arms
+
+
+def shop(certificates: Path, **button: object) -> Many:
+    declared = both(SIGNED, **{"policy": "flood-ts", "arms": ["red", "green", "blue"]} | button)
+    world = Many(nx.complete_graph(3), SIGNED, certificates=certificates, declared=declared)
+    world.steps(60)
+    return world
+
+
+def talk(world: Many, agent: int) -> Talk:
+    node = world.node(agent)
+    assert isinstance(node, ManyNode)
+    (found,) = (each for each in node.talks.talks.values() if each.bandit.name == "button")
+    return found
+
+
+def entries(world: Many, agent: int) -> EntryExchange:
+    found = talk(world, agent).gossip.entries
+    assert found is not None
+    return found
+
+
+def pull(world: Many, arm: str) -> None:
+    choice = world.of(VICTIM).bandit("button").choose([arm])
+    world.reward(VICTIM, "button", choice.ticket, 0.7)
+
+
+def send_back(world: Many, change: Change) -> None:
+    """Let a relay tell an author its own entry, changed, with the proof that it has."""
+    here, there = talk(world, LIAR), talk(world, VICTIM)
+    known = entries(world, LIAR).book.known[float(entries(world, VICTIM).machine.number)]  # type: ignore[union-attr]  # it is signed
+    entry, left = change(here, np.frombuffer(known.entry).copy())
+    round_ = there.peers[LIAR].heard_round + 1
+    here.replica.rounds += 2  # so that its next message is newer
+    notary = entries(world, LIAR).notary
+    assert notary is not None
+    fields = Fields(
+        known.proof[:PROOF],
+        pack([each.certificate for each in notary.authors.values()]),
+        [left] if left else [],
+    )
+    stamp = Stamp(
+        len(here.arms), SIGNED.epoch, round_, world.node(LIAR).settings.incarnation,
+        here.bandit.number,
+    )  # fmt: skip
+    data = encode_data(stamp, np.concatenate([[float(round_), 0.0], entry]), fields)
+    world.node(VICTIM).received(f"n{LIAR}", data)
+
+
+def with_signed_zeros(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+    del here
+    entry[HEADER:][entry[HEADER:] == 0.0] = -0.0
+    return entry, b""
+
+
+def with_other_squares(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+    arms = len(here.arms)
+    entry[HEADER + 2 * arms : HEADER + 3 * arms] += 1.0
+    return entry, b""
+
+
+def with_another_lump(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+    """Change the sum of what was purged by what rounding may do, and prove it by the right one."""
+    at = list(here.replica.arms).index(PURGED)
+    right = here.replica.agent.machine.registers.by_arm(entry[HEADER:])[:, at].tobytes()  # type: ignore[attr-defined]  # made of parts
+    entry[HEADER + at] *= 1.0 + 3e-10
+    return entry, msgspec.msgpack.encode({PURGED: right})
+
+
+@pytest.mark.parametrize(
+    ("policy", "change"),
+    [("flood-ts", with_signed_zeros), ("flood-ts:spread=estimate", with_other_squares)],
+)
+def test_an_author_knows_its_entry_whatever_a_relay_has_done_to_it(
+    policy: str, change: Change, certificates: Path
+) -> None:
+    world = shop(certificates, policy=policy)
+    pull(world, "red")
+    world.steps(40)
+    before = entries(world, VICTIM).machine.number
+    for _ in range(3):
+        send_back(world, change)
+        world.steps(20)
+        pull(world, "red")
+        world.steps(20)
+    assert entries(world, VICTIM).machine.number == before
+    assert world.node(VICTIM).refusals["forged"] == 3
+    assert world.learned(HONEST)["button", "red"] == world.counts["button", "red"] == 4
+
+
+def test_an_author_knows_its_entry_where_arms_are_purged(certificates: Path) -> None:
+    world = shop(certificates)
+    for _ in range(3):
+        pull(world, "red")
+        world.steps(10)
+    for more in ({}, {"purged": ["red"]}):
+        declared = both(SIGNED, policy="flood-ts", arms=["green", "blue"], **more)
+        for agent in world.graph:
+            world.take(agent, declared)
+        world.steps(40)
+    pull(world, "green")
+    world.steps(40)
+    before = entries(world, VICTIM).machine.number
+    send_back(world, with_another_lump)
+    world.steps(40)
+    assert entries(world, VICTIM).machine.number == before
+    assert sum(world.learned(HONEST).values()) == sum(world.counts.values()) == 4
+
+
+def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
+    certificates: Path,
+) -> None:
+    world = shop(certificates)
+    pull(world, "red")
+    world.steps(40)
+    here, peer = talk(world, LIAR), f"n{LIAR}"
+    told = list(entries(world, LIAR).book.known.values())  # type: ignore[union-attr]  # it is signed
+    values = np.concatenate([np.frombuffer(each.entry) for each in told])
+    fields = Fields(b"".join(each.proof for each in told), b"")
+    arms = b"".join(arm.to_bytes(8, "big") for arm in here.arms)
+    for turn in range(20):
+        then, now = (
+            Stamp(
+                len(here.arms), SIGNED.epoch, 1000 + turn + later,
+                world.node(LIAR).settings.incarnation, here.bandit.number,
+            )
+            for later in (0, 1)
+        )  # fmt: skip
+        greeting = Greeting(here.bandit.name, here.bandit.digest, arms, 1000 + turn, 0)
+        message = np.concatenate([[1001.0 + turn, 0.0], values])
+        world.node(VICTIM).received(peer, encode_greeting(then, greeting))
+        world.node(VICTIM).received(peer, encode_data(now, message, fields))
+    waiting = sum(map(len, entries(world, VICTIM).orders.values()))
+    assert waiting <= len(told)
+
+
+# Registers of sites
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, 1.79e308, 1e149, -1.0])
+def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certificates: Path) -> None:
+    cluster = replace(CLUSTER, policy="flood-ts:spread=estimate")
+    world = World(cluster, nx.path_graph(3), certificates=certificates)
+    settle(world, 5)
+    mine = float(number(world, LIAR))
+
+    def entry(pulls: float) -> list[float]:
+        squares = [pulls * pulls] * 2
+        return [mine, 5.0, 0.0, pulls, pulls, pulls, *squares, pulls, pulls, 2.0]
+
+    places = range(HEADER + 4, len(entry(1.0)))
+    for pulls, at in enumerate(places, start=1):
+        told = entry(float(pulls))
+        told[at] = strange
+        tell(world, VICTIM, told)
+    assert sum(world.node(VICTIM).refusals.values()) == len(places)
+    settle(world, 3)
+    assert machine(world, VICTIM).held().get(mine, 0.0) == 0.0
+    tell(world, VICTIM, entry(9.0))
+    settle(world, 3)
+    assert machine(world, VICTIM).held()[mine] == 18.0
+
+
+# More entries than agents, and more certificates
+
+
+def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Path) -> None:
+    """An author may have many numbers; after it has gone, others still tell each other all."""
+    cluster = replace(CLUSTER, max_agents=4)
+    world = World(cluster, nx.path_graph(4), certificates=certificates)
+    settle(world)
+    for generation in range(12):
+        tell(world, 1, row(entry_number(0, generation + 7), 1.0), sender=0, signer=0)
+        settle(world, 8)
+    world.cut_link(0, 1)
+    most = cluster.max_agents * (HEADER + 4)
+    assert len(machine(world, 2).held()) > cluster.max_agents
+    world.crash(3)
+    world.disks[3] = MemoryDisk()
+    world.restart(3)
+    sizes = []
+    node = world.node(2)
+    say = node.gossip.say
+
+    def weigh(peer, round_, values, fields, now):  # type: ignore[no-untyped-def]  # passes all on
+        sizes.append(0 if values is None else values.size)
+        say(peer, round_, values, fields, now)
+
+    node.gossip.say = weigh
+    for _ in range(60):
+        world.step()
+    assert machine(world, 3).held().items() >= machine(world, 2).held().items()
+    assert max(sizes) <= HEADER + most
+
+
+def test_certificates_of_before_make_room_for_renewed_ones(
+    certificates: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "certificates"
+    shutil.copytree(certificates, folder)
+    cluster = replace(CLUSTER, max_agents=4)
+    world = World(cluster, nx.complete_graph(4), certificates=folder)
+    settle(world)
+    for turn in range(4):
+        for agent in world.graph:
+            world.pull(agent, turn * 77 + agent, 0.5)
+        settle(world, 20)
+        issue(folder, [f"n{agent}" for agent in world.graph], force=True)
+    for agent in world.graph:
+        world.crash(agent)
+        world.restart(agent)
+    settle(world)
+    for agent in world.graph:
+        assert world.totals(agent)[2:].sum() == world.acknowledged[2:].sum() == 16
+        assert not world.node(agent).refusals
+        assert len(exchange(world, agent).notary.authors) <= 2 * cluster.max_agents  # type: ignore[union-attr]  # it signs
+
+
+def test_an_entry_without_author_is_one_more_agent(certificates: Path) -> None:
+    world = World(replace(CLUSTER, max_agents=4), nx.complete_graph(4), certificates=certificates)
+    settle(world)
+    tell(world, HONEST, row(7.0, 1.0))
+    settle(world)
+    for agent in world.graph:
+        assert world.node(agent).replica.agent.estimate().num_agents == 4.0
