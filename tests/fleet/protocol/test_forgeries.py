@@ -187,7 +187,7 @@ def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
         message = np.concatenate([[1001.0 + turn, 0.0], values])
         world.node(VICTIM).received(peer, encode_greeting(then, greeting))
         world.node(VICTIM).received(peer, encode_data(now, message, fields))
-    waiting = sum(map(len, entries(world, VICTIM).orders.values()))
+    waiting = sum(map(len, entries(world, VICTIM).orders.rows.values()))
     assert waiting <= len(told)
 
 

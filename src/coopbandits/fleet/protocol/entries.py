@@ -32,7 +32,6 @@ from coopbandits.core.aggregate.entries import (
     FORGET,
     GENERATIONS,
     HEADER,
-    RENUMBER,
     Attributed,
     Rows,
     Told,
@@ -46,6 +45,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.protocol.frames import Fields
+from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
 from coopbandits.fleet.storage.replica import Replica
@@ -55,9 +55,6 @@ PATIENCE = 2.0
 
 REMEMBERED = 4096
 """How many own signed versions are remembered, to recognise those of a former life."""
-
-Orders = dict[tuple[float, float], Vector]
-"""Rows that take effect at the end of a round, by number and rounds, which are 0 in entries."""
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +127,7 @@ class EntryExchange:
         if self.notary is not None:
             self.book = ProofBook(self.notary, signing.number_of, signing.interval, claims)
             self.book.restore(replica, self.machine)
-        self.orders: dict[int, Orders] = {}
+        self.orders = Orders()
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
@@ -308,7 +305,7 @@ class EntryExchange:
             if not self._is_sure and version > self.machine.versions(self._first[None])[0]:
                 told = Proven(row.tobytes(), version, b"")
                 self._renumber(peer, told, f"{peer.name} knows of {version:g} pulls")
-            return None if self._is_renumbering else False
+            return None if self.orders.renumbers else False
         held = self.machine.entry(number)
         had = self.machine.versions(held[None])[0] if held is not None else -1.0
         if number == peer.entry:
@@ -325,23 +322,14 @@ class EntryExchange:
     # Orders
 
     def _order(self, peer: Peer, row: Vector) -> None:
-        """Let a row take effect at the end of the round; of entries the later version counts.
-
-        A neighbour may greet and tell, again and again, within one round.
-        """
-        rows = self.orders.setdefault(peer.number, {})
-        key = row.item(0), min(row.item(1), 0.0)
-        if row[1] >= 0.0 and key in rows:
-            older, newer = self.machine.versions(np.array([rows[key], row]))
-            row = row if newer >= older else rows[key]
-        rows[key] = row
+        self.orders.add(self.machine, peer.number, row)
 
     def _renumber(self, peer: Peer, other: Proven, why: str) -> None:
         """Count under a new number from now on; what was told under the old one stays.
 
         If that is what another life has told, all pulls of this one are counted anew.
         """
-        if self._is_renumbering:
+        if self.orders.renumbers:
             return
         old = self.machine.number
         seed = f"{old} {self.replica.incarnation} {self._renumberings}".encode()
@@ -377,27 +365,16 @@ class EntryExchange:
 
     def hand_over(self, number: int) -> None:
         """Let another neighbour's message carry the orders in that of one who has gone."""
-        rows = self.orders.pop(number)
-        if self.peers:
-            for row in rows.values():
-                self._order(next(iter(self.peers.values())), row)
+        self.orders.hand_over(self.machine, number, next(iter(self.peers), None))
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
-        machine = self.machine
         messages = {j: self._without_rivals(j, each) for j, each in inbox.items()}
-        for j, rows in self.orders.items():
-            message = messages.get(j)
-            if message is None:
-                message = machine.note(j, np.zeros((0, 0)))
-            told = [*rows.values(), machine.rows(message).ravel()]
-            messages[j] = with_rows(message, np.concatenate(told))
-        return messages
+        return self.orders.in_front(self.machine, messages)
 
     def _without_rivals(self, j: int, message: Vector) -> Vector:
         """Leave out what was believed in this round before the entry that takes its place came."""
-        forgotten = {number for number, rounds in self._all_orders if rounds == FORGET}
-        rows = self.machine.rows(message)
+        forgotten, rows = self.orders.forgotten, self.machine.rows(message)
         kept = [
             number not in forgotten or self._has_last_word(j, number, row)
             for number, row in zip(rows[:, 0].tolist(), rows, strict=True)
@@ -416,25 +393,16 @@ class EntryExchange:
             self.book.settle()
         if not self.orders:
             return False
-        again = self._is_renumbering
-        for number, rounds in self._all_orders:
-            if rounds == FORGET and self.machine.entry(number) is None:
+        again = self.orders.renumbers
+        for number in self.orders.forgotten:
+            if self.machine.entry(number) is None:
                 self.claims.forget(number)
-        self.orders = {}
+        self.orders = Orders()
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
             self._told, self._told_of = self._first, -1
             self.published, self._is_sure = None, True
         return again
-
-    @property
-    def _is_renumbering(self) -> bool:
-        return any(rounds <= RENUMBER for _, rounds in self._all_orders)
-
-    @property
-    def _all_orders(self) -> list[tuple[float, float]]:
-        """The numbers and rounds of all rows that take effect at the end of this round."""
-        return [key for rows in self.orders.values() for key in rows]
 
     # What is sent
 
