@@ -70,7 +70,8 @@ class Liar:
     It starts from what its victims say, so its messages have the right form whatever the policy:
     some values are replaced by extreme ones (counts, tree roots and beats, minima), or grow a bit,
     or messages of others are said again, late and in another order, or it sends random bytes, or
-    it signs pulls of its own that nobody made, at any time where agents forget. Of several bandits
+    it signs pulls of its own that nobody made, at any time where agents forget, or what makes no
+    sense at all, and flips the signs of zeros that others have signed. Of several bandits
     it has those of its victims, and sometimes an arm more. Where agents find each other, it calls
     one after the other, and tells of agents where they are not.
     """
@@ -250,6 +251,8 @@ class Liar:
         row[HEADER : HEADER + arms], row[HEADER + arms :] = 0.0, pulls
         if forgets:
             row[-1] = arms * pulls
+        if word >> 59 == 0:  # what is signed need not make sense
+            row[word % row.size] = EXTREMES[(word >> 4) % len(EXTREMES)]
         proof = self._notary(heard).sign(row.tobytes())
         fields = Fields(proof, pack([certificate_of(self.notary.node)]))
         stamp = self._stamp(arms, heard.stamp.bandit)
@@ -272,6 +275,9 @@ class Liar:
 
     def _bend(self, values: Vector, word: int, *, subtly: bool) -> None:
         if not values.size:
+            return
+        if word >> 60 == 0:  # which no comparison of numbers tells apart
+            values[values == 0.0] = -0.0
             return
         for _ in range(1 + (word >> 16) % 3):
             draw = self.word()
