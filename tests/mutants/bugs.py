@@ -224,13 +224,6 @@ MUTANTS = (
         ROBUST,
     ),
     Mutant(
-        "entries may have any number",
-        "fleet/protocol/entries.py",
-        "            if not is_possible(number, rounds):",
-        "            if rounds < 0.0:",
-        ("flood-ts",),
-    ),
-    Mutant(
         "a document takes effect without being stored",
         "fleet/document/keeper.py",
         "        self.journal.adopt(Adopted(msgspec.msgpack.encode(kept)))\n",

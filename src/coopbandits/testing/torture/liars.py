@@ -251,8 +251,8 @@ class Liar:
         row[HEADER : HEADER + arms], row[HEADER + arms :] = 0.0, pulls
         if forgets:
             row[-1] = arms * pulls
-        if word >> 59 == 0:  # what is signed need not make sense
-            row[word % row.size] = EXTREMES[(word >> 4) % len(EXTREMES)]
+        if word >> 61 == 0:  # what is signed need not make sense, its number first of all
+            row[(word >> 60 & 1) * (word >> 32) % row.size] = EXTREMES[(word >> 4) % len(EXTREMES)]
         proof = self._notary(heard).sign(row.tobytes())
         fields = Fields(proof, pack([certificate_of(self.notary.node)]))
         stamp = self._stamp(arms, heard.stamp.bandit)
