@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig
 from coopbandits.fleet.config.consistency import declaration_problems
-from coopbandits.fleet.process.declare import purge_problems
+from coopbandits.fleet.process.declare import open_bandits, open_kept, purge_problems
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import ExpiredTicketError
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.testing.torture.schedule import START
 from coopbandits.testing.torture.words import words_of
 
 from .bandits import CLUSTER, Many, both
@@ -197,12 +199,12 @@ def test_tickets_of_a_purged_arm_are_closed_and_those_of_others_go_on() -> None:
 def test_a_purged_id_never_comes_back_and_an_arm_is_removed_before_it_is_purged() -> None:
     before, left, after = steps_of()
     fleet = Many(nx.path_graph(2), declared=before)
-    assert list(purge_problems(fleet.of(0), after)) == [
-        "[bandits.button] purges 'red', which is an arm of it; a purge cannot be undone: leave the "
-        "arm out first, and purge it with a later change"
+    assert list(purge_problems(fleet.of(0).node.bandits, after)) == [
+        "[bandits.button] purges 'red', which is still an arm of it; a purge cannot be undone: "
+        "leave the arm out first, have the agent take that, and purge it with a later change"
     ]
     fleet.take(0, left)
-    assert not list(purge_problems(fleet.of(0), after))
+    assert not list(purge_problems(fleet.of(0).node.bandits, after))
     fleet.take(0, after)
     again = "[bandits.button] arm red has the id 'red', which was purged.*id = \"red-2\""
     with pytest.raises(InputError, match=again.replace("[", r"\[", 1)):
@@ -230,3 +232,40 @@ def test_what_cannot_be_purged_is_said(table: dict[str, Any], sentence: str) -> 
     assert sentence in found
     with pytest.raises(InputError, match="must be a list of ids of arms"):
         both(purged="red")
+
+
+def test_an_arm_is_removed_before_it_is_purged_at_a_start_too() -> None:
+    before, left, after = steps_of()
+    fleet = Many(nx.path_graph(1), declared=before)
+    choice = fleet.of(0).bandit("button").choose(["red"])
+    fleet.reward(0, "button", choice.ticket, 1.0)
+    fleet.crash(0)
+    words = count(1)
+
+    def start(declared: Declared) -> Bandits:
+        config = replace(fleet.config(0), declared=declared)
+        return open_bandits(
+            config, fleet.disks[0], lambda: START, lambda: next(words), stepwise=True
+        )
+
+    stored = bytes(fleet.disks[0].data)
+    with pytest.raises(InputError, match="purges 'red', which is still an arm of it"):
+        start(after)
+    assert fleet.disks[0].data == stored
+    start(left)
+    assert "red" in start(left).replicas[before["button"].number].arms.values()
+    for _ in range(2):  # the list may stay
+        assert "red" not in start(after).replicas[before["button"].number].arms.values()
+
+
+def test_a_journal_notes_while_an_agent_runs_which_arms_are_left() -> None:
+    before, left, after = steps_of()
+    fleet = Many(nx.path_graph(1), declared=before)
+    fleet.take(0, left)
+    fleet.crash(0)
+    config = replace(fleet.config(0), declared=after)
+    opened = open_kept(config, fleet.disks[0], lambda: START, lambda: 1)
+    number = before["button"].number
+    assert opened.active[number] == {arm.number for arm in left["button"].arms}
+    assert not list(purge_problems(opened, after))
+    assert list(purge_problems(opened, both(purged=["blue"])))

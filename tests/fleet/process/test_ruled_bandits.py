@@ -151,7 +151,7 @@ def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:
     fleet.steps(20)
     fleet.crash(2)
     purging = {"button": BUTTON | {"arms": ["green", "blue"], "purged": ["red"]}, "banner": BANNER}
-    with pytest.raises(InputError, match="purges 'red', which is an arm of it"):
+    with pytest.raises(InputError, match="purges 'red', which is still an arm of it"):
         fleet.node(0).adopt(signed(1, bandits=purging))
     removed = {"button": BUTTON | {"arms": ["green", "blue"]}, "banner": BANNER}
     fleet.node(0).adopt(signed(1, bandits=removed))
@@ -163,3 +163,9 @@ def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:
     wanted = {(name, arm if arm != "red" else None): n for (name, arm), n in fleet.counts.items()}
     for agent in range(3):
         assert fleet.learned(agent) == pytest.approx(wanted)
+        fleet.crash(agent)
+        fleet.restart(agent)  # its own file still lists the arm
+        assert arms(fleet, agent) == ["green", "blue"]
+        assert fleet.learned(agent) == pytest.approx(wanted)
+    before = fleet.config(0)
+    assert [arm.name for arm in before.declared["button"].arms] == ["red", "green", "blue"]

@@ -23,7 +23,7 @@ from coopbandits.experiments.fleet_bench.rows import Row
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
-from coopbandits.fleet.process.declare import all_bandits, make_many_node, open_bandits
+from coopbandits.fleet.process.declare import make_many_node, open_bandits
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.disk import FileDisk
@@ -110,7 +110,6 @@ class _Pair:
             bandits = open_bandits(config, disk, self._clock, words.__next__)
             node = make_many_node(config, bandits, line, self._clock)
             service = ManyService(config, node, words.__next__)
-            service.take(all_bandits(config, bandits, declared))
             self.nodes.append(node)
             self.services.append(service)
         for node, other in zip(self.nodes, NAMES[::-1], strict=True):

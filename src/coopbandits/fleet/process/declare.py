@@ -10,9 +10,12 @@ from typing import Any
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.config.bandits import MOST_ARMS, BanditConfig, from_journal
+from coopbandits.fleet.config.bandits import MOST_ARMS, Arm, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.document.check import declared_by
+from coopbandits.fleet.document.content import Document
+from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.process.assemble import (
@@ -49,14 +52,50 @@ def journal_identity(config: NodeConfig) -> dict[str, Any]:
     return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
 
 
+def in_force(config: NodeConfig, journal: Journal) -> Declarations:
+    """Return the bandits that an agent goes by: the document's in its journal, or its file's."""
+    document = _document(config, journal)
+    return declared_by(document, config) if document else config.declared
+
+
+def _document(config: NodeConfig, journal: Journal) -> Document | None:
+    return Keeper(config.cluster.name, config.document.operators, journal).document
+
+
 def open_bandits(
     config: NodeConfig,
     disk: Disk,
     clock: Callable[[], float],
     words: Callable[[], int],
     number: Callable[[str], int] = agent_number,
+    *,
+    stepwise: bool = False,
 ) -> Bandits:
     """Open the journal of an agent with several bandits, and take what is declared.
+
+    `stepwise` refuses to purge an arm that was chosen until now, unless the document says so.
+    """
+    bandits = open_kept(config, disk, clock, words, number)
+    declared = in_force(config, bandits.journal)
+    problems = list(journal_problems(bandits, declared))
+    document = _document(config, bandits.journal)
+    if stepwise and not (document and document.bandits):
+        problems += purge_problems(bandits, declared)
+    if problems:
+        raise InputError("\n".join(problems))
+    declare(bandits, declared.values(), write=False)
+    bandits.begin()
+    return bandits
+
+
+def open_kept(
+    config: NodeConfig,
+    disk: Disk,
+    clock: Callable[[], float],
+    words: Callable[[], int],
+    number: Callable[[str], int] = agent_number,
+) -> Bandits:
+    """Open the journal of an agent with several bandits as it is; nothing is written.
 
     `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
     """
@@ -64,10 +103,9 @@ def open_bandits(
     identity = journal_identity(config)
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
-    declared = {bandit.number: bandit for bandit in config.declared.values()}
 
     def make(which: int, told: Declared, chapter: Journal) -> Replica:
-        bandit = declared.get(which) or from_journal(cluster, told.name, which, told.shared)
+        bandit = from_journal(cluster, told.name, which, told.shared)
         replica = Replica(
             chapter,
             partial(make_agent, bandit.settings, journal.origin),
@@ -81,20 +119,19 @@ def open_bandits(
         replica.declared = replica.declared or told
         return replica
 
-    bandits = Bandits(journal, make)
-    if problems := list(journal_problems(bandits, config.declared)):
-        raise InputError("\n".join(problems))
-    declare(bandits, config.declared.values(), write=False)
-    bandits.begin()
-    return bandits
+    return Bandits(journal, make)
 
 
 def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:
     """Have replicas take declarations, as far as they are new, and the journal too."""
+    retired = set(bandits.replicas)
     for bandit in declared:
         arms = {arm.number: arm.name for arm in bandit.arms}
         told = Declared(bandit.name, bandit.shared, arms)
         bandits.declare(bandit.number, told, bandit.purged_numbers, write=write)
+        retired.discard(bandit.number)
+    for number in retired:
+        bandits.active[number] = set()
 
 
 def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -132,19 +169,20 @@ def _revived(bandit: BanditConfig, replica: Replica) -> Iterator[str]:
             )
 
 
-def purge_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
     """Yield a sentence for every arm that would be purged while it is chosen.
 
     Whoever changes an agent is asked to remove an arm first, since a purge cannot be undone. What
     neighbours hand on is taken without: an agent that was away may hear of both at once.
     """
     for bandit in declared.values():
-        here = service.services.get(bandit.number)
-        for arm in here.declared.arms if here else ():
-            if arm.id in bandit.purged:
+        active = bandits.active.get(bandit.number, ())
+        for gone in bandit.purged:
+            if Arm(gone, gone).number in active:
                 yield (
-                    f"[bandits.{bandit.name}] purges {arm.id!r}, which is an arm of it; a purge "
-                    "cannot be undone: leave the arm out first, and purge it with a later change"
+                    f"[bandits.{bandit.name}] purges {gone!r}, which is still an arm of it; a "
+                    "purge cannot be undone: leave the arm out first, have the agent take that, "
+                    "and purge it with a later change"
                 )
 
 
@@ -183,7 +221,7 @@ def make_many_node(
     keeper = make_keeper(config, bandits.journal, transport)
     start = bandits.incarnation or int(clock())
     settings = node_settings(config, start, *common, number, keeper)
-    found = all_bandits(config, bandits, config.declared)
+    found = all_bandits(config, bandits, in_force(config, bandits.journal))
     settings = replace(settings, max_message_bytes=room_for(found, bandits))
     return ManyNode(settings, bandits, found, terms, transport, clock)
 

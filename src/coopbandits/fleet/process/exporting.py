@@ -12,11 +12,9 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import plain_bandit
-from coopbandits.fleet.document.check import declared_by
-from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.certs import write_file
 from coopbandits.fleet.process.backup import opened, read
-from coopbandits.fleet.process.declare import all_bandits
+from coopbandits.fleet.process.declare import all_bandits, in_force
 from coopbandits.fleet.service.bandits import learned
 from coopbandits.fleet.storage.replica import Replica
 
@@ -35,12 +33,9 @@ def of_journal(config: NodeConfig, now: float) -> Told:
     if isinstance(kept, Replica):
         bandit = plain_bandit(config.cluster)
         return whole(config.id, config.cluster.name, learned(bandit, kept))
-    keeper = Keeper(config.cluster.name, config.document.operators, kept.journal)
-    declared = declared_by(keeper.document, config) if keeper.document else config.declared
     found = {
         bandit.name: learned(bandit, kept.replicas[bandit.number])
-        for bandit in all_bandits(config, kept, declared)
-        if bandit.number in kept.replicas  # one that was declared last may have come after it
+        for bandit in all_bandits(config, kept, in_force(config, kept.journal))
     }
     return {"agent": config.id, "cluster": config.cluster.name, "bandits": found}
 

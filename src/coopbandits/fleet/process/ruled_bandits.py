@@ -40,7 +40,8 @@ class RuledBandits(Taker):
     def hasty(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is chosen."""
         with suppress(InputError):  # `problems` tells
-            yield from purge_problems(self.service, declared_by(document, self.service.config))
+            bandits = self.service.node.bandits
+            yield from purge_problems(bandits, declared_by(document, self.service.config))
 
     def take(self, document: Document) -> None:
         """Go by the bandits of a document."""

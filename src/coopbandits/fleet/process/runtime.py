@@ -18,7 +18,6 @@ from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
     Declarations,
-    all_bandits,
     make_many_node,
     open_bandits,
     purge_problems,
@@ -106,11 +105,10 @@ class Runtime:
         self.node: Node
         self.service: ApplicationService | ManyService
         if config.declared:
-            bandits = open_bandits(config, disk, self.clock, words)
+            bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
             tell_opening(bandits.journal)
             many = make_many_node(config, bandits, wire, self.clock)
             self.node, self.service = many, ManyService(config, many, words)
-            self.service.take(all_bandits(config, bandits, config.declared))
             many.settings.keeper.join("bandits", RuledBandits(self.service))
         else:
             replica = open_replica(config, disk, self.clock(), words() | 1, words())
@@ -140,7 +138,8 @@ class Runtime:
                 "it runs; stop it, and give the bandit a section with `coopbandits fleet "
                 "to-sections`"
             )
-        if problems := list(purge_problems(self.service, declared)):
+        bandits = self.service.node.bandits
+        if problems := list(purge_problems(bandits, declared)):
             raise InputError("\n".join(problems))
         take(self.service, declared)
 

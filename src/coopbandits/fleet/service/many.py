@@ -50,6 +50,7 @@ class ManyService:
         self._committer: Waiting | None = None
         self._failure, self._draining = "", False
         self.ready_neighbors = config.ready_neighbors
+        self.take([talk.bandit for talk in node.talks.talks.values()])
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
         """Go by these declarations from now on."""

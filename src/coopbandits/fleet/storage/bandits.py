@@ -78,15 +78,23 @@ class Bandits:
         What happened so far.
     make : callable
         Makes a replica.
+
+    Attributes
+    ----------
+    active : dict of int to set of int
+        Ids of the arms that were declared last, by the number of the bandit: none where it is
+        retired. Replicas know arms that were left out since, too.
     """
 
     def __init__(self, journal: Journal, make: MakeReplica) -> None:
         self.journal, self._make = journal, make
         kept: dict[int, Any] = journal.snapshot.get("bandits", {})
-        self.replicas = {
-            number: self._open(number, kept.get(number), journal.told.get(number, []))
-            for number in sorted(kept.keys() | journal.told.keys())
-        }
+        self.active: dict[int, set[int]] = {}
+        self.replicas: dict[int, Replica] = {}
+        for number in sorted(kept.keys() | journal.told.keys()):
+            state, events = kept.get(number), journal.told.get(number, [])
+            self.replicas[number] = self._open(number, state, events)
+            self.active[number] = _active(state or {}, events, self.replicas[number])
         self.incarnation = max((each.incarnation for each in self.replicas.values()), default=0)
         for replica in self.replicas.values():
             replica.incarnation = self.incarnation
@@ -140,8 +148,9 @@ class Bandits:
             replica = self._made(number, declared, {}, [declared])
             replica.incarnation = max(replica.incarnation, self.incarnation)
             self.replicas[number] = replica
-        elif _says_more(declared, replica):
+        elif _says_more(declared, replica) or self.active[number] != declared.arms.keys():
             replica.declare(declared, write=write)
+        self.active[number] = set(declared.arms)
         replica.purge(purged, write=write)
 
     def begin(self) -> None:
@@ -164,7 +173,23 @@ class Bandits:
         self.journal.renew(self._export)
 
     def _export(self) -> dict[str, Any]:
-        return {"bandits": {number: each.export() for number, each in self.replicas.items()}}
+        states = {
+            number: each.export() | {"active": sorted(self.active[number])}
+            for number, each in self.replicas.items()
+        }
+        return {"bandits": states}
+
+
+def _active(state: dict[str, Any], events: Iterable[Event], replica: Replica) -> set[int]:
+    """Return the arms that were declared last; all with a name where an older journal is silent.
+
+    Those that neighbours told of have no names.
+    """
+    declared = [each for each in events if isinstance(each, Declared) and all(each.arms.values())]
+    if declared:
+        return set(declared[-1].arms)
+    named = (arm for arm, name in replica.arms.items() if name)
+    return set(state.get("active", named))
 
 
 def _says_more(declared: Declared, replica: Replica) -> bool:

@@ -24,7 +24,6 @@ from coopbandits.fleet.process.assemble import make_members, make_node, open_rep
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
     Declarations,
-    all_bandits,
     make_many_node,
     open_bandits,
     take,
@@ -209,7 +208,6 @@ class Process:
         node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
         node.revoke()
         self.node, self.many = node, ManyService(config, node, self.words)
-        self.many.take(all_bandits(config, bandits, config.declared))
         self.service = self.many.bandit(MAIN)
 
     def _connect_one(self, revoked: Callable[[], frozenset[str]]) -> None:

@@ -19,7 +19,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.process.assemble import make_node, open_replica
-from coopbandits.fleet.process.declare import all_bandits, make_many_node, open_bandits
+from coopbandits.fleet.process.declare import make_many_node, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.node import Node
@@ -129,7 +129,6 @@ class World:
         node, config = self.node(agent), self.config(agent)
         assert isinstance(node, ManyNode)  # noqa: S101  bandits are declared
         made = ManyService(config, node, words)
-        made.take(all_bandits(config, node.bandits, config.declared))
         node.settings.keeper.join("bandits", RuledBandits(made))
         return made
 
