@@ -6,13 +6,14 @@ import shutil
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config import NodeConfig, read_config
-from coopbandits.fleet.process.backup import back_up, restore
+from coopbandits.fleet.config import NodeConfig, read_config, write_config
+from coopbandits.fleet.process.backup import as_written, back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
 
@@ -67,7 +68,7 @@ def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> N
     with LocalAgent(config) as agent:
         play(agent, 1)
         back_up(config, copy, time.time())
-        with pytest.raises(InputError, match="is in use by another process"):
+        with pytest.raises(InputError, match=r"alpha must be stopped .* in use by another process"):
             restore(config, copy, time.time(), replace=True)
         play(agent, 1)
     with pytest.raises(InputError, match=r"holds a journal already; .* give --replace"):
@@ -77,6 +78,58 @@ def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> N
     assert (config.journal / "journal.replaced").read_bytes() == before
     with LocalAgent(config) as agent:
         assert agent.health()["rewards"] == 1
+
+
+def with_sections(agent: Agent, **button: Any) -> NodeConfig:
+    """Give an agent's file a section, or change that."""
+    cluster = agent.tables["cluster"]
+    agent.tables["cluster"] = {key: cluster[key] for key in ("name", "epoch")}
+    section = {"arms": ["red", "green", "blue"], "reward_range": [0.0, 1.0]}
+    agent.tables["bandits"] = {"button": section | button}
+    agent.path.write_text(write_config(agent.tables))
+    return config_of(agent)
+
+
+@pytest.mark.parametrize("sections", [False, True])
+def test_a_backup_is_what_was_read_whatever_the_file_says_by_now(
+    tmp_path: Path, sections: bool
+) -> None:
+    agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
+    config = with_sections(agent) if sections else config_of(agent)
+    with LocalAgent(config) as running:
+        play(running, 5)
+        running.choose(["red"])
+        if sections:  # a purge that the agent refuses
+            changed = with_sections(agent, arms=["green", "blue"], purged=["red"])
+            with pytest.raises(InputError, match="purges 'red', which is still an arm of it"):
+                running.take(changed.declared)
+        else:
+            agent.tables["cluster"]["reward_range"] = [0.0, 2.0]
+            agent.write()
+        told = back_up(config_of(agent), copy, time.time())
+        assert told.endswith("; rewards: 5; open tickets: 1")
+        assert (config.journal / "journal").read_bytes().startswith(copy.read_bytes())
+    shutil.rmtree(config.journal)
+    with pytest.raises(InputError, match="purges 'red'" if sections else "reward_range"):
+        restore(config_of(agent), copy, time.time())
+    assert not config.journal.exists()
+    restore(config, copy, time.time())
+    with LocalAgent(config) as running:
+        assert running.health()["rewards"] == 5
+
+
+def test_what_a_crash_left_at_the_end_is_no_part_of_a_backup(tmp_path: Path) -> None:
+    agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
+    config = with_sections(agent)
+    with LocalAgent(config) as running:
+        play(running, 3)
+        whole = (config.journal / "journal").read_bytes()
+        play(running, 1)
+        longer = (config.journal / "journal").read_bytes()
+    (config.journal / "journal").write_bytes(longer[: len(whole) + 5])
+    back_up(config, copy, time.time())
+    assert copy.read_bytes() == whole
+    assert as_written(config, whole, time.time())[0].rewards == 3
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

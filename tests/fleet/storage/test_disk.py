@@ -60,7 +60,7 @@ def test_what_was_written_is_read(tmp_path: Path, durability: str) -> None:
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:
     disk = FileDisk(tmp_path)
-    with pytest.raises(InputError, match="in use by another process; give every agent its own"):
+    with pytest.raises(InputError, match="in use by another process; stop that one, or give"):
         FileDisk(tmp_path)
     disk.close()
     FileDisk(tmp_path).close()

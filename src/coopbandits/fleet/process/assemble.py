@@ -14,7 +14,7 @@ from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
-from coopbandits.fleet.config.features import LARGEST, table_of
+from coopbandits.fleet.config.features import LARGEST, read_features, table_of
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
@@ -123,6 +123,21 @@ def learning(cluster: ClusterConfig) -> dict[str, Any]:
     if cluster.features is not None:
         found["features"] = table_of(cluster.features)
     return {key: found[key] for key in LEARNING if key not in LATER or found[key] is not None}
+
+
+def as_learned(cluster: ClusterConfig, told: Mapping[str, Any]) -> ClusterConfig:
+    """Return a cluster with the settings that a journal says it was written with.
+
+    That of an agent with several bandits says the epoch alone.
+    """
+    if "arms" not in told:
+        return replace(cluster, epoch=told["epoch"])
+    found: dict[str, Any] = {key: told.get(key) for key in LEARNING}
+    for key in ("arms", "reward_range"):
+        found[key] = found[key] and tuple(found[key])
+    if found["features"] is not None:
+        found["features"] = read_features("features", found["features"])
+    return replace(cluster, **found)
 
 
 def plain(value: Any) -> Any:

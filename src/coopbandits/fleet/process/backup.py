@@ -1,8 +1,10 @@
 """Copies of a journal that are safe to go back to.
 
 A journal only grows, or is replaced whole, so what is read of it at any moment is an agent as it
-was: a backup needs no agent to stop, and not even one that runs. A copy is opened as an agent opens
-its journal, which tells whether it is whole and whose it is.
+was: a backup needs no agent to stop, and not even one that runs. A copy is what was read, up to its
+last whole record. It is opened to tell whether it is whole and whose it is, by the settings that it
+was written with: the agent's file may say something else by now, which the agent has refused, or
+has yet to be told.
 
 Going back is where things get counted twice. Of the tickets that were open when the copy was made,
 some have got their rewards since, which neighbours may know of: restoring closes them all. Every
@@ -14,37 +16,49 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import suppress
+from dataclasses import replace as changed
 from pathlib import Path
 from secrets import randbits
 
 from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.assemble import open_replica
-from coopbandits.fleet.process.declare import open_bandits
+from coopbandits.fleet.process.assemble import as_learned, open_replica
+from coopbandits.fleet.process.declare import open_bandits, open_kept
 from coopbandits.fleet.storage.bandits import Bandits
-from coopbandits.fleet.storage.disk import DiskError, FileDisk, MemoryDisk
+from coopbandits.fleet.storage.disk import DiskError, FileDisk, InUseError, MemoryDisk
+from coopbandits.fleet.storage.journal import check_identity, read_identity
 from coopbandits.fleet.storage.replica import Replica
 
 
 def back_up(config: NodeConfig, file: Path, now: float) -> str:
     """Copy an agent's journal, whether it runs or not, to a new file; return what is in it."""
-    source = config.journal / "journal"
-    replica, disk = opened(config, read(source), now)
+    data = read(config.journal / "journal")
+    replica, _ = as_written(config, data, now)
     try:
         made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(made, "wb") as out:
-            out.write(disk.data)
-            out.flush()
-            os.fsync(out.fileno())
     except FileExistsError:
         raise InputError(f"{file} exists already; name a file that does not") from None
     except OSError as error:
-        file.unlink(missing_ok=True)
-        raise InputError(
-            f"the backup {file} cannot be written: {error.strerror}; name a folder with room"
-        ) from error
+        raise _unwritten(file, error) from error
+    try:
+        with os.fdopen(made, "wb") as out:
+            out.write(data[: len(data) - replica.journal.torn])
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        with suppress(OSError):
+            file.unlink()
+        raise _unwritten(file, error) from error
     return f"backed up to {file}: {told(config, replica)}"
+
+
+def _unwritten(file: Path, error: OSError) -> InputError:
+    return InputError(
+        f"the backup {file} cannot be written: {error.strerror}; name a folder with room that this "
+        "user may write to"
+    )
 
 
 def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False) -> str:
@@ -57,11 +71,16 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
             f"policy {config.cluster.policy} is synchronous: an agent that goes back has another "
             "share than its neighbours count on; begin a new epoch instead"
         )
-    replica, copy = opened(config, read(file), now)
+    data = read(file)
+    opened(config, data, now)  # refuses what the agent would not start with
+    replica, copy = as_written(config, data, now)
     held = told(config, replica)
     replica.expire(math.inf)
     replica.compact()
-    disk = FileDisk(config.journal, config.durability)
+    try:
+        disk = FileDisk(config.journal, config.durability)
+    except InUseError as error:
+        raise InputError(f"{config.id} must be stopped to be restored: {error}") from error
     try:
         present = disk.read()
         if present is not None and not replace:
@@ -82,10 +101,23 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
 
 
 def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
-    """Return the agent in a journal, and a whole journal of it; refuse another agent's."""
+    """Return the agent in a journal as it would start, and its journal then."""
     disk = MemoryDisk(data, config.durability)
     if config.declared:
-        return open_bandits(config, disk, lambda: now, lambda: randbits(64)), disk
+        made = open_bandits(config, disk, lambda: now, lambda: randbits(64), stepwise=True)
+        return made, disk
+    return open_replica(config, disk, now, randbits(64) | 1, randbits(64)), disk
+
+
+def as_written(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
+    """Return the agent in a journal by the settings there, and its journal; refuse another's."""
+    found = read_identity(data)
+    whose = {"node": config.id, "cluster": config.cluster.name}
+    check_identity({key: found.get(key) for key in whose}, whose)
+    config = changed(config, cluster=as_learned(config.cluster, found))
+    disk = MemoryDisk(data, config.durability)
+    if "bandits" in found:
+        return open_kept(config, disk, lambda: now, lambda: randbits(64)), disk
     return open_replica(config, disk, now, randbits(64) | 1, randbits(64)), disk
 
 

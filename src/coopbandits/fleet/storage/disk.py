@@ -28,6 +28,10 @@ class DoubtError(DiskError):
     """What the file holds is no longer certain; it has to be replaced before it is used again."""
 
 
+class InUseError(InputError):
+    """Another process has the journal's folder: its agent runs."""
+
+
 class Disk(Protocol):
     """Where a journal is stored. All but `check` and `close` may run in another thread than these.
 
@@ -104,8 +108,9 @@ class FileDisk:
             self._lock_place = self.files.place(self._lock_path)
             self._place = self.files.place(self.path)
         except BlockingIOError as error:
-            raise InputError(
-                f"journal folder {folder} is in use by another process; give every agent its own"
+            raise InUseError(
+                f"journal folder {folder} is in use by another process; stop that one, or give "
+                "every agent its own"
             ) from error
         except OSError as error:
             raise InputError(

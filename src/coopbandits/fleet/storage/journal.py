@@ -426,12 +426,27 @@ def decode_record(record: records.Record, kind: type[T]) -> T:
         raise records.unreadable(record.at, error) from error
 
 
+def read_identity(data: bytes) -> dict[str, Any]:
+    """Return whose journal some data are, and what it was written with."""
+    if data.startswith(version1.MAGIC):
+        return version1.read_version1(data).head.identity
+    found = records.read_records(data)
+    if not found.records or found.records[0].kind != records.HEAD:
+        raise records.damaged(found.end, len(data))
+    return decode_record(found.records[0], records.Head).identity
+
+
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
     """Refuse the journal of another agent or configuration."""
     if "bandits" in identity and "arms" in found:
         raise InputError(
             "the journal is of the one bandit in [cluster], and the configuration has sections of "
             "bandits; go back to the file of before, and run `coopbandits fleet to-sections` on it"
+        )
+    if "arms" in identity and "bandits" in found:
+        raise InputError(
+            "the journal has sections of bandits already, and the configuration has the one bandit "
+            "in [cluster]; run `coopbandits fleet to-sections` again, with the name of before"
         )
     for key in identity | found:
         if found.get(key) != identity.get(key):
