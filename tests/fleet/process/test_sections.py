@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from coopbandits.cli import app
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.document.seal import to_json
+from coopbandits.fleet.process.backup import back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.sections import to_sections
 
@@ -87,6 +92,96 @@ def test_a_crash_half_way_is_gone_on_from(tmp_path: Path) -> None:
             assert known(one) == 2.0
         with pytest.raises(InputError, match="has sections of bandits already"):
             convert(agent)
+
+
+def test_a_file_that_cannot_be_written_leaves_the_journal_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lonely(tmp_path) as agent:
+        with opened(agent) as one:
+            play(one, 2)
+        journal = agent.folder / "memory" / "journal"
+        before = agent.path.read_bytes(), journal.read_bytes()
+
+        def refuse(self: Path, *rest: object, **more: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "touch", refuse)
+            with pytest.raises(
+                InputError, match=r"cannot write .*node\.toml.*: Permission denied; "
+            ):
+                convert(agent)
+        assert (agent.path.read_bytes(), journal.read_bytes()) == before
+        assert {each.name for each in agent.folder.iterdir()} == {"node.toml", "memory"}
+        with monkeypatch.context() as patch:  # the one thing that is left to fail
+            patch.setattr(Path, "replace", refuse_at(agent.path, Path.replace))
+            with pytest.raises(InputError, match=r"cannot write .*node\.toml: Permission denied; "):
+                convert(agent)
+        again = (
+            "the journal has sections of bandits already, .* run `coopbandits fleet to-sections`"
+        )
+        with pytest.raises(InputError, match=again), opened(agent):
+            pass
+        with pytest.raises(
+            InputError, match=r"of button, and none of banner; .* NODE\.toml button"
+        ):
+            to_sections(agent.path, "banner", time.time())
+        convert(agent)
+        with opened(agent) as one:
+            assert known(one) == 2.0
+
+
+def refuse_at(place: Path, rename: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+    """Rename, but not to one place."""
+
+    def refuse(self: Path, target: Path) -> Path:
+        if target == place:
+            raise PermissionError(13, "Permission denied")
+        return rename(self, target)
+
+    return refuse
+
+
+def test_a_link_to_the_file_stays_one_and_the_file_keeps_its_mode(tmp_path: Path) -> None:
+    with lonely(tmp_path) as agent:
+        real = tmp_path / "kept.toml"
+        agent.path.rename(real)
+        real.chmod(0o640)
+        agent.path.symlink_to(real)
+        convert(agent)
+        assert agent.path.is_symlink()
+        assert "[bandits.button]" in real.read_text()
+        for each in (real, tmp_path / "kept.toml.plain"):
+            assert stat.S_IMODE(each.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_converts_and_restores_belongs_to_whom_it_did(tmp_path: Path) -> None:
+    user, copy = 65534, tmp_path / "backup"
+    with lonely(tmp_path) as agent:
+        with opened(agent) as one:
+            play(one, 2)
+        memory = agent.folder / "memory"
+        for each in (memory, *memory.iterdir()):
+            os.chown(each, user, user)
+        os.chown(agent.path, 0, user)
+        agent.path.chmod(0o640)
+        config = read_config(agent.path, now=time.time(), insecure=True)
+        back_up(config, copy, time.time())
+        restore(config, copy, time.time(), replace=True)
+        convert(agent)
+        for each in (memory, *memory.iterdir()):
+            assert (each.stat().st_uid, each.stat().st_gid) == (user, user), each
+        for each in (agent.path, agent.folder / "node.toml.plain"):
+            found = each.stat()
+            assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (0, user, 0o640)
+        shutil.rmtree(memory)
+        os.chown(agent.folder, user, user)
+        agent.path.write_bytes((agent.folder / "node.toml.plain").read_bytes())
+        restore(config, copy, time.time())
+        for each in (memory, *memory.iterdir()):
+            assert (each.stat().st_uid, each.stat().st_gid) == (user, user), each
 
 
 def test_what_cannot_have_a_section_stays_as_it_is(tmp_path: Path) -> None:

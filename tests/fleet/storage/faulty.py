@@ -78,7 +78,7 @@ class FaultyFiles:
         found = self.names.get(path)
         return Place(1, found.number, len(found.data)) if found else None
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, like: Path) -> int:
         self._call("create")
         self.names[path] = self._inode()
         return self._open(self.names[path])

@@ -13,7 +13,7 @@ JOURNAL, NEW = Path("/virtual/journal"), Path("/virtual/journal.new")
 
 def with_journal(data: bytes, key: int = 1) -> tuple[VirtualFiles, int]:
     files = VirtualFiles(key)
-    file = files.create(JOURNAL)
+    file = files.create(JOURNAL, JOURNAL)
     files.write(file, data)
     files.sync(file)
     files.sync_folder(JOURNAL.parent)
@@ -54,7 +54,7 @@ def test_a_name_that_was_not_synced_leads_to_either_file() -> None:
     found = set()
     for key in range(50):
         files, _ = with_journal(b"old", key)
-        file = files.create(NEW)
+        file = files.create(NEW, JOURNAL)
         files.write(file, b"new")
         files.sync(file)
         files.rename(NEW, JOURNAL)

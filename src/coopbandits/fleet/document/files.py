@@ -23,7 +23,7 @@ from coopbandits.fleet.document.seal import (
     make_head,
     sign,
 )
-from coopbandits.fleet.identity.certs import write_file
+from coopbandits.fleet.identity.files import write_file
 from coopbandits.fleet.identity.operators import (
     SIGNATURE_BYTES,
     holds,

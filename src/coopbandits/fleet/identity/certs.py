@@ -7,8 +7,6 @@ Whoever holds ``ca-key.pem`` can create agents, so keep it off their machines: c
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.files import write_file
 from coopbandits.fleet.identity.names import NODE_ID
 from coopbandits.fleet.identity.signing import (
     Authority,
@@ -243,17 +242,3 @@ def _copy_authority(authority: Authority, out: Path, force: bool) -> list[Path]:
     _require_free([path], force)
     write_file(path, content)
     return [path]
-
-
-def write_file(path: Path, content: bytes, *, secret: bool = False) -> None:
-    """Write a file all or nothing; a secret one is never readable by others, not even briefly."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(0o600 if secret else 0o644, exist_ok=False)
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.certs import write_file
+from coopbandits.fleet.identity.files import write_file
 
 PREFIX = "ed25519:"
 KEY_BYTES, SIGNATURE_BYTES = 32, 64

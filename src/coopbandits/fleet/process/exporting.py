@@ -12,7 +12,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import plain_bandit
-from coopbandits.fleet.identity.certs import write_file
+from coopbandits.fleet.identity.files import write_file
 from coopbandits.fleet.process.backup import opened, read
 from coopbandits.fleet.process.declare import all_bandits, in_force
 from coopbandits.fleet.service.bandits import learned

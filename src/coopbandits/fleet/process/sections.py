@@ -18,11 +18,12 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, parse_config, write_config
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.read import OF_BANDITS, load
-from coopbandits.fleet.identity.certs import write_file
-from coopbandits.fleet.process.backup import opened, told
+from coopbandits.fleet.identity.files import prepared_file, write_file
+from coopbandits.fleet.process.backup import as_written, opened, told
 from coopbandits.fleet.process.declare import journal_identity
-from coopbandits.fleet.storage.disk import DiskError, FileDisk, MemoryDisk
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.disk import DiskError, DoubtError, FileDisk, InUseError, MemoryDisk
+from coopbandits.fleet.storage.journal import Journal, read_identity
 from coopbandits.fleet.storage.replica import Replica
 
 PLAIN = "plain"
@@ -34,7 +35,8 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 def to_sections(path: Path, name: str, now: float) -> str:
     """Convert the file and the journal of an agent that is stopped; return what became of them.
 
-    What was there stays beside them. After a crash half-way, call it again.
+    What was there stays beside them. The file is written first and only renamed at the end, so that
+    what may fail has failed before the journal changes. After a crash half-way, call it again.
 
     Raises
     ------
@@ -49,16 +51,25 @@ def to_sections(path: Path, name: str, now: float) -> str:
     after = parse_config(changed, path, now=now, insecure=True)
     try:
         disk = FileDisk(before.journal, before.durability)
-    except InputError as error:
+    except InUseError as error:
         raise InputError(f"{before.id} must be stopped to be converted: {error}") from error
+    target = path.resolve()  # a link stays one
     try:
-        sentence = _convert(disk, before, after, name, now)
+        data = disk.read()
+        converted, sentence = _converted(data, before, after, name, now)
+        write_file(target.with_name(f"{target.name}.{PLAIN}"), target.read_bytes(), like=target)
+        with prepared_file(target, write_config(_listed(changed)).encode()):
+            if data is not None and converted:
+                disk.keep(PLAIN, data)
+                disk.prepare(converted)
+                disk.switch(b"")
+                disk.settle()
+    except DoubtError as error:
+        raise InputError(f"{error}; look at the disk, and run this command again") from error
     except DiskError as error:
         raise InputError(f"{error}; nothing was converted") from error
     finally:
         disk.close()
-    write_file(path.with_name(f"{path.name}.{PLAIN}"), path.read_bytes())
-    write_file(path, write_config(_listed(changed)).encode())
     return f"{path} has a section [bandits.{name}], and the journal {sentence}"
 
 
@@ -83,28 +94,33 @@ def _listed(tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _convert(disk: FileDisk, before: NodeConfig, after: NodeConfig, name: str, now: float) -> str:
-    data = disk.read()
+def _converted(
+    data: bytes | None, before: NodeConfig, after: NodeConfig, name: str, now: float
+) -> tuple[bytes, str]:
+    """Return the journal with a section, if it has none yet, and what is to be said of it."""
     if data is None:
-        return "begins with it"
-    try:
-        replica, _ = opened(before, data, now)
-    except InputError as error:
-        try:
-            found, _ = opened(after, data, now)
-        except InputError:
-            raise error from None
-        return f"has it already: {told(after, found)}"
+        return b"", "begins with it"
+    if "bandits" in read_identity(data):  # a crash came before the file was renamed
+        _require_named(as_written(after, data, now)[0], after.declared[name])
+        return b"", f"has it already: {told(after, opened(after, data, now)[0])}"
+    replica, _ = opened(before, data, now)
     assert isinstance(replica, Replica)  # noqa: S101  the file has no sections
     converted = section_journal(replica, after.declared[name], after)
     found, _ = opened(after, converted, now)
     if (found.rewards, found.open_tickets) != (replica.rewards, replica.open_tickets):
         raise InputError(f"the journal in {before.journal} cannot be converted; begin a new epoch")
-    disk.keep(PLAIN, data)
-    disk.prepare(converted)
-    disk.switch(b"")
-    disk.settle()
-    return f"goes on with it: {told(after, found)}"
+    return converted, f"goes on with it: {told(after, found)}"
+
+
+def _require_named(kept: Replica | Bandits, bandit: BanditConfig) -> None:
+    """Refuse another name than the one under which a journal has what was learned."""
+    assert isinstance(kept, Bandits)  # noqa: S101  its journal says so
+    if bandit.number not in kept.replicas:
+        names = [each.declared.name for each in kept.replicas.values() if each.declared]
+        raise InputError(
+            f"the journal has sections already, of {', '.join(names)}, and none of {bandit.name}; "
+            f"give the name of before: coopbandits fleet to-sections NODE.toml {names[0]}"
+        )
 
 
 def section_journal(replica: Replica, bandit: BanditConfig, config: NodeConfig) -> bytes:

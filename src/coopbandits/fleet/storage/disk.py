@@ -227,7 +227,7 @@ class FileDisk:
         """Return a new file, open, with these data synced; leave nothing behind on failure."""
         file = None
         try:
-            file = self.files.create(path)
+            file = self.files.create(path, self.path)
             self._write(file, data)
             self.files.sync(file)
             place = self.files.place(path)

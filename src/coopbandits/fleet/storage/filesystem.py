@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from coopbandits.fleet.identity.files import give
+
 
 class Place(NamedTuple):
     """Which file it is: device, inode and size."""
@@ -31,8 +33,12 @@ class FileSystem(Protocol):
     def place(self, path: Path) -> Place | None:
         """Return which file is at a path; None if there is none."""
 
-    def create(self, path: Path) -> int:
-        """Open an empty file for appending, in place of any at this path."""
+    def create(self, path: Path, like: Path) -> int:
+        """Open an empty file for appending, in place of any at this path.
+
+        It belongs to the owner of the file `like`, or else of the folder, where the process may
+        give it away: what root restores, the agent's user has to read.
+        """
 
     def write(self, file: int, data: bytes) -> int:
         """Append; return how many bytes were written."""
@@ -57,12 +63,26 @@ class OperatingSystem:
     """The real calls."""
 
     def make_folder(self, path: Path) -> None:
-        """Make a folder that is open to its owner alone."""
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make a folder that is open to its owner alone, who has the one above it too."""
+        try:
+            path.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            return
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            give(folder, path.parent.stat())
+        finally:
+            os.close(folder)
 
     def lock(self, path: Path) -> int:
         """Open and lock."""
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            _give_like(file, path.parent)
+        except FileExistsError:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -85,10 +105,12 @@ class OperatingSystem:
             return None
         return Place(found.st_dev, found.st_ino, found.st_size)
 
-    def create(self, path: Path) -> int:
+    def create(self, path: Path, like: Path) -> int:
         """Create anew: whoever holds an older file of this name keeps that one."""
         self.remove(path)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        _give_like(file, like)
+        return file
 
     def write(self, file: int, data: bytes) -> int:
         """Append."""
@@ -117,3 +139,12 @@ class OperatingSystem:
     def close(self, file: int) -> None:
         """Close."""
         os.close(file)
+
+
+def _give_like(file: int, like: Path) -> None:
+    """Give a file to the owner of another, or of its folder where there is no such file."""
+    try:
+        owner = like.stat()
+    except FileNotFoundError:
+        owner = like.parent.stat()
+    give(file, owner)
