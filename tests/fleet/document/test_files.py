@@ -86,6 +86,29 @@ def test_files_that_cannot_be_used(
         load_signed(path)
 
 
+def test_signatures_that_cannot_be_read_are_told_and_looked_at_again(
+    path: Path, key: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sign_file(path, [key])
+    beside = signature_file(path)
+    kept = beside.rename(tmp_path / "kept")
+    beside.symlink_to(tmp_path / "loop")
+    (tmp_path / "loop").symlink_to(beside)  # not even root can look behind it
+    taken: list[Signed] = []
+
+    def adopt(signed: Signed) -> bool:
+        taken.append(signed)
+        return True
+
+    watched = WatchedDocument(path, adopt)
+    watched.refresh()
+    assert f"is not taken: cannot read {beside}: Too many levels" in caplog.text
+    beside.unlink()
+    kept.rename(beside)
+    watched.refresh()
+    assert len(taken) == 1
+
+
 def test_a_watched_file_is_taken_when_it_changes(
     path: Path, key: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

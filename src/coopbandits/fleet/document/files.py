@@ -92,10 +92,9 @@ def _head(document: Document) -> bytes:
 def _signatures(path: Path) -> list[tuple[bytes, bytes]]:
     """Return keys and signatures; none where there is no file."""
     beside = signature_file(path)
-    if not beside.exists():
-        return []
+    text = _read(beside, missing=b"").decode("utf-8", "replace")
     found = []
-    for at, line in enumerate(_read(beside).decode("utf-8", "replace").splitlines(), start=1):
+    for at, line in enumerate(text.splitlines(), start=1):
         key, _, value = line.strip().partition(" ")
         try:
             signature = bytes.fromhex(value)
@@ -107,13 +106,16 @@ def _signatures(path: Path) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, missing: bytes | None = None) -> bytes:
+    """Return what is in a file; where it does not exist, what stands for that, if anything."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
+        if missing is not None and isinstance(error, FileNotFoundError):
+            return missing
         raise InputError(
-            f"cannot read {path}: {error.strerror}; give a cluster's document"
+            f"cannot read {path}: {error.strerror}; let this user read it, or give another file"
         ) from None
     if len(content) > MOST_BYTES:
         raise InputError(f"{path} has more than {MOST_BYTES} bytes; it is no cluster's document")
