@@ -88,6 +88,16 @@ def test_the_socket_of_a_live_process_is_not(tmp_path: Path) -> None:
         assert ask(server, "GET", "/ready").status == 200
 
 
+def test_a_stop_leaves_the_socket_that_another_process_has_put_there(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    with running(StandIn(), f"unix:{path}"):
+        path.rename(tmp_path / "first.sock")  # keeps its inode from being given again
+        second = socket.socket(socket.AF_UNIX)
+        second.bind(str(path))
+    assert path.exists()
+    second.close()
+
+
 def test_another_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine")

@@ -13,7 +13,7 @@ from coopbandits.fleet.api.app import PUBLIC, Api, Drain
 from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.connections import Connections
 from coopbandits.fleet.api.site import Site
-from coopbandits.fleet.api.sockets import listen, release
+from coopbandits.fleet.api.sockets import file_at, listen, release
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.transport.listener import Listener
 
@@ -58,6 +58,7 @@ class Server:
         self.api, self.tls, self.limits = site, tls, limits or ApiLimits()
         self._wanted = self._bound = place
         self._listener: Listener | None = None
+        self._file: tuple[int, int] | None = None  # of a Unix socket
 
     @property
     def address(self) -> str:
@@ -74,6 +75,7 @@ class Server:
         """
         protected = self.api.token is not None or _is_certain(self.tls)
         made = await listen(self._wanted, protected=protected)
+        self._file = file_at(self._wanted)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
         self._connections = Connections(self.api, self.limits, self.tls)
@@ -96,7 +98,9 @@ class Server:
         """Finish open requests and close, within a few seconds."""
         if self._listener is None:
             return
-        release(self._bound)  # before closing: afterwards the path may be another process's
+        release(
+            self._bound, self._file
+        )  # before closing: afterwards the path may be another process's
         self._listener.close()
         self._listener = None
         self.background.cancel()

@@ -49,9 +49,20 @@ async def listen(place: Address | Path, *, protected: bool) -> socket.socket:
         ) from error
 
 
-def release(place: Address | Path) -> None:
-    """Remove the file of a Unix socket."""
-    if isinstance(place, Path):
+def file_at(place: Address | Path) -> tuple[int, int] | None:
+    """Return which file a Unix socket has, by device and inode; None where there is none."""
+    if not isinstance(place, Path):
+        return None
+    try:
+        found = place.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def release(place: Address | Path, file: tuple[int, int] | None) -> None:
+    """Remove the file of a Unix socket, unless another process has put its own there since."""
+    if isinstance(place, Path) and file is not None and file_at(place) == file:
         place.unlink(missing_ok=True)
 
 
