@@ -142,6 +142,19 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     assert found["disk"].found.startswith("/proc cannot be written: ")
 
 
+def test_a_folder_that_cannot_even_be_looked_at(tmp_path: Path) -> None:
+    for name in ("x" * 300, "loop/memory"):
+        (tmp_path / "alpha").mkdir(exist_ok=True)
+        loop = tmp_path / "alpha" / "loop"
+        if not loop.is_symlink():
+            loop.symlink_to(loop)
+        agent = Agent(tmp_path / "alpha", journal=name)
+        found = broken(agent)
+        assert list(found) == ["disk"]
+        assert f"{name} cannot be written: " in found["disk"].found
+        assert found["disk"].mend
+
+
 def test_a_bad_file_is_all_that_is_told(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "alpha", ready_neighbors=2, silence=-1.0)
     found = list(checkup.findings(agent.path))

@@ -20,8 +20,8 @@ from cryptography import x509
 from coopbandits.core.errors import InputError
 from coopbandits.finding import BROKEN, NOTE, OK, Finding
 from coopbandits.fleet.address import Address, show_place
+from coopbandits.fleet.api.sockets import file_at, release
 from coopbandits.fleet.api.sockets import listen as listen_api
-from coopbandits.fleet.api.sockets import release
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import api_context, read_credentials, read_token
 from coopbandits.fleet.config.read import load
@@ -140,10 +140,11 @@ def secrets(config: NodeConfig) -> Iterator[Finding]:
 
 def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
     """Look at the journal and its folder."""
-    folder = next(place for place in (config.journal, *config.journal.parents) if place.exists())
     file = config.journal / "journal"
-    size = file.stat().st_size if file.exists() else 0
+    folder = config.journal
     try:
+        size = _size(file)
+        folder = next(place for place in (folder, *folder.parents) if place.exists())
         took = _time_sync(folder)
     except OSError as error:
         mend = f"let this user write there, or name another folder: chown {os.getuid()} {folder}"
@@ -164,6 +165,13 @@ def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
         yield Finding("journal", f"{size} bytes: {told(config, replica)}")
     except InputError as error:
         yield _broken("journal", str(error))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _time_sync(folder: Path) -> float:
@@ -215,8 +223,9 @@ def ports(
         mend = "stop who uses it, or choose another address in [node] listen"
         yield Finding("listens", f"{config.listen}: {error.strerror}", BROKEN, mend)
     try:
-        asyncio.run(listen_api(config.api, protected=True)).close()
-        release(config.api)
+        made = asyncio.run(listen_api(config.api, protected=True))
+        release(config.api, file_at(config.api))
+        made.close()
         yield Finding("API", f"{show_place(config.api)} is free")
     except InputError as error:
         yield _broken("API", str(error))
