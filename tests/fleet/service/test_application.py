@@ -175,6 +175,21 @@ def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
     assert sample(service, "expired_tickets_total") == 1.0
 
 
+def test_a_reward_that_is_late_is_not_counted_even_before_the_next_beat() -> None:
+    world = path_world()
+    service = service_in(world)
+    late = service.choose()
+    world.now += 1800.0
+    early = service.choose()
+    world.now += 1800.0
+    with pytest.raises(ExpiredTicketError):
+        service.observe(late.ticket, 1.0)
+    assert sample(service, "expired_tickets_total") == 1.0
+    assert not service.observe(early.ticket, 1.0).duplicate
+    world.now += 7200.0
+    assert service.observe(early.ticket, 1.0).duplicate, "what was counted stays known"
+
+
 def test_tickets_run_out_with_a_time_to_wait() -> None:
     world = path_world()
     service = service_in(world)

@@ -146,10 +146,11 @@ class ApplicationService:
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
         number, reward = self.replica.tickets.number(require_ticket(ticket)), require_reward(reward)
-        self._ready_for(self.observing)
+        now = self._ready_for(self.observing)
         try:
             if self.replica.journal.trouble:
                 raise DiskError(self.replica.journal.trouble)
+            self.replica.expire(now)  # the next beat may be a second away
             arm, duplicate = self.replica.observe(number, reward)
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
