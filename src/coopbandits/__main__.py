@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 from coopbandits.loading import FROM_SOURCE
@@ -10,6 +11,10 @@ from coopbandits.loading import FROM_SOURCE
 
 def main() -> None:
     """Run the command line; say what to install where only the client is."""
+    if sys.argv[1:2] == ["agent"]:
+        # It reads its file anyway. Until it can be told to read it again, a reload must not end it,
+        # which service managers would take for a clean stop.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # What a command imports lives as long as the process. To look for garbage in it, while it is
     # imported and once more at the end, takes a quarter of a short command's time.
     gc.set_threshold(50_000)

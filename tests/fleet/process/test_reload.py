@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -74,6 +76,25 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
             wait(lambda: "draining for at most 60 s; open tickets: 3" in alpha.told())
             with pytest.raises(UnavailableError, match="makes no more choices"):
                 old.choose()
+
+
+def test_a_signal_before_the_agent_serves_does_not_end_it(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "alpha")
+    command = [sys.executable, "-X", "importtime", "-m", "coopbandits", "agent", str(agent.path)]
+    with subprocess.Popen([*command, "--insecure"], stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            sent = False
+            for line in process.stderr:
+                if not sent and b" typer" in line:  # it imports what commands need
+                    process.send_signal(signal.SIGHUP)
+                    sent = True
+                if b"serves at" in line:
+                    break
+            assert sent
+            assert process.poll() is None
+        finally:
+            process.kill()
 
 
 def test_every_setting_is_either_live_or_named() -> None:
