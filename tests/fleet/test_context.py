@@ -143,7 +143,7 @@ def test_a_wrong_context_gets_a_sentence_and_changes_nothing(context: Any, sente
 def test_a_context_where_none_is_declared_is_refused() -> None:
     service = alone(MemoryDisk(), None, "flood-ts")
     for ask in (lambda: service.choose(context={"hour": 13}), lambda: service.arms({"hour": 13})):
-        with pytest.raises(InputError, match=r"but \[cluster\] declares no features; leave it out"):
+        with pytest.raises(InputError, match=r"but this bandit declares no features; leave it out"):
             ask()
     assert service.choose().ticket
 

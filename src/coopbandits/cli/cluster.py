@@ -46,7 +46,7 @@ def keygen_command(
     path: Annotated[Path, typer.Argument(help="file for the private key")],
     force: Annotated[bool, typer.Option("--force", help="overwrite it")] = False,
 ) -> None:
-    """Make an operator's key, and print the public half for [document] of all nodes."""
+    """Make an operator's key, and print the public half, which all nodes list as an operator."""
     typer.echo(key_text(make_key(path, force=force)))
 
 

@@ -161,5 +161,25 @@ def test_a_backup_is_of_one_agent_and_a_policy_that_can_go_back(tmp_path: Path) 
     beta.write()
     with pytest.raises(InputError, match=r"is synchronous: .* begin a new epoch instead"):
         restore(config_of(beta), copy, time.time())
-    with pytest.raises(InputError, match="cannot be written: No such file"):
-        back_up(config_of(alpha), tmp_path / "nowhere" / "backup", time.time())
+    (tmp_path / "file").touch()
+    for place, reason in (("nowhere/backup", "No such file"), ("file/backup", "Not a directory")):
+        with pytest.raises(InputError, match=f"cannot be written: {reason}.*; name a folder"):
+            back_up(config_of(alpha), tmp_path / place, time.time())
+    with pytest.raises(InputError, match="cannot be written: File name too long; name a folder"):
+        back_up(config_of(alpha), tmp_path / ("x" * 300), time.time())
+
+
+def test_a_backup_that_does_not_fit_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
+    with LocalAgent(config) as agent:
+        play(agent, 1)
+
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match="cannot be written: No space left on device; name"):
+        back_up(config, copy, time.time())
+    assert not copy.exists()

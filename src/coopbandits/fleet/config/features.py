@@ -162,8 +162,8 @@ class Encoder:
         """Return the columns of a context."""
         if not self.features:
             raise InputError(
-                "a context was given, but [cluster] declares no features; leave it out, or declare "
-                "them on all nodes"
+                "a context was given, but this bandit declares no features; leave it out, or "
+                "declare them on all nodes"
             )
         told = require_context(context)
         for name in told:

@@ -84,6 +84,6 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"cannot write {path}: {error.strerror}; name a place with room where this user may "
-            "write"
+            f"cannot write {path}: {error.strerror}; make room there, let this user write there, "
+            "or choose another place"
         ) from None
