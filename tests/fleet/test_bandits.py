@@ -11,6 +11,8 @@ import networkx as nx
 import pytest
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.bandits import derived_number
+from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import (
     ExpiredTicketError,
@@ -23,7 +25,7 @@ from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.feed import Feed
 from coopbandits.testing.torture.words import words_of
 
-from .bandits import BANNER, CLUSTER, Many, bandit, both
+from .bandits import BANNER, BUTTON, CLUSTER, Many, bandit, both
 
 
 def test_every_bandit_learns_from_all_agents_and_only_its_own_rewards() -> None:
@@ -290,6 +292,23 @@ def test_bandits_that_are_not_the_same_are_not_mixed_and_both_ends_say_so() -> N
     assert "bandit 7 under the name 'two', and here it is 'one'" in said
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 0, 1.5, 2**32, 10**400, "7"])
+def test_numbers_that_are_none_are_refused(number: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"number is .*; it must be a whole number from 1 to 65535"
+    ):
+        bandit("button", BUTTON | {"number": number})
+
+
+def test_a_large_number_is_the_one_that_the_name_makes() -> None:
+    own = {"button": bandit("button", BUTTON | {"number": derived_number("button")})}
+    assert not list(declaration_problems(own))
+    other = {"button": bandit("button", BUTTON | {"number": derived_number("banner")})}
+    (problem,) = declaration_problems(other)
+    assert problem.startswith("[bandits.button] number is ")
+    assert "it must be a whole number from 1 to 65535, or be left out" in problem
+
+
 def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
     fleet = Many(nx.path_graph(2))
     fleet.play(0, "button", 1.0)
@@ -301,7 +320,8 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
         "[bandits.button] reward_range is [0.0, 5.0], and what was learned is of [0.0, 1.0]; "
         "leave it, or give the bandit another name"
     )
-    assert "state number =" in second
+    advised = int(second.partition("state number = ")[2].partition(",")[0])
+    fleet.take(0, both() | {"banner": bandit("banner", BANNER | {"number": advised})})
     fleet.play(0, "button", 1.0)
     fleet.crash(0)
     fleet.declared[0] = wrong

@@ -25,6 +25,8 @@ from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import GOOD, NOW, REMOVED, made
 
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-14)))
+
 
 def problems(*changes: tuple[str, Any], insecure: bool = False) -> list[str]:
     with pytest.raises(ConfigError) as refused:
@@ -161,6 +163,11 @@ def test_so_does_that_of_bandits_in_sections() -> None:
         ("cluster.lambda_bound", 1.0, "[cluster] lambda_bound is 1.0; it must be a number in [0"),
         ("cluster.lambda_bound", "half", "lambda_bound is 'half'; it must be a number in [0, 1) "),
         ("cluster.rounds_per_second", 0, "rounds_per_second is 0; it must be a positive finite"),
+        ("cluster.rounds_per_second", 5e-324, "is 5e-324; it must be a positive finite number, at"),
+        ("cluster.max_pulls_per_second", 5e-324, "number, at least 1e-09"),
+        ("cluster.signatures_per_second", 9e-10, "number, at least 1e-09"),
+        ("cluster.epoch", LATEST, "epoch is 9999-12-31T23:59:59-14:00; it must be a date and time"),
+        ("api_limits.max_connections", 2**63 - 1, "it must be a whole number from 1 to 1000000"),
         ("cluster.max_agents", 2.5, "[cluster] max_agents is 2.5; it must be a whole number"),
         ("node.id", "Shop_1", "[node] id is 'Shop_1'; it must be a name such as 'shop-1'"),
         ("node.id", "-a", "[node] id is '-a'"),

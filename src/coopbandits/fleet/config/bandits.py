@@ -163,12 +163,16 @@ def derived_number(name: str) -> int:
 
 
 def _number(what: str, value: Any) -> int:
-    if not read.is_number(value) or value != int(value) or not 0 < value < DERIVED:
-        raise InputError(
-            f"{what} is {value!r}; it must be a whole number from 1 to {DERIVED - 1}, or be left "
-            "out: then it is made of the name"
-        )
+    if not read.is_number(value) or not 0 < value < NUMBERS or value != int(value):
+        raise InputError(_wrong_number(what, value))
     return int(value)
+
+
+def _wrong_number(what: str, value: Any) -> str:
+    return (
+        f"{what} is {value!r}; it must be a whole number from 1 to {DERIVED - 1}, or be left out: "
+        "then it is made of the name"
+    )
 
 
 def _share(what: str, value: Any) -> float:
@@ -227,7 +231,7 @@ BANDIT: dict[str, read.Reader] = {
     "sigma": read.positive,
     "half_life": duration,
     "features": read_features,
-    "max_pulls_per_second": read.positive,
+    "max_pulls_per_second": read.rate,
     "minimum_share": _share,
     "pinned": read.name,
     "purged": _ids,
@@ -275,6 +279,8 @@ def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
     """Yield a sentence for everything about a declared bandit that cannot be."""
     where, names = f"[bandits.{bandit.name}]", [arm.name for arm in bandit.arms]
     policy = bandit.settings.policy
+    if bandit.number >= DERIVED and bandit.number != derived_number(bandit.name):
+        yield _wrong_number(f"{where} number", bandit.number)
     if bandit.settings.mode != ROBUST:
         yield (
             f"{where} policy {policy} waits for all neighbours in every round, so that its arms "

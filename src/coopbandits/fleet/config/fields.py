@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from ipaddress import IPv6Address
 from numbers import Real
 from pathlib import Path
@@ -48,6 +48,15 @@ DEGREES = range(3, 51)
 
 MOST_SEEDS = 32
 
+LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+"""The last second that is a date in UTC; other time zones have later ones."""
+
+SLOWEST = 1e-9
+"""The lowest rate, once in some thirty years; of much lower ones the period is no number."""
+
+MOST_CONNECTIONS = 1_000_000
+"""About as many files as Linux lets a process open."""
+
 
 def node_id(what: str, value: Any) -> str:
     """Read an agent's id, which is also the name in its certificate."""
@@ -86,7 +95,7 @@ def epoch(what: str, value: Any) -> int:
         not isinstance(value, datetime)
         or value.utcoffset() is None
         or value.microsecond
-        or value.timestamp() < 0
+        or not 0 <= value.timestamp() <= LAST
     ):
         shown = value.isoformat() if isinstance(value, datetime) else repr(value)
         raise InputError(
@@ -110,6 +119,13 @@ def policy(what: str, value: Any) -> str:
 def positive(what: str, value: Any) -> float:
     """Read a positive number."""
     require_positive(what, value)
+    return float(value)
+
+
+def rate(what: str, value: Any) -> float:
+    """Read how often something happens, per second."""
+    accepted = f"a positive finite number, at least {SLOWEST:g}"
+    require_number(what, value, accepted, math.nextafter(SLOWEST, 0.0), math.inf)
     return float(value)
 
 
@@ -169,6 +185,16 @@ def count(what: str, value: Any) -> int:
     """Read a whole number from 1."""
     require_count(what, value)
     return int(value)
+
+
+def connections(what: str, value: Any) -> int:
+    """Read how many connections there may be."""
+    found = count(what, value)
+    if found > MOST_CONNECTIONS:
+        raise InputError(
+            f"{what} is {value!r}; it must be a whole number from 1 to {MOST_CONNECTIONS}"
+        )
+    return found
 
 
 def count_from_zero(what: str, value: Any) -> int:

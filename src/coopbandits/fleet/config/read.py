@@ -61,11 +61,11 @@ CLUSTER: dict[str, read.Reader] = {
     "num_agents": read.num_agents,
     "lambda_bound": read.lambda_bound,
     "half_life": duration,
-    "rounds_per_second": read.positive,
-    "max_pulls_per_second": read.positive,
+    "rounds_per_second": read.rate,
+    "max_pulls_per_second": read.rate,
     "max_agents": read.count,
     "signed": read.flag,
-    "signatures_per_second": read.positive,
+    "signatures_per_second": read.rate,
     "features": read_features,
 }
 
@@ -92,7 +92,7 @@ NODE: dict[str, read.Reader] = {
 }
 
 API_LIMITS: dict[str, read.Reader] = {
-    "max_connections": read.count,
+    "max_connections": read.connections,
     "max_streams": read.count,
     "max_header_bytes": read.count,
     "max_body_bytes": read.count,

@@ -92,7 +92,7 @@ def ids(what: str, value: Any) -> frozenset[str]:
 
 def pace(what: str, value: Any) -> float:
     """Read rounds per second."""
-    found = read.positive(what, value)
+    found = read.rate(what, value)
     if found > MOST_ROUNDS:
         raise InputError(
             f"{what} is {found:g}; agents believe in up to {MOST_ROUNDS:g} rounds a second, unless "
@@ -109,8 +109,8 @@ CLUSTER: dict[str, read.Reader] = {
 }
 SETTINGS: dict[str, read.Reader] = {
     "rounds_per_second": pace,
-    "max_pulls_per_second": read.positive,
-    "signatures_per_second": read.positive,
+    "max_pulls_per_second": read.rate,
+    "signatures_per_second": read.rate,
 }
 MEMBER: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 

@@ -93,8 +93,8 @@ def make_settings(
     problem = _problem(means, sigma)
     require_count("rounds", rounds, least=1)
     require_count("seed", seed, least=0)
-    pace = fields.positive("rounds per second", rounds_per_second)
-    pulls = fields.positive("pulls per second", pulls_per_second)
+    pace = fields.rate("rounds per second", rounds_per_second)
+    pulls = fields.rate("pulls per second", pulls_per_second)
     if pulls > MOST_PULLS:
         raise InputError(
             f"pulls per second is {pulls:g}; agents believe of each other at most {MOST_PULLS:g}"
