@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.reload import LIVE, TABLES
+from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.process.main import told
+from coopbandits.fleet.process.notify import ServiceManager
+from coopbandits.fleet.process.reload import LIVE, TABLES, Reload
 from coopbandits.fleet.service import UnavailableError
 
 from .agents import TOKEN, Agent, agents, wait
@@ -95,6 +100,30 @@ def test_a_signal_before_the_agent_serves_does_not_end_it(tmp_path: Path) -> Non
             assert process.poll() is None
         finally:
             process.kill()
+
+
+def test_whatever_a_reload_stumbles_over_the_agent_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = read_config(Agent(tmp_path / "alpha").path, now=time.time(), insecure=True)
+
+    def stumble() -> NodeConfig:
+        raise OverflowError("cannot convert\nfloat infinity to integer")
+
+    heard: list[str] = []
+    manager = ServiceManager({})
+    manager.tell = lambda *lines: heard.extend(lines)  # type: ignore[method-assign]
+    with LocalAgent(config) as agent:
+        nothing: Any = None
+        told(manager, Reload(config, stumble, agent._runtime, nothing, nothing))()
+        assert agent.choose().arm in ("red", "blue")
+    sentence = (
+        "nothing was reloaded: OverflowError: cannot convert float infinity to integer; look at "
+        "the file, and at the log"
+    )
+    assert heard[-2:] == ["READY=1", f"STATUS={sentence}"]
+    assert sentence in caplog.text
+    assert "Traceback" in caplog.text
 
 
 def test_every_setting_is_either_live_or_named() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from coopbandits.core.errors import InputError
+from coopbandits.core.spelling import told
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.files import api_context, read_token
@@ -73,6 +74,9 @@ class Reload:
         except (InputError, UnavailableError) as error:
             sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
             log.error("%s", sentence)
+        except Exception as error:  # the agent is well, whatever its file made this stumble over
+            sentence = f"nothing was reloaded: {told(error)}; look at the file, and at the log"
+            log.exception("%s", sentence)
         else:
             self._take(found)
             self.api.renew(token, tls)
