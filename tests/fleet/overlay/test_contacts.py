@@ -30,6 +30,17 @@ def test_the_first_address_stays_until_it_was_tried() -> None:
     assert passive.draw() == Contact("b1", "wrong:1")
 
 
+def test_an_agent_itself_knows_better_where_it_is_than_others() -> None:
+    passive = view()
+    passive.add([Contact("b1", "wrong:1")], "liar")
+    assert not passive.is_proved("b1")
+    passive.add([Contact("b1", "right:1")], "b1")
+    passive.add([Contact("b1", "wrong:1")], "liar")
+    assert passive.address_of("b1") == "right:1"
+    assert passive.is_proved("b1")
+    assert passive.address_of("b2") is None
+
+
 def test_an_agent_does_not_remember_itself() -> None:
     passive = view()
     passive.add([Contact("me", "x:1")], "a")

@@ -17,7 +17,9 @@ from coopbandits.fleet.overlay.hyparview import (
     MOST_HEARD,
     MOST_ROUTES,
     PASSIVE_SIZE,
+    SAME_ADDRESS_TICKS,
     SHUFFLE_TICKS,
+    WELCOME_TICKS,
     Action,
     Call,
     Close,
@@ -111,7 +113,7 @@ def test_a_newcomer_is_announced_to_all_neighbours_and_walks_on_from_there() -> 
     assert done(walk) == [Send("b", ForwardJoin(contact("new"), 2))]
     assert "new" in walk.passive, "half-way it is remembered"
     walk.heard("a", ForwardJoin(contact("end"), 0))
-    assert calls(walk) == [Call("end", "end:7400", Ask.MORE)]
+    assert calls(walk) == [Call("end", "end:7400", Ask.MORE, welcome=True)]
 
 
 def test_who_is_refused_asks_those_who_were_named() -> None:
@@ -196,7 +198,22 @@ def test_a_contact_that_does_not_answer_is_no_longer_told_to_others() -> None:
     (call,) = calls(view)
     view.failed(call)
     assert "gone" not in view.passive
-    assert view.lost == {"gone": "gone:7400"}
+    assert not view.lost, "nobody ever saw it"
+    view.refused(Call("full", "full:7400", Ask.MORE), "full", [])
+    view.failed(Call("full", "full:7400", Ask.MORE))
+    assert "full" not in view.passive
+    assert view.lost == {"full": "full:7400"}
+
+
+def test_made_up_newcomers_push_nobody_out_of_the_lost_or_move_their_addresses() -> None:
+    view = machine("a", "b", "c")
+    view.broken("c")
+    for at in range(20 * LOST_SIZE):
+        view.tick()
+        view.heard("a", ForwardJoin(Contact("c" if at % 3 else f"x{at}", f"false:{at}"), 0))
+        for call in calls(view):
+            view.failed(call)
+    assert view.lost == {"c": "c:7400"}
 
 
 def test_goodbye_to_make_room_is_remembered_and_goodbye_for_good_is_not() -> None:
@@ -289,6 +306,58 @@ def test_who_says_too_much_is_not_answered() -> None:
     assert len(done(view)) == 1, "others are"
     view.heard("a", Goodbye(leaving=True))
     assert "a" not in view.active, "a goodbye always is"
+
+
+def test_walks_have_few_called_and_one_address_rarely() -> None:
+    view = machine("a", "b")
+    at: list[int] = []
+    for number in range(MOST_HEARD * 3 * SAME_ADDRESS_TICKS):
+        if number % MOST_HEARD == 0:
+            view.tick()
+        address = "target:1" if view.time < 2 * SAME_ADDRESS_TICKS else f"{number}:1"
+        view.heard("a", ForwardJoin(Contact(f"x{number}", address), 0))
+        for call in calls(view):
+            at += [view.time] * call.welcome
+            view.failed(call)
+    assert sum(time < 2 * SAME_ADDRESS_TICKS for time in at) == 2
+    assert all(later - now >= WELCOME_TICKS for now, later in pairwise(at))
+    assert len(at) <= 3 + SAME_ADDRESS_TICKS // WELCOME_TICKS
+    view.heard("b", ForwardJoin(contact("new"), 0))
+    assert calls(view) == [Call("new", "new:7400", Ask.MORE, welcome=True)], "others may, too"
+    assert len(view._welcomes_from) <= 2
+    assert len(view._welcomes_at) <= 8
+
+
+def test_a_newcomer_that_does_not_answer_keeps_nobody_from_calling_or_being_taken_in() -> None:
+    view = machine("a", seeds=("s:1",))
+    view.heard("a", ForwardJoin(contact("silent"), 0))
+    (silent,) = calls(view)
+    view.heard("a", ForwardJoin(contact("another"), 0))
+    assert not calls(view), "one at a time"
+    view.passive.add([contact("b"), contact("c")], "b")
+    view.tick()
+    found = calls(view)
+    assert len(found) == DEGREE - 1
+    for call in found:
+        view.accepted(call, call.name or "seed")
+    before = view._next_look
+    view.failed(silent)
+    assert view._next_look == before, "the next look does not wait for it"
+    view.heard("a", ForwardJoin(contact("silent"), 0))
+    assert view.asked(contact("d"), Ask.MORE) is None
+
+
+def test_seeds_are_asked_whatever_walks_name() -> None:
+    view = machine("a", "b", "c", seeds=("s:1",))
+    asked = 0
+    for at in range(600):
+        view.tick()
+        view.heard("a", ForwardJoin(Contact(f"x{at}", f"silent:{at}"), 0))  # never answers
+        for call in calls(view):
+            if not call.name:
+                asked += 1
+                view.refused(call, "seed", [])
+    assert asked >= 2
 
 
 def test_strangers_are_not_listened_to() -> None:

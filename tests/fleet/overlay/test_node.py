@@ -184,7 +184,7 @@ def test_every_bandit_is_told_of_new_neighbours() -> None:
     party.play(3)
     party.crash("n0")
     party.start("late", "n1")
-    party.play(15)
+    party.play(45)
     for name, node in party.nodes.items():
         first, *others = node.bandits.replicas.values()  # type: ignore[attr-defined]  # it has that here
         assert len(party.links(name)) == 3

@@ -1,7 +1,7 @@
 """The passive view: agents that are no neighbours, of which some were heard and any may be gone.
 
-An id has one place. The first address told for it stays until it was tried, so that nobody can
-redirect others by telling a different one. Who told of an id is remembered: contacts are drawn by
+An id has one place. The first address told for it stays until it was tried, or the agent itself,
+which has proved its name, tells another; so nobody can redirect others by telling a different one. Who told of an id is remembered: contacts are drawn by
 choosing first among those who told, then among what they told, and where there are too many, the
 one who told most loses that with the weakest bond. So nobody counts for more by telling more.
 """
@@ -59,6 +59,8 @@ class PassiveView:
     def add(self, contacts: Iterable[Contact], teller: str) -> None:
         """Remember contacts, and forget others where there is no room."""
         for name, address in ((each.name, each.address) for each in contacts):
+            if name == teller:
+                self.forget(name)  # it knows better than whoever told of it
             if name not in self.entries and not self.is_known(name):
                 self.entries[name] = Hearsay(address, teller)
                 self._told.setdefault(teller, {})[name] = self.bond(name)
@@ -78,6 +80,15 @@ class PassiveView:
             del told[name]
             if not told:
                 del self._told[entry.teller]
+
+    def address_of(self, name: str) -> str | None:
+        """Return where an agent may be; None for whoever is not remembered."""
+        entry = self.entries.get(name)
+        return None if entry is None else entry.address
+
+    def is_proved(self, name: str) -> bool:
+        """Return whether an agent that is remembered has itself shown that it exists."""
+        return self.entries[name].teller == name
 
     def draw(self, but: Collection[str] = ()) -> Contact | None:
         """Return a random contact; None if there is none."""

@@ -19,8 +19,10 @@ about it gathers in a list. Time is the number of calls to `tick`, about one a s
   it for `MERCY` ticks. In the paper it gets another's place.
 - A refusal names others to try, and at the end of a newcomer's walk nobody gives up a neighbour.
 - The answer to a shuffle goes back the way that the shuffle came, not over a new connection.
-- Neighbours and contacts that could not be reached are remembered and called again, ever more
+- Whoever had proved who it is and could not be reached is remembered and called again, ever more
   rarely: the paper forgets them, and a network that was cut in two would stay so.
+- Whom walks name is called now and then only, and no other call waits for that one: anybody may
+  begin a walk, and name an address where nobody answers.
 - Contacts are drawn by who told of them (see `contacts`).
 """
 
@@ -58,6 +60,12 @@ SHUFFLE_TICKS = 10
 LISTEN_TICKS = 20
 """What one neighbour brings in shuffles is taken in once in so many ticks; honest ones need 50."""
 
+WELCOME_TICKS = 10
+"""Of those that one neighbour's walks name, one is called in so many ticks; the others are known."""
+
+SAME_ADDRESS_TICKS = 60
+"""Walks have one address called at most once in so many ticks, whatever the names are."""
+
 DRAWS = 3
 """Of so many contacts that chance has picked, the one with the strongest bond is called."""
 
@@ -90,11 +98,15 @@ LAST_PAUSE, LAST_PAUSE_IN_NEED = 12, 6
 
 
 class Call(NamedTuple):
-    """A wish to call somebody: by name, or whoever answers at an address."""
+    """A wish to call somebody: by name, or whoever answers at an address.
+
+    Others can bring about a `welcome`, the call at the end of a newcomer's walk.
+    """
 
     name: str
     address: str
     ask: Ask
+    welcome: bool = False
 
     @property
     def key(self) -> str:
@@ -145,7 +157,7 @@ class HyParView:
     passive : PassiveView
         Others, of which some were heard.
     lost : dict of str to str
-        Addresses of those that could not be reached, oldest first.
+        Addresses of those who had proved who they are, and could not be reached; oldest first.
     calling : dict of str to Call
         Calls whose outcome is not known yet.
     seeds : list of str
@@ -169,6 +181,8 @@ class HyParView:
         self._routes: dict[int, str] = {}
         self._heard: Counter[str] = Counter()
         self._listens_from: dict[str, int] = {}
+        self._welcomes_from: dict[str, int] = {}  # by the neighbour that passes walks on
+        self._welcomes_at: dict[str, int] = {}  # by address
         self._pause = 1
         self._recall_pause = FIRST_RECALL
         self._declined: dict[str, int] = {}
@@ -192,7 +206,7 @@ class HyParView:
             self._shuffle()
 
     def _look_for_neighbors(self) -> None:
-        for _ in range(self.degree - self._settled - len(self.calling)):
+        for _ in range(self.degree - self._settled - self._sought):
             contact = self._candidate()
             if contact is None:
                 return
@@ -204,6 +218,11 @@ class HyParView:
     def _settled(self) -> int:
         """How many neighbours there are besides the guest."""
         return len(self.active) - bool(self.guest)
+
+    @property
+    def _sought(self) -> int:
+        """How many calls are under way that nobody else has brought about."""
+        return sum(not call.welcome for call in self.calling.values())
 
     def _candidate(self) -> tuple[str, str] | None:
         """Return a name and an address to call; now and then, or where there is none, a seed's."""
@@ -227,14 +246,15 @@ class HyParView:
         self._next_improvement = self.time + IMPROVE_TICKS
         until = self.time - DECLINED_TICKS
         self._declined = {name: at for name, at in self._declined.items() if at > until}
-        waits = self._listens_from.items()
-        self._listens_from = {name: at for name, at in waits if at > self.time}
-        if self._settled < self.degree or self.calling:
+        for waits in (self._listens_from, self._welcomes_from, self._welcomes_at):
+            for name in [name for name, at in waits.items() if at <= self.time]:
+                del waits[name]
+        if self._settled < self.degree:
             return
-        found = self.passive.strongest(but=self._declined)
+        found = self.passive.strongest(but={*self._declined, *self.calling})
         if not self.chance.below(SEED_TURNS) and (seeds := self._distant_seeds()):
-            self._call("", self.chance.choice(seeds), Ask.MORE)
-        elif found is not None and self._is_stronger(found.name):
+            self._call("", self.chance.choice(seeds), Ask.MORE)  # whatever else is under way
+        elif found is not None and self._is_stronger(found.name) and not self._sought:
             self._call(found.name, found.address, Ask.MORE)
 
     def _weakest(self, but: str = "") -> str:
@@ -248,8 +268,8 @@ class HyParView:
     def _bond(self, name: str) -> int:
         return bond(self.name, name)
 
-    def _call(self, name: str, address: str, ask: Ask) -> None:
-        call = Call(name, address, ask)
+    def _call(self, name: str, address: str, ask: Ask, *, welcome: bool = False) -> None:
+        call = Call(name, address, ask, welcome)
         self.calling[call.key] = call
         self.actions.append(call)
 
@@ -286,7 +306,7 @@ class HyParView:
     def asked(self, contact: Contact, ask: Ask) -> Refused | None:
         """Take in whoever has called, whose name is proved, or return a refusal."""
         self.lost.pop(contact.name, None)
-        if self._settled + len(self.calling) <= self.degree or self._is_stronger(contact.name):
+        if self._settled + self._sought <= self.degree or self._is_stronger(contact.name):
             self._link(contact)
         elif ask is not Ask.MORE and (not self.guest or self.time >= self._guest_until):
             self._receive_guest(contact)
@@ -326,23 +346,26 @@ class HyParView:
         self._declined[name] = self.time
         self.passive.add([Contact(name, call.address)], name)
         self.passive.add(contacts, name)
-        self._wait()
+        self._wait(call)
 
     def failed(self, call: Call) -> None:
         """Note that nobody, or somebody else, answered a call."""
         self.calling.pop(call.key, None)
-        if call.name and call.name not in self.active:  # unless it has called meanwhile
+        if self.passive.address_of(call.name) == call.address:  # unless it has called meanwhile
+            if self.passive.is_proved(call.name):
+                self._lose(call.name, call.address)
             self.passive.forget(call.name)
-            self._lose(call.name, call.address)
-        self._wait()
+        self._wait(call)
 
     def reached_itself(self, call: Call) -> None:
         """Note that the agent has called itself: one of the seeds is its own address."""
         self.calling.pop(call.key, None)
         self._own_addresses.add(call.address)
 
-    def _wait(self) -> None:
-        """Look for neighbours again after a pause that grows."""
+    def _wait(self, call: Call) -> None:
+        """Look for neighbours again after a pause that grows, unless others wanted the call."""
+        if call.welcome:
+            return
         few = 2 * len(self.active) <= self.degree
         if not few or not len(self.passive):
             self._pause = min(2 * self._pause, LAST_PAUSE_IN_NEED if few else LAST_PAUSE)
@@ -417,14 +440,25 @@ class HyParView:
             return
         onward = self._other_than(peer, contact.name)
         if steps == 0 or onward is None:
-            if self._settled + len(self.calling) <= self.degree:
-                self._call(contact.name, contact.address, Ask.MORE)
+            if self._may_welcome(peer, contact.address):
+                self._welcomes_from[peer] = self.time + WELCOME_TICKS
+                self._welcomes_at[contact.address] = self.time + SAME_ADDRESS_TICKS
+                self._call(contact.name, contact.address, Ask.MORE, welcome=True)
             else:
                 self.passive.add([contact], peer)
             return
         if steps == PASSIVE_WALK:
             self.passive.add([contact], peer)
         self.actions.append(Send(onward, ForwardJoin(contact, steps - 1)))
+
+    def _may_welcome(self, peer: str, address: str) -> bool:
+        """Return whether there is room for a newcomer, and nobody else is being welcomed."""
+        return (
+            self._settled + len(self.calling) <= self.degree
+            and self._sought == len(self.calling)
+            and self.time >= self._welcomes_from.get(peer, 0)
+            and self.time >= self._welcomes_at.get(address, 0)
+        )
 
     def _other_than(self, *names: str) -> str | None:
         others = [name for name in self.active if name not in names]
