@@ -327,6 +327,29 @@ def test_a_liar_that_claims_other_versions_all_the_time_is_answered_rarely() -> 
     assert len([one for one in sent if one == (1, 2)]) <= 4
 
 
+def test_a_new_link_does_not_draw_the_document_again() -> None:
+    sent: list[int] = []
+    spread = Spread(keeper(), lambda _, body: sent.append(len(body)), lambda *_: None)
+    spread.keeper.adopt(signed(1, revoked=LARGE))
+    drawn = 0
+    for second in range(240):
+        now = float(second)
+        sent.clear()
+        spread.met("liar", 0, b"", now)
+        spread.lost("liar")
+        spread.met("liar", 0, b"", now)
+        drawn += sum(sent) > PIECE
+        spread.beat(now)
+        spread.lost("liar")
+    assert drawn <= 9, "as often as over one link"
+    sent.clear()
+    spread.met("other", 0, b"", 240.0)
+    assert sum(sent) > 3 * PIECE, "others do not wait"
+    spread.lost("other")
+    spread.beat(240.0 + 2 * LONGEST_PAUSE)
+    assert not spread._paces, "nothing is kept of those who do not come back"
+
+
 def test_what_is_no_news_is_refused_and_the_link_goes_on() -> None:
     fleet = attacked()
     for body in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"version": -1}), b"\x91" * 5000):

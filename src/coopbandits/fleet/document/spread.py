@@ -2,7 +2,8 @@
 
 Agents tell their version when they meet and whenever it changes. Who has a higher one sends its
 document, in pieces, and sends it again after a pause as long as the other end does not say that it
-has it. A document is sent to nobody who has it, so news cannot go round in circles.
+has it; a new link does not shorten that pause. A document is sent to nobody who has it, so news
+cannot go round in circles.
 
 Every piece comes with the seal. Nothing is kept of a document before a trusted signature on its
 seal was seen, and never more than the signed length of it.
@@ -55,18 +56,22 @@ class Reader:
     ----------
     version, digest : int and bytes
         What it says that it has.
-    due, pause : float
-        When it is sent the document again, and how long after that.
     seal, content : Seal or None, and bytearray
         The document that it is sending, as far as it has come.
     """
 
     version: int
     digest: bytes
-    due: float = 0.0
-    pause: float = FIRST_PAUSE
     seal: Seal | None = None
     content: bytearray = field(default_factory=bytearray)
+
+
+@dataclass
+class Pace:
+    """When somebody is sent the document again, at the earliest, and how long after that."""
+
+    due: float = 0.0
+    pause: float = FIRST_PAUSE
 
 
 class Spread:
@@ -83,6 +88,7 @@ class Spread:
     def __init__(self, keeper: Keeper, send: Send, refuse: Refuse) -> None:
         self.keeper, self._send, self._refuse = keeper, send, refuse
         self.readers: dict[str, Reader] = {}
+        self._paces: dict[str, Pace] = {}  # also of links that are down, for a while
         self._told = (keeper.version, keeper.alarm)
 
     def greeting(self) -> dict[str, int | bytes]:
@@ -156,8 +162,8 @@ class Spread:
         if state == self._told:
             return
         self._told = state
+        self._paces.clear()
         for peer, reader in self.readers.items():
-            reader.due, reader.pause = 0.0, FIRST_PAUSE
             if reader.version >= self.keeper.version:
                 self._acknowledge(peer)
             self._answer(peer, now)
@@ -168,11 +174,15 @@ class Spread:
         self.tell(now)
         for peer in self.readers:
             self._answer(peer, now)
+        for peer in self._paces.keys() - self.readers:
+            if now >= self._paces[peer].due + LONGEST_PAUSE:
+                del self._paces[peer]
 
     def _answer(self, peer: str, now: float) -> None:
         """Send the document to who has a lower version, and its seal to who has another content."""
         reader, keeper = self.readers[peer], self.keeper
-        if keeper.kept is None or now < reader.due:
+        pace = self._paces.get(peer) or Pace()
+        if keeper.kept is None or now < pace.due:
             return
         signed = keeper.kept.signed
         if reader.version == keeper.version and reader.digest != keeper.digest:
@@ -181,8 +191,7 @@ class Spread:
             self._offer(peer, signed)
         else:
             return
-        reader.due = now + reader.pause
-        reader.pause = min(2 * reader.pause, LONGEST_PAUSE)
+        self._paces[peer] = Pace(now + pace.pause, min(2 * pace.pause, LONGEST_PAUSE))
 
     def _offer(self, peer: str, signed: Signed) -> None:
         state, sealed = (self.keeper.version, self.keeper.digest), (signed.seal, signed.chain)

@@ -1,9 +1,10 @@
 """The passive view: agents that are no neighbours, of which some were heard and any may be gone.
 
 An id has one place. The first address told for it stays until it was tried, or the agent itself,
-which has proved its name, tells another; so nobody can redirect others by telling a different one. Who told of an id is remembered: contacts are drawn by
-choosing first among those who told, then among what they told, and where there are too many, the
-one who told most loses that with the weakest bond. So nobody counts for more by telling more.
+which has proved its name, tells another; so nobody can redirect others by telling a different one.
+Who told of an id is remembered: contacts are drawn by choosing first among those who told, then
+among what they told, and where there are too many, the one who told most loses that with the
+weakest bond. So nobody counts for more by telling more.
 """
 
 from __future__ import annotations

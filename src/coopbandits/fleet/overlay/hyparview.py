@@ -61,7 +61,7 @@ LISTEN_TICKS = 20
 """What one neighbour brings in shuffles is taken in once in so many ticks; honest ones need 50."""
 
 WELCOME_TICKS = 10
-"""Of those that one neighbour's walks name, one is called in so many ticks; the others are known."""
+"""Of those whom one neighbour's walks name, one is called in so many ticks."""
 
 SAME_ADDRESS_TICKS = 60
 """Walks have one address called at most once in so many ticks, whatever the names are."""
