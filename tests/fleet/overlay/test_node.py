@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_hello
 from coopbandits.fleet.protocol.links import MOST_SILENT
 from coopbandits.testing.overlay.party import EPOCH, PORT, Party
 
@@ -123,6 +125,33 @@ def test_callers_who_say_nothing_make_room() -> None:
     party.now += 10.0
     party.play(1)
     assert set(node.peers) == {"n1"}, "they are not waited for"
+
+
+def test_who_links_and_hangs_up_all_the_time_is_taken_in_ever_more_rarely() -> None:
+    party = make_party()
+    node = party.start("n0")
+    hello = encode_hello(
+        Stamp(2, node.settings.epoch, 1, 1),
+        Hello("n9", "test", node.settings.configuration, 1, memory=1, ask="join", place=":7400"),
+    )
+    at = []
+    for second in range(200):
+        for _ in range(5):
+            party.wires["n0"].links["n9"] = None
+            node.link_up("n9")
+            node.received("n9", hello)
+            at += [second] * node.peers["n9"].met
+            node.link_down("n9", "it hung up")
+            node.tick()
+        party.now += 1.0
+        node.beat()
+    assert at[:3] == [0, 0, 0], "one that is restarted some times does not wait"
+    assert [later - now for now, later in pairwise(at[2:])] == [2, 4, 8, 16, 32, 64, 64]
+    for _ in range(150):
+        party.now += 1.0
+        node.beat()
+    assert node.members is not None
+    assert not node.members._visits._last, "all is forgotten after a while"
 
 
 def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:

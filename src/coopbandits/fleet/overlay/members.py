@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
@@ -26,6 +26,15 @@ LOOK_UP_TICKS_ALONE = 5
 MOST_SEEDS = 64
 """So many of the addresses found are used."""
 
+FREE_VISITS = 3
+"""A caller is taken in so many times without a pause, as one that is restarted some times."""
+
+FIRST_PAUSE, LAST_PAUSE = 2, 64
+"""Ticks until it is taken in again after that, at first and at last; doubled each time."""
+
+FORGET_TICKS = 120
+"""A caller that was not taken in for so many ticks has no pause."""
+
 log = logging.getLogger(__name__)
 
 
@@ -37,6 +46,39 @@ class Host(Protocol):
 
     def part_from(self, name: str, reason: str) -> None:
         """Close the link to a neighbour, after what was sent over it."""
+
+
+class Visit(NamedTuple):
+    """How often a caller was taken in, when it was last, and how long it waits after that."""
+
+    times: int
+    time: int
+    pause: int
+
+
+class Visits:
+    """Who was taken in lately: every bandit has to go on with other neighbours each time."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Visit] = {}
+
+    def is_early(self, name: str, time: int) -> bool:
+        """Return whether a caller comes before its pause is over."""
+        last = self._last.get(name)
+        return last is not None and time < last.time + last.pause
+
+    def count(self, name: str, time: int) -> None:
+        """Note that a caller was taken in."""
+        last = self._last.get(name) or Visit(0, time, 0)
+        pause = 0
+        if last.times + 1 >= FREE_VISITS:
+            pause = min(2 * last.pause or FIRST_PAUSE, LAST_PAUSE)
+        self._last[name] = Visit(last.times + 1, time, pause)
+
+    def forget(self, time: int) -> None:
+        """Forget those who were not taken in for long."""
+        for name in [name for name, last in self._last.items() if time >= last.time + FORGET_TICKS]:
+            del self._last[name]
 
 
 class Members:
@@ -69,6 +111,7 @@ class Members:
         self._causes: dict[str, object] = {}  # calls, by the ids at the other ends of links
         self._linked: set[str] = set()
         self._next_look_up = 0
+        self._visits = Visits()
 
     # The clock
 
@@ -78,6 +121,7 @@ class Members:
             ticks = LOOK_UP_TICKS if self.view.active else LOOK_UP_TICKS_ALONE
             self._next_look_up = self.view.time + ticks
             self.transport.look_up(self.seeds, self._found)
+        self._visits.forget(self.view.time)
         self.view.tick()
         self._carry_out()
 
@@ -146,11 +190,19 @@ class Members:
         if isinstance(call, Call):
             self.view.accepted(call, name)
         else:
-            contact = Contact(name, self._address(name, place))
-            refusal = self.view.asked(contact, _read_ask(name, ask))
+            refusal = self._asked(Contact(name, self._address(name, place)), _read_ask(name, ask))
         if refusal is None:
             self._linked.add(name)
         self._carry_out()
+        return refusal
+
+    def _asked(self, contact: Contact, ask: Ask) -> Refused | None:
+        """Take in a caller, unless it comes and goes all the time; or return a refusal."""
+        if self._visits.is_early(contact.name, self.view.time):
+            return Refused([])
+        refusal = self.view.asked(contact, ask)
+        if refusal is None:
+            self._visits.count(contact.name, self.view.time)
         return refusal
 
     def _address(self, name: str, place: str) -> str:
