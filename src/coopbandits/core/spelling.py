@@ -95,6 +95,14 @@ class Named(metaclass=Settings):
         return constant
 
 
+SHIPPED = tuple(f"coopbandits.{part}." for part in ("core", "network", "problems", "sim"))
+
+
+def is_ours(thing: Any) -> bool:
+    """Tell whether a thing's class comes with the package, so that tests have tried it."""
+    return type(thing).__module__.startswith(SHIPPED)
+
+
 Found = TypeVar("Found", bound=Named)
 Made = TypeVar("Made")
 

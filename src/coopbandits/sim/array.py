@@ -19,9 +19,8 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.statistic import Registers
 from coopbandits.sim import teams
-from coopbandits.sim.cpu import own_rewards, parts_of, threads
+from coopbandits.sim.cpu import index_obstacle, own_rewards, parts_of, threads
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, TIME
-from coopbandits.sim.cpu.choices import CannotCompileError, compiled_choice
 from coopbandits.sim.cpu.fault_chunks import FaultReader, count_messages
 from coopbandits.sim.cpu.one_round import play_round
 from coopbandits.sim.cpu.runs import Runs
@@ -58,7 +57,7 @@ class ArrayEngine:
             return f"has no array form of aggregation {parts.aggregation.spelling}"
         if missing := own_rewards.obstacle(task.problem):
             return f"has no array form here, since {missing}"
-        return _uncounted(task) or _uncompiled(parts)
+        return _uncounted(task) or _uncompiled(parts, task)
 
     def run_bytes(self, task: Task) -> int | None:
         """Ask for single runs, of which batches gain nothing, but for teams."""
@@ -100,12 +99,9 @@ def _message_size(task: Task) -> MessageSize:
     return aggregation.message_size(registers, task.network.num_agents)
 
 
-def _uncompiled(parts: Parts) -> str | None:
-    try:
-        compiled_choice(parts.index)
-    except CannotCompileError as error:
-        return f"has index {parts.index.spelling}, which numba cannot compile ({error})"
-    return None
+def _uncompiled(parts: Parts, task: Task) -> str | None:
+    missing = index_obstacle(parts, task)
+    return f"has no array form here, since {missing}" if missing else None
 
 
 def _parts(task: Task) -> tuple[Aggregation, Registers]:

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.index.trial import try_index
+from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.recommend import require_certain
+from coopbandits.core.spelling import is_ours
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, Tables
 from coopbandits.sim.clocks import Clocks, parse_clocks
+from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.stop import Stop
 
 CURVE_POINTS = 200
@@ -170,6 +173,23 @@ class Setup:
                 "family, or rescale the rewards"
             )
         self._check_features(policy)
+        parts = policy.parts
+        # An aggregation of one's own may tell an index more than the statistic does.
+        if parts and is_ours(parts.aggregation) and not is_ours(parts.index):
+            self.try_index(parts)
+
+    def try_index(self, parts: Parts) -> bool:
+        """Refuse an index that fails in plain Python; return whether it can be compiled."""
+        problem, needs = self.problem, parts.needs
+        view = self.network.local_view(
+            0,
+            num_arms=problem.num_arms,
+            sigma=self.tables.sigma,
+            needs=needs,
+            global_knowledge=global_knowledge(self.network, needs)[0],
+        )
+        registers = parts.registers(problem.num_arms, problem.num_features)
+        return try_index(parts.index, parts.index.numbers(view), registers)
 
     def _check_features(self, policy: AnyPolicy) -> None:
         if not policy.takes_context:

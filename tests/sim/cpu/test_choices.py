@@ -360,6 +360,38 @@ def test_what_numba_cannot_compile_is_played_by_the_reference_engine(
     assert "numba cannot compile index" in capsys.readouterr().err
 
 
+class Spilling(Broken):
+    """Fills a place of scratch per arm, and does not say so."""
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        for k in range(len(estimate.counts)):
+            scratch[k] = estimate.counts[k]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_scratch_beyond_its_end_is_refused_before_it_is_compiled(engine: str) -> None:
+    with pytest.raises(InputError, match=r"place 1 of scratch, which has 1; .* scratch_size"):
+        simulate(*WORLD, combine(LocalSums(), Spilling()), 20, engine=engine)
+
+
+class Unpacking(Broken):
+    """Asks for the length of its scratch, which compiled code does not know."""
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        for k in range(len(scratch)):
+            scratch[k] = 0.0
+
+
+def test_an_index_that_asks_for_lengths_is_played_by_the_reference_engine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = simulate(*WORLD, combine(LocalSums(), Unpacking()), 10)
+    assert result.meta["engines"] == ["reference"]
+    assert "asks how long its numbers or its scratch are" in capsys.readouterr().err
+
+
 def test_a_subclass_of_a_shipped_index_is_another_one() -> None:
     """An overridden method is honoured, also where the parent has a kernel or shortcut."""
     assert arms_of(Lazy(), "cpu") == arms_of(Lazy(), "reference") != arms_of(UCB(), "cpu")

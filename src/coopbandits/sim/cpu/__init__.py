@@ -24,14 +24,13 @@ from coopbandits.core.aggregate import (
 )
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.problems import Problem
+from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import flood, leaves, own_rewards, stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.choices import (
     CannotCompileError,
     compiled_choice,
     declares_bonus,
-    is_ours,
 )
 from coopbandits.sim.cpu.consensus import play_consensus, play_local
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
@@ -132,7 +131,7 @@ def obstacle(task: Task) -> str | None:
         return f" for faults {task.faults.spelling}"
     if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
         return excess
-    return _uncompiled(parts, task.problem)
+    return _uncompiled(parts, task)
 
 
 def _no_setting(aggregation: object) -> str:
@@ -170,15 +169,25 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
     return None
 
 
-def _uncompiled(parts: Parts, problem: Problem) -> str | None:
-    if missing := own_rewards.obstacle(problem):
+def _uncompiled(parts: Parts, task: Task) -> str | None:
+    if missing := own_rewards.obstacle(task.problem):
         return f", since {missing}"
     if is_ours(parts.index):
         return None  # a kernel that needs its choice compiles that; the shortcuts do not
+    if missing := index_obstacle(parts, task):
+        return f", since {missing}"
+    return None
+
+
+def index_obstacle(parts: Parts, task: Task) -> str | None:
+    """Return why numba cannot compile an index, or None; refuse one that fails in plain Python."""
+    index = parts.index
+    if not is_ours(index) and not task.setup.try_index(parts):
+        return f"index {index.spelling} asks how long its numbers or its scratch are"
     try:
-        compiled_choice(parts.index)
+        compiled_choice(index)
     except CannotCompileError as error:
-        return f", since numba cannot compile index {parts.index.spelling} ({error})"
+        return f"numba cannot compile index {index.spelling} ({error})"
     return None
 
 

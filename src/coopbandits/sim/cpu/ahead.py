@@ -16,7 +16,8 @@ from numba.core import event
 
 from coopbandits.core.index import Index
 from coopbandits.core.registry import parse_index
-from coopbandits.sim.cpu.choices import compiled_choice, is_ours
+from coopbandits.core.spelling import is_ours
+from coopbandits.sim.cpu.choices import compiled_choice
 
 PATIENCE = 60.0
 """Seconds after which a process that files a choice is given up; it takes a few."""

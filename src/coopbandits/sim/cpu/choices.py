@@ -28,11 +28,11 @@ from numba import cfunc, types
 from numba.core.errors import NumbaError, TypingError
 from numba.extending import intrinsic, overload
 
-from coopbandits import core
 from coopbandits.core import choice, draws
 from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
 from coopbandits.core.recommend import leader
+from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import choice_forms, leaves
 from coopbandits.sim.cpu.choice_forms import (
     RAISED,
@@ -146,11 +146,6 @@ def explorations(index: Index, times: Vector, num_agents: float, numbers: Vector
 def declares_bonus(index: Index) -> bool:
     """Tell whether an index is the mean and a root, alike for all agents at the same time."""
     return index.pick is None and index.bonus is not None and index.prepare_reads == "time"
-
-
-def is_ours(index: Index) -> bool:
-    """Tell whether an index comes with the package, so that tests have compiled it."""
-    return type(index).__module__.startswith(core.__name__)
 
 
 def _filed(

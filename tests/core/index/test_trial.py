@@ -1,0 +1,174 @@
+"""An index of one's own is tried in plain Python before anything is compiled of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import pytest
+
+from coopbandits.core import Estimate, Index, InputError, LinUCB
+from coopbandits.core.index import INDICES, LINEAR_INDICES
+from coopbandits.core.index.trial import try_index
+from coopbandits.core.statistic import ArmSums, Registers
+from coopbandits.core.statistic.linear import LinearSums
+
+from .estimates import numbers_of
+
+ARMS = 3
+
+
+def registers(squares: bool = False) -> Registers:
+    return ArmSums(squares=squares).registers(ARMS)
+
+
+class Own(Index):
+    """Plays the mean, and fills one place of scratch per arm."""
+
+    name: ClassVar[str] = "own"
+    random: ClassVar[bool] = False
+
+    def numbers(self, view: Any) -> tuple[float, ...]:
+        return (2.0,)
+
+    def scratch_size(self, num_arms: int) -> int:
+        return num_arms
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        for k in range(len(estimate.counts)):
+            scratch[k] = numbers[0] / max(1.0, estimate.counts[k])
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        if estimate.counts[arm] <= 0.0:
+            return math.inf
+        return float(estimate.sums[arm] / estimate.counts[arm] + scratch[arm])
+
+
+@pytest.mark.parametrize("kind", [*INDICES, *LINEAR_INDICES], ids=lambda kind: kind.name)
+def test_every_index_that_ships_passes(kind: type[Index]) -> None:
+    index = kind()
+    statistic = index.statistic.with_features(2)
+    assert try_index(index, numbers_of(index, ARMS), statistic.registers(ARMS))
+
+
+def test_an_index_with_all_that_it_uses_passes() -> None:
+    assert try_index(Own(), (2.0,), registers())
+
+
+class NoRoom(Own):
+    def scratch_size(self, num_arms: int) -> int:
+        return 1
+
+
+class FromTheEnd(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(scratch[-1])
+
+
+class Half(Own):
+    def scratch_size(self, num_arms: int) -> int:
+        return num_arms / 2  # type: ignore[return-value]  # what is to be refused
+
+
+class Nothing(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return None  # type: ignore[return-value]  # what is to be refused
+
+
+class Dividing(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(estimate.sums[arm] / estimate.counts[arm])
+
+
+class PicksBeyond(Own):
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> int:
+        return int(scratch[len(values)])
+
+
+class BoundBeyond(Own):
+    @staticmethod
+    def bound(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(numbers[1])
+
+
+class BonusOfArms(Own):
+    """Looks at the arms, which compiled engines do not show to a bonus."""
+
+    prepare_reads: ClassVar[str] = "time"
+
+    @staticmethod
+    def bonus(estimate: Estimate, numbers: Any, scratch: Any) -> tuple[float, float]:
+        return float(estimate.counts[0]), 0.0
+
+
+@pytest.mark.parametrize(
+    ("index", "numbers", "sentence"),
+    [
+        (NoRoom(), (2.0,), "prepare of index .* uses place 1 of scratch, which has 1; .*size"),
+        (FromTheEnd(), (2.0,), "value of index .* uses place -1 of scratch, which has 3; .*from 0"),
+        (Own(), (), r"prepare of index .* uses number 0, and its numbers\(view\) returns 0; .*"),
+        (BoundBeyond(), (2.0,), "bound of index .* uses number 1, and .* returns 1; .*"),
+        (PicksBeyond(), (2.0,), "pick of index .* uses place 3 of scratch, which has 3; .*"),
+        (Half(), (2.0,), "scratch_size of index .* returns 1.5 for 3 arms; .* whole number"),
+        (Nothing(), (2.0,), "value of index .* returns None for arm 0; return a float"),
+        (Dividing(), (2.0,), "value of index .* raises ZeroDivisionError: .* time 2 .*; repair it"),
+        (BonusOfArms(), (2.0,), "bonus of index .* raises IndexError: .* with no arms; repair it"),
+    ],
+)
+def test_what_fails_is_refused(index: Index, numbers: tuple[float, ...], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        try_index(index, numbers, registers())
+
+
+class Summing(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(sum(numbers))
+
+
+class Cutting(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(numbers[0:][0])
+
+
+class Measuring(Own):
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        for k in range(len(scratch)):
+            scratch[k] = 0.0
+
+
+@pytest.mark.parametrize("index", [Summing(), Cutting(), Measuring()], ids=lambda each: each.name)
+def test_how_long_things_are_is_unknown_to_compiled_code(index: Index) -> None:
+    assert not try_index(index, (2.0,), registers())
+
+
+class Cropping(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(scratch[0:2][1])
+
+
+def test_a_stretch_with_an_end_is_known() -> None:
+    assert try_index(Cropping(), (2.0,), registers())
+
+
+class Straight(LinUCB):
+    """Made for the arrays of compiled code, as its parent's `prepare` is."""
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return -float(arm)
+
+
+def test_linear_models_need_values_for_all_arms() -> None:
+    index = Straight()
+    with pytest.raises(InputError, match=r"looks at features, .*; write values\(estimate, word"):
+        try_index(index, numbers_of(index, ARMS), LinearSums(features=2).registers(ARMS))
