@@ -93,6 +93,14 @@ class AnyPolicy(Named, ABC):
         return None
 
     @property
+    def plays_parts(self) -> bool:
+        """Whether its agents are those of its parts; not where a class makes others itself.
+
+        Only then may an engine go by the parts instead of asking for agents.
+        """
+        return False
+
+    @property
     def needs_common_round(self) -> bool:
         """Whether its agents only work where all count rounds together, and not on own clocks."""
         aggregation = self.parts and self.parts.aggregation
@@ -161,6 +169,11 @@ class Policy(AnyPolicy):
     (``name:setting=value,…``) follows from them.
     """
 
+    @property
+    def plays_parts(self) -> bool:
+        """Whether its agents are those of its parts."""
+        return self.parts is not None and type(self).make_agent is Policy.make_agent
+
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent that knows `view` and nothing else."""
         parts = self.parts
@@ -186,6 +199,12 @@ class CentralPolicy(AnyPolicy):
     """Settings that make one controller of all agents."""
 
     central: ClassVar[bool] = True
+
+    @property
+    def plays_parts(self) -> bool:
+        """Whether its controller is that of its parts."""
+        is_own = type(self).make_controller is not CentralPolicy.make_controller
+        return self.parts is not None and not is_own
 
     def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
         """Return a fresh controller."""

@@ -39,7 +39,7 @@ class Sourced(Policy):
         if not isinstance(self.source, Source):
             raise InputError(f"source is {self.source!r}; give one such as cb.Private(1.0, 1000)")
         policy, parts = self.policy, getattr(self.policy, "parts", None)
-        if not isinstance(policy, Policy) or parts is None:
+        if not isinstance(policy, Policy) or parts is None or not policy.plays_parts:
             spelled = policy.spelling if isinstance(policy, AnyPolicy) else repr(policy)
             raise InputError(
                 f"{self.source.name} changes what agents add up, and {spelled} is not made of "

@@ -51,6 +51,8 @@ class ArrayEngine:
             return f"has no array form for faults {task.faults.spelling}"
         if parts is None:
             return teams.obstacle(task)
+        if not task.policy.plays_parts:
+            return "has no array form for agents that it makes itself"
         if parts.statistic.registers(task.problem.num_arms).layout is None:
             return f"has no array form for statistic {parts.statistic.spelling}"
         if make_rows(task, 0) is None:

@@ -56,7 +56,8 @@ class ArmRegisters(Registers):
             *(f"pulls of arm {k}" for k in range(num_arms)),
             *(("sum of squared rewards",) if squares else ()),
         )
-        self.layout = Layout(self.size, num_arms, 2 * num_arms if squares else -1)
+        if type(self) is ArmRegisters:  # kernels do not know what a subclass adds or reads
+            self.layout = Layout(self.size, num_arms, 2 * num_arms if squares else -1)
         self._counts = slice(num_arms, 2 * num_arms)
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:

@@ -49,7 +49,6 @@ class SiteRegisters(ArmRegisters):
             "arms pulled",
         )
         self.adds_arms = False
-        self.layout = None  # no kernel renews what is no sum
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place, and renew what depends on all own pulls."""

@@ -74,8 +74,8 @@ class Registers(ABC):
     adds_arms : bool
         Whether registers of several arms add up to those of one with all their pulls.
     layout : Layout or None
-        For kernels that know reward sums and counts; None for any other statistic, which is then
-        played by engines that use this class.
+        For kernels that know reward sums and counts; None for any other statistic, subclasses
+        included, which is then played by engines that use this class.
     """
 
     num_arms: int

@@ -94,7 +94,7 @@ def find_kernel(task: Task) -> Kernel:
 
 
 def parts_of(task: Task) -> Parts:
-    """Return the parts of a task that has no obstacle."""
+    """Return the parts of a task that is played by its parts."""
     parts = task.policy.parts
     assert parts is not None  # noqa: S101  `obstacle` says so
     return parts
@@ -103,7 +103,7 @@ def parts_of(task: Task) -> Parts:
 def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
-    This is the whole list: policies without parts, user-defined aggregations and statistics, agents
+    This is the whole list: policies without parts or with agents of their own, user-defined aggregations and statistics, agents
     that first estimate N or λ, windows, lazy sending, partial pooling, waiting, pulls that are not
     told or not heard, ledgers with a discount, late messages, own clocks, `NEEDS_MESSAGES` under
     faults, an index or a reward function that numba cannot compile, and floods that are too large.
@@ -111,6 +111,8 @@ def obstacle(task: Task) -> str | None:
     parts = task.policy.parts
     if parts is None:
         return ""
+    if not task.policy.plays_parts:
+        return " for agents that it makes itself"
     if task.clocks is not None:
         return " on own clocks"
     if task.tables.in_context:

@@ -47,9 +47,8 @@ SHARE = 0.9
 
 def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays."""
-    parts = task.policy.parts
-    if parts is None or type(parts.aggregation) not in DRIVERS:
-        return "" if parts is None else f" for aggregation {parts.aggregation.spelling}"
+    if task.policy.plays_parts and type(cpu.parts_of(task).aggregation) not in DRIVERS:
+        return f" for aggregation {cpu.parts_of(task).aggregation.spelling}"
     if (missing := cpu.obstacle(task)) is not None:
         return missing
     if task.faults:
@@ -60,7 +59,7 @@ def obstacle(task: Task) -> str | None:
         return f" for the rewards of {type(task.problem).__name__}"
     if task.problem.num_arms > MOST_ARMS:
         return f" for more than {MOST_ARMS} arms"
-    return _no_setting(parts, task)
+    return _no_setting(cpu.parts_of(task), task)
 
 
 def _no_setting(parts: Parts, task: Task) -> str | None:

@@ -26,7 +26,7 @@ def array_form(trial: Trial) -> None:
     `message_size` says, since that is what is counted where nothing is really sent.
     """
     parts = trial.policy.parts
-    if parts is None:
+    if parts is None or not trial.policy.plays_parts:
         return
     aggregation = cast("Aggregation", parts.aggregation)  # it has made agents by now
     registers = parts.statistic.registers(trial.num_arms)
