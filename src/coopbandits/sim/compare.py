@@ -11,6 +11,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.results import Result
 from coopbandits.sim.ledger import Cell
 
+OF_POLICIES = ("policy", "policies", "policy_code")
+"""The settings in which results that stand side by side differ."""
+
 
 def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
     """Group cells that differ only in the policy; return one result per group, by name."""
@@ -41,9 +44,15 @@ def merge(results: Sequence[Result]) -> Result:
     for name in policies:
         if policies.count(name) > 1:
             raise InputError(f"policy {name} stands in two results; merge each once")
+    codes = [result.meta["settings"].get("policy_code", {}) for result in results]
+    code = {name: each for one in codes for name, each in one.items()}
     meta = {
         **results[0].meta,
-        "settings": {**settings[0], "policies": policies},
+        "settings": {
+            **settings[0],
+            "policies": policies,
+            **({"policy_code": code} if code else {}),
+        },
         "engines": [engine for result in results for engine in result.meta["engines"]],
         "wall_seconds": round(sum(result.meta["wall_seconds"] for result in results), 3),
     }
@@ -54,12 +63,11 @@ def merge(results: Sequence[Result]) -> Result:
 
 
 def _without_policies(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key != "policies"}
+    return {key: value for key, value in settings.items() if key not in OF_POLICIES}
 
 
 def _key(cell: Cell) -> str:
-    settings = {key: value for key, value in cell.settings.items() if key != "policy"}
-    return repr(settings)
+    return repr(_without_policies(cell.settings))
 
 
 def _names(cells: list[Cell]) -> list[str]:

@@ -16,6 +16,7 @@ from coopbandits.problems import Problem
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
+from coopbandits.sim.digest import own_code
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import PRECISIONS, Setup
 from coopbandits.sim.watch import COMPRESSED, frame_rounds, surroundings
@@ -96,18 +97,29 @@ def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
     return {
         **shared_settings(setup),
         "policies": [policy.spelling for policy in policies],
+        **policy_code(policies),
         "rounds": setup.rounds.tolist(),
         "keep": setup.keep,
     }
 
 
+def policy_code(policies: Sequence[AnyPolicy]) -> dict[str, Any]:
+    """Return the digests of code that is not ours by policy, as one setting where there is any."""
+    found = {policy.spelling: own_code(policy) for policy in policies}
+    own = {spelling: code for spelling, code in found.items() if code}
+    return {"policy_code": own} if own else {}
+
+
 def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
     """Return the settings that identify both results and cells, as plain data.
 
-    Settings that are off are left out, so that ids match results older than the setting.
+    Settings that are off are left out, so that ids match results older than the setting. Names and
+    settings do not tell what somebody's own class does: the digest of its code does.
     """
+    code = own_code(setup.problem, setup.faults, setup.clocks)
     return {
         "problem": setup.problem.describe(),
+        **({"code": code} if code else {}),
         "network": network_settings(setup.network),
         "horizon": int(setup.horizon),
         "runs": int(setup.runs),

@@ -27,7 +27,7 @@ from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO
-from coopbandits.sim.labels import arm_labels, shared_settings
+from coopbandits.sim.labels import arm_labels, policy_code, shared_settings
 from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
 from coopbandits.sim.simulate import play
 from coopbandits.sim.stop import Stop
@@ -66,7 +66,8 @@ class Cell:
     @property
     def settings(self) -> dict[str, Any]:
         """All that the cell's result is a function of, as plain data."""
-        return {**shared_settings(self), "policy": self.policy.spelling}
+        spelling = self.policy.spelling
+        return {**shared_settings(self), "policy": spelling, **policy_code([self.policy])}
 
     @property
     def id(self) -> str:

@@ -156,7 +156,9 @@ class Setup:
         for member in policy.members:
             self._check_member(member)
         if self.stop is not None:
-            require_certain(f"policy {policy.spelling}", policy.parts if policy.plays_parts else None)
+            require_certain(
+                f"policy {policy.spelling}", policy.parts if policy.plays_parts else None
+            )
         if self.clocks and policy.needs_common_round:
             raise InputError(
                 f"policy {policy.spelling} needs rounds that all agents count together, and with "

@@ -414,7 +414,7 @@ DIGESTS = """
 from coopbandits.core.index import INDICES
 from coopbandits.sim.cpu import choices
 for kind in INDICES:
-    print(kind.name, choices._digest(choices._ingredients(kind())))
+    print(kind.name, choices.digest(choices._ingredients(kind())))
 """
 
 

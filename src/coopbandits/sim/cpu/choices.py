@@ -14,12 +14,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import hashlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, MappingProxyType, ModuleType
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,6 +38,7 @@ from coopbandits.sim.cpu.choice_forms import (
     checked_best_of,
 )
 from coopbandits.sim.cpu.inner import alone, inner, no_collections
+from coopbandits.sim.digest import digest, names_in
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -169,10 +167,10 @@ def filed(
     owner: str, form: Any, functions: dict[str, Any], constants: dict[str, Any], signature: Any
 ) -> Compiled:
     """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
-    digest = _digest_of(form, functions, constants)
-    if digest not in _made:
+    key = _digest_of(form, functions, constants)
+    if key not in _made:
         scope = {name: _compiled(function) for name, function in functions.items()}
-        source = form(digest)
+        source = form(key)
         made = FunctionType(
             source.__code__,
             {**source.__globals__, **constants, **scope},
@@ -182,21 +180,21 @@ def filed(
         )
         try:
             with _lock(), no_collections():
-                _made[digest] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
+                _made[key] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
         except NumbaError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
-    return _made[digest]
+    return _made[key]
 
 
 def _digest_of(form: Any, functions: dict[str, Any], constants: dict[str, Any]) -> str:
     """Return the digest of all, found once where it is all ours, which nobody edits meanwhile."""
     made_of = (form, functions, constants)
     if not all(_is_of_package(function) for function in functions.values()):
-        return _digest(made_of)
+        return digest(made_of)
     key = (form, *functions.items(), *constants.items())
     if key not in _digests:
-        _digests[key] = _digest(made_of)
+        _digests[key] = digest(made_of)
     return _digests[key]
 
 
@@ -241,11 +239,11 @@ def _compiled(function: Any) -> Any:
         return _LEAVES[function]
     if not isinstance(function, FunctionType):
         return function
-    digest = _digest(function)
-    if digest not in _inner:
+    key = digest(function)
+    if key not in _inner:
         # numba imports the module of what it filed: one that is there wherever this is.
         scope = {**function.__globals__, "__name__": __name__}
-        for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
+        for name in sorted(set(names_in(function.__code__)) & function.__globals__.keys()):
             scope[name] = _compiled_value(function.__globals__[name])
         cells = tuple(
             CellType(_compiled_value(cell.cell_contents)) for cell in function.__closure__ or ()
@@ -255,76 +253,12 @@ def _compiled(function: Any) -> Any:
         )
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
         make = inner if _is_of_package(function) else alone
-        _inner[digest] = make(copy, forceinline=True)
-    return _inner[digest]
+        _inner[key] = make(copy, forceinline=True)
+    return _inner[key]
 
 
 def _compiled_value(value: Any) -> Any:
     return _compiled(value) if isinstance(value, FunctionType) else value
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code looks up, in nested functions too."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-def _digest(value: Any) -> str:
-    """Return a digest of functions, of all that they call, and of the globals that they read."""
-    total = hashlib.sha256()
-    _feed(total.update, value, set())
-    return total.hexdigest()
-
-
-def _feed(tell: Callable[[bytes], None], value: Any, seen: set[int]) -> None:
-    enter = partial(_feed, tell, seen=seen)
-    if isinstance(value, FunctionType):
-        if id(value) in seen:
-            return
-        seen.add(id(value))
-        if _is_stable(value.__module__):
-            tell(value.__qualname__.encode())
-            return
-        enter(value.__code__)
-        enter(value.__defaults__)
-        for cell in value.__closure__ or ():
-            enter(cell.cell_contents)
-        names = sorted(set(_names(value.__code__)))
-        for name in names:
-            if name in value.__globals__:
-                tell(name.encode())
-                found = value.__globals__[name]
-                enter(found)
-                if isinstance(found, ModuleType) and not _is_stable(found.__name__):
-                    enter({other: vars(found)[other] for other in names if other in vars(found)})
-    elif isinstance(value, CodeType):
-        tell(value.co_code)
-        tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
-        enter(value.co_consts)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            enter(part)
-    elif isinstance(value, dict):
-        for key in sorted(value):
-            tell(str(key).encode())
-            enter(value[key])
-    elif isinstance(value, ModuleType):
-        tell(value.__name__.encode())
-    elif isinstance(value, np.ndarray):
-        tell(repr((value.shape, value.dtype)).encode() + value.tobytes())  # its repr leaves out
-    elif hasattr(value, "py_func"):  # a function that numba has compiled
-        enter(value.py_func)
-    elif hasattr(value, "__wrapped__"):  # one that remembers its results; its repr is an address
-        enter(value.__wrapped__)
-    elif not isinstance(value, type):
-        tell(repr(value).encode())
-
-
-def _is_stable(module: str) -> bool:
-    """Tell whether a module is nobody's to edit: its functions count by name."""
-    return module.partition(".")[0] in ("numba", "numpy", *sys.stdlib_module_names)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,164 @@
+"""Digests of code: two that are equal mean functions, or classes, that do the same.
+
+A digest covers functions, all that they call, and the globals that they read. It goes by compiled
+code: comments play no part, and another version of Python may make another digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property, partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from coopbandits.core.registry import MAIN
+
+LIBRARIES = frozenset({"numba", "numpy", *sys.stdlib_module_names})
+PACKAGE = __name__.partition(".")[0]
+ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
+"""Where something lies in memory, which differs between processes."""
+SHOWN = 16
+"""Digits of a digest that stands among settings."""
+
+
+def digest(value: Any) -> str:
+    """Return a digest of functions, of all that they call, and of the globals that they read."""
+    total = hashlib.sha256()
+    _feed(total.update, value, set(), _is_library)
+    return total.hexdigest()
+
+
+def own_code(*things: Any) -> dict[str, str]:
+    """Return the digests of classes that are not ours, by name: of things and all they hold."""
+    found: dict[str, str] = {}
+    for cls in dict.fromkeys(_own_classes(things, set())):
+        total = hashlib.sha256()
+        _feed(total.update, cls, set(), partial(_is_elsewhere, home=_top(cls.__module__)))
+        module = "__main__" if cls.__module__ in MAIN else cls.__module__
+        found[f"{module}.{cls.__qualname__}"] = total.hexdigest()[:SHOWN]
+    return dict(sorted(found.items()))
+
+
+def _own_classes(things: Iterable[Any], seen: set[int]) -> Iterator[type]:
+    """Yield the classes that are not ours, of things and what they hold: parts, inner problems."""
+    for thing in things:
+        if isinstance(thing, tuple | list):
+            yield from _own_classes(thing, seen)
+        elif id(thing) not in seen and PACKAGE in (_top(c.__module__) for c in type(thing).__mro__):
+            seen.add(id(thing))
+            if _top(type(thing).__module__) != PACKAGE:
+                yield type(thing)
+            held = list(getattr(thing, "__dict__", {}).values())
+            # What a policy or an index is made of, it makes when it is asked.
+            made = [getattr(thing, name, None) for name in ("parts", "statistic")]
+            yield from _own_classes([*held, *made], seen)
+
+
+def _feed(
+    tell: Callable[[bytes], None], value: Any, seen: set[int], is_stable: Callable[[str], bool]
+) -> None:
+    enter = partial(_feed, tell, seen=seen, is_stable=is_stable)
+    if isinstance(value, FunctionType):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if is_stable(value.__module__):
+            tell(value.__qualname__.encode())
+            return
+        enter(value.__code__)
+        enter(value.__defaults__)
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # a cell that nothing was put in yet
+                enter(cell.cell_contents)
+        names = sorted(set(names_in(value.__code__)))
+        for name in names:
+            if name in value.__globals__:
+                tell(name.encode())
+                found = value.__globals__[name]
+                enter(found)
+                if isinstance(found, ModuleType) and not is_stable(found.__name__):
+                    enter({other: vars(found)[other] for other in names if other in vars(found)})
+    elif isinstance(value, CodeType):
+        tell(value.co_code)
+        tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
+        enter(value.co_consts)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            enter(part)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            tell(str(key).encode())
+            enter(value[key])
+    elif isinstance(value, set | frozenset):
+        enter(sorted(value, key=repr))  # in no order of its own
+    elif isinstance(value, ModuleType):
+        tell(value.__name__.encode())
+    elif isinstance(value, np.ndarray):
+        tell(repr((value.shape, value.dtype)).encode() + value.tobytes())  # its repr leaves out
+    elif hasattr(value, "py_func"):  # a function that numba has compiled
+        enter(value.py_func)
+    elif hasattr(value, "__wrapped__"):  # one that remembers its results; its repr is an address
+        enter(value.__wrapped__)
+    elif isinstance(value, type):
+        if id(value) not in seen and not is_stable(value.__module__):
+            seen.add(id(value))
+            tell(repr([parent.__qualname__ for parent in value.__mro__]).encode())
+            enter(value.__mro__[1:])
+            enter(_written(value))
+    elif isinstance(value, MethodType):
+        enter(value.__func__)
+    else:
+        tell(ADDRESS.sub("", repr(value)).encode())
+        if type(value).__repr__ is object.__repr__:  # which says no more than its class
+            enter(type(value))
+            enter(getattr(value, "__dict__", {}))
+
+
+def _written(cls: type) -> dict[str, Any]:
+    """Return what somebody wrote in a class: functions and values, not what Python adds."""
+    found: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        if isinstance(value, staticmethod | classmethod):
+            value = value.__func__
+        elif isinstance(value, property):
+            value = (value.fget, value.fset)
+        elif isinstance(value, cached_property):
+            value = value.func
+        is_function = isinstance(value, FunctionType)
+        if is_function and value.__code__.co_filename == "<string>" and name.startswith("__"):
+            continue  # a dataclass makes it of its fields
+        if is_function or not name.startswith(("__", "_abc_")):
+            found[name] = value
+    return found
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names that code looks up, in nested functions too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_in(constant)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_library(module: str) -> bool:
+    """Tell whether a module is nobody's to edit: its functions count by name."""
+    return _top(module) in LIBRARIES
+
+
+def _is_elsewhere(module: str, home: str) -> bool:
+    """Tell the same for code of somebody in one package: ours and installed ones count by name."""
+    top = _top(module)
+    if top == home or top in LIBRARIES or top == PACKAGE:
+        return top != home
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    return "site-packages" in file or "dist-packages" in file
