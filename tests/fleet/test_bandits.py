@@ -13,7 +13,10 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import derived_number
 from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.protocol.arms import pack_arms
+from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
 from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     UnavailableError,
@@ -392,6 +395,50 @@ def test_metrics_of_many_bandits_have_few_labels() -> None:
     assert "b0/x" in arms
 
 
+def pulls_of(fleet: Many, agent: int) -> dict[str, float]:
+    """Return how many pulls an agent knows of, also of arms that are not declared there."""
+    found, node = both(), fleet.node(agent)
+    return {
+        name: float(sum(node.replica_of(found[name].number).agent.estimate().counts))
+        for name in found
+    }
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
+def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
+    declared = both(policy=policy)
+    fleet = Many(nx.complete_graph(3), declared=declared)
+    number, liar = declared["button"].number, fleet.node(1)
+    fleet.steps(40)
+    for victim, first in ((0, 1000), (2, 2000)):
+        arms = [*liar.replica_of(number).arms, *range(first, first + MOST_UNNAMED)]
+        greeting = Greeting("button", declared["button"].digest, pack_arms(arms), 1)
+        told = Stamp(len(arms), CLUSTER.epoch, 0, liar.settings.incarnation, number)
+        fleet.node(victim).received("n1", encode_greeting(told, greeting))
+    fleet.steps(40)
+    fleet.crash(1)
+    for agent in (0, 2):
+        fleet.play(agent, "button", 0.5)
+    fleet.steps(200)
+    assert fleet.learned(0) == fleet.learned(2) == fleet.counts
+    assert not fleet.node(0).refusals["bandit"]
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
+def test_pulls_of_many_arms_pass_through_an_agent_that_has_not_declared_them(policy: str) -> None:
+    fleet = Many(nx.path_graph(3), declared=both(policy=policy))
+    fleet.steps(20)
+    wide = both(policy=policy, arms=["red", "green", *(f"arm-{at}" for at in range(40))])
+    for agent in (0, 2):
+        fleet.take(agent, wide)
+    for _ in range(60):
+        fleet.play(0, "button", 0.5)
+        fleet.steps(2)
+    fleet.steps(300)
+    assert len(fleet.counts) > 30
+    assert fleet.learned(2) == fleet.counts
+
+
 def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
     fleet = Many(nx.path_graph(2))
     fleet.steps(5)
@@ -400,11 +447,15 @@ def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
     for _ in range(3):
         fleet.play(1, "button", 1.0)
         fleet.play(1, "banner", 1.0)
-        fleet.steps(3)
+        fleet.steps(15)
+    assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 3.0}
+    for _ in range(3 * MOST_UNNAMED):
+        fleet.play(1, "button", 1.0)
+    fleet.play(1, "banner", 1.0)
+    fleet.steps(40)
     assert fleet.node(0).peers["n1"].met
-    known = fleet.learned(0)
-    assert sum(pulls for (name, _), pulls in known.items() if name == "banner") == 3.0
-    assert not [name for name, _ in known if name == "button"]  # 400 are more than are taken
+    assert fleet.node(0).refusals.keys() == {"arms"}
+    assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 4.0}, "for later, not for ever"
     fleet.take(0, wide)
     fleet.steps(5)
     assert fleet.learned(0) == fleet.counts

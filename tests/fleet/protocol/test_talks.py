@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.protocol.arms import pack_arms, unpack_arms
+from coopbandits.fleet.protocol import talks
+from coopbandits.fleet.protocol.arms import Order, order_of, pack_arms, unpack_arms
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     BanditFrame,
@@ -18,7 +21,9 @@ from coopbandits.fleet.protocol.frames import (
     encode_greeting,
 )
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.talks import MOST_UNNAMED
+from coopbandits.fleet.protocol.talks import MOST_GREETINGS
+from coopbandits.fleet.protocol.unnamed import MOST_LISTED, MOST_UNNAMED
+from coopbandits.fleet.storage.events import Declared
 
 from ..bandits import CLUSTER, Many, both
 
@@ -36,9 +41,9 @@ def stamp(node: ManyNode, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
     return Stamp(arms, CLUSTER.epoch, round_, node.peers["n1"].incarnation, bandit)
 
 
-def greet(node: ManyNode, arms: list[int], name: str = "button") -> None:
+def greet(node: ManyNode, arms: list[int], name: str = "button", memory: int = 0) -> None:
     bandit = both()["button"]
-    greeting = Greeting(name, bandit.digest, pack_arms(arms))
+    greeting = Greeting(name, bandit.digest, pack_arms(arms), memory)
     node.received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
 
 
@@ -67,17 +72,88 @@ def test_arms_made_up_are_taken_up_to_a_bound_and_declared_ones_in_any_case() ->
     known = [arm.number for arm in both()["button"].arms]
     greet(node, [*known, *range(MOST_UNNAMED)])
     replica = node.bandits.replicas[both()["button"].number]
-    assert len(replica.arms) == 2 + MOST_UNNAMED
+    assert len(replica.arms) == 2 + MOST_LISTED
     greet(node, [*known, 777_777])
-    assert node.refusals["bandit"] == 1
-    assert len(replica.arms) == 2 + MOST_UNNAMED
+    assert not node.refusals, "nobody is refused for the arms that it lists"
+    assert len(replica.arms) == 2 + MOST_LISTED
+    assert node.talks.talks[both()["button"].number].peers[node.peers["n1"].number].met
     fleet.take(0, both(arms=["red", "green", "blue"]))
-    assert len(replica.arms) == 3 + MOST_UNNAMED
+    assert len(replica.arms) == 3 + MOST_LISTED
     assert {fleet.play(0, "button", 0.5) for _ in range(40)} == {"red", "green", "blue"}
     fleet.crash(0)
     fleet.declared[0] = both(arms=["red", "green", "blue"])
     fleet.restart(0)
     assert fleet.learned(0) == fleet.counts
+
+
+def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet, node = two()
+    made: list[int] = []
+
+    def counted(*given: Any) -> Order:
+        made.append(1)
+        return order_of(*given)
+
+    monkeypatch.setattr(talks, "order_of", counted)
+    fleet.now += 2_000_000
+    arms = [arm.number for arm in both()["button"].arms][::-1]
+    for _ in range(100):
+        greet(node, arms, memory=1)
+    assert len(made) == 1, "an unchanged one does nothing"
+    for memory in range(2, 102):
+        greet(node, arms, memory=memory)
+    assert len(made) == MOST_GREETINGS
+    assert node.refusals["bandit"] == 101 - MOST_GREETINGS - 1
+    fleet.play(1, "button", 1.0)
+    stale = node.peers["n1"].frames["stale"]
+    number = both()["button"].number
+    node.received("n1", encode_data(stamp(node, number, 2), np.zeros(2)))
+    assert node.peers["n1"].frames["stale"] == stale + 1, "its order of arms is not known yet"
+    fleet.now += 2_000_000
+    node.tick()
+    peer = node.talks.talks[number].peers[node.peers["n1"].number]
+    assert peer.memory == 101
+    assert len(made) == MOST_GREETINGS + 1
+    for memory in range(20):
+        unknown = Greeting("other", "", b"", memory)
+        node.received("n1", encode_greeting(stamp(node, 99, 0, memory), unknown))
+    assert node.refusals["bandit"] == 101 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
+
+
+def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed() -> None:
+    fleet = Many(nx.path_graph(3))
+    fleet.steps(5)
+    for agent in (0, 2):
+        fleet.take(agent, both(arms=["red", "green", "blue"]))
+    fleet.crash(1)
+    fleet.restart(1)
+    node = fleet.node(1)
+    assert isinstance(node, ManyNode)
+    number = both()["button"].number
+    replica = node.bandits.replicas[number]
+    known = replica.declared
+    assert known is not None
+    made_up = dict.fromkeys(range(MOST_UNNAMED - 1), "")
+    replica.declare(Declared(known.name, known.shared, made_up))
+    node.talks.take([talk.bandit for talk in node.talks.talks.values()])
+    fleet.steps(40)
+    fleet.now += 20_000_000
+    while not fleet.counts["button", "blue"]:
+        fleet.play(0, "button", 0.5)
+    fleet.steps(60)
+    assert len(replica.arms) == 2 + MOST_UNNAMED
+    assert fleet.learned(2) == fleet.counts
+    before = replica.export()
+    fleet.crash(1)
+    fleet.restart(1)
+    assert fleet.node(1).replica_of(number).arms == replica.arms
+    assert before["own_counts"] == fleet.node(1).replica_of(number).export()["own_counts"]
+    fleet.steps(40)
+    fleet.play(0, "button", 0.5)
+    fleet.steps(40)
+    assert fleet.learned(2) == fleet.counts
 
 
 def test_one_arm_twice_and_bytes_that_are_no_ids_are_refused() -> None:

@@ -29,10 +29,11 @@ from coopbandits.fleet.process.assemble import (
 )
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.talks import MOST_UNNAMED, Terms
+from coopbandits.fleet.protocol.talks import Terms
+from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.many import ManyService
-from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.bandits import BanditReplica, Bandits
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.journal import Journal
@@ -104,9 +105,9 @@ def open_kept(
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
 
-    def make(which: int, told: Declared, chapter: Journal) -> Replica:
+    def make(which: int, told: Declared, chapter: Journal) -> BanditReplica:
         bandit = from_journal(cluster, told.name, which, told.shared)
-        replica = Replica(
+        replica = BanditReplica(
             chapter,
             partial(make_agent, bandit.settings, journal.origin),
             [number(name) for name in config.neighbors],

@@ -72,12 +72,12 @@ class Order(NamedTuple):
 
 
 def order_of(replica: Replica, theirs: Sequence[int]) -> Order:
-    """Return how a neighbour's arms, known or purged here, lie among the own ones."""
+    """Return how a neighbour's arms lie among the own ones; those without a place are as purged."""
     own = list(replica.arms)
     if list(theirs) == own:
         return Order(own, (), None)
     place = {arm: at for at, arm in enumerate(own)}
-    gone = frozenset(arm for arm in theirs if arm in replica.purged)
+    gone = frozenset(arm for arm in theirs if arm not in place)
     twin = cast("CooperativeAgent", replica.make_agent((), {}, len(theirs)))
     return Order(theirs, [place[PURGED if arm in gone else arm] for arm in theirs], twin, gone)
 

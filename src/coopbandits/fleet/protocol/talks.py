@@ -3,8 +3,8 @@
 After HELLO both ends greet about every bandit that they have: name, a digest of its settings, the
 ids of its arms, and what HELLO tells of memories. They talk about a bandit that both have, under
 one number, name and digest; of others nothing is sent. An arm that only the neighbour has is added
-here without a name, so that what is heard of it can be passed on; it is not chosen. Where an agent
-is told of new arms, it greets again and asks for an answer.
+here without a name, so that what is heard of it can be passed on (`unnamed`); it is not chosen.
+Where an agent has new arms, it greets again and asks for an answer.
 
 All that is said in one round goes to a neighbour at once. A bandit without news sends nothing, ends
 no round and writes nothing.
@@ -42,12 +42,27 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, QuietGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.unnamed import (
+    MOST_LISTED,
+    MOST_UNNAMED,
+    Strange,
+    idle_arms,
+    room_for,
+)
 from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import Declared
+from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
-MOST_UNNAMED = 100
-"""So many arms of one bandit are taken from neighbours without being declared here."""
+MOST_GREETINGS = 10
+"""So many of one bandit and neighbour are worked on per second, of others the last one later."""
+
+REPLACE_SECONDS = 1.0
+"""What one neighbour tells has arms replaced by others once in so many seconds."""
+
+SPARED_SECONDS = 10.0
+"""An arm keeps a new place for so long without pulls: they are told again, and believed then."""
 
 
 class Terms(NamedTuple):
@@ -99,6 +114,9 @@ class Talk:
         self.form = plain_form(self.stamp)
         self.arms = list(replica.arms)
         self.orders: dict[int, Order] = {}
+        self.strange: dict[int, Strange] = {}
+        self.greetings: dict[int, BanditFrame] = {}  # the last of each neighbour
+        self.spared: dict[int, float] = {}  # until when arms keep their places
         self.peers = {peer.number: _peer_of(peer) for peer in neighbors}
         self._say = say
         self.gossip = QuietGossip(
@@ -138,31 +156,54 @@ class Talk:
     def met(self, link: Peer, frame: BanditFrame, now: float) -> None:
         """Talk to a neighbour from now on."""
         peer = self.peers[link.number]
-        self.orders[link.number] = order_of(self.replica, unpack_arms(frame.greeting.arms))
+        order = order_of(self.replica, unpack_arms(frame.greeting.arms))
+        self.orders[link.number] = order
+        self.strange[link.number] = Strange(self.replica, order)
         peer.down("")
         if link.decoder is not None:
             peer.up(link.decoder, now)
         peer.incarnation = link.incarnation
         self.gossip.met(peer, frame.greeting, frame.stamp.round, now)
         peer.met = True
+        self.greetings[link.number] = frame
 
-    def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
-        """Hand a message to the gossip, its arms in the own order."""
+    def heard(self, link: Peer, frame: DataFrame, now: float) -> list[int]:
+        """Hand a message to the gossip, its arms in the own order.
+
+        Returns the arms of which it tells pulls for which there is no place; these are left out.
+        """
         peer, order, values = self.peers[link.number], self.orders.get(link.number), frame.values
         if order is None or not peer.met:
             link.frames["stale"] += 1  # it was said before the last greeting
-            return
+            return []
         if frame.stamp.num_arms != len(order.arms):
             sentence = f"a message about {frame.stamp.num_arms} arms of {len(order.arms)}"
             self.links.refuse(link, "arms", sentence)
-            return
-        fields = frame.fields
+            return []
+        fields, homeless = frame.fields, []
         if values is not None:
+            strange = self.strange[link.number]
+            homeless = strange.pulled(values, MOST_UNNAMED)
+            if homeless:
+                left = strange.left(values, fields)
+                if left is None:
+                    link.frames["stale"] += 1  # it comes again
+                    return homeless
+                values, fields = left
+                values[0] = self._acknowledged(peer)
             values, fields = in_own_order(self.replica, order, values, fields)
         self.gossip.heard(peer, frame.stamp.round, values, fields, now)
+        return homeless
+
+    def _acknowledged(self, peer: Peer) -> float:
+        """Return the number of a neighbour's message up to which nothing was left out."""
+        waiting, entries = self.gossip.inbox.get(peer.number), self.gossip.entries
+        assert entries is not None  # noqa: S101  messages have authors
+        return entries.machine.heard_from(peer.number) if waiting is None else waiting.item(0)
 
     def down(self, link: Peer, reason: str) -> None:
         """Note that a link went down; whoever only asked for one was never talked to."""
+        self.greetings.pop(link.number, None)
         if link.number in self.peers:
             self.peers[link.number].down(reason)
 
@@ -199,6 +240,10 @@ class Talks:
         self.begun: Callable[[Gossip], None] = lambda _: None
         self._unsent: dict[str, list[bytes]] = {}
         self.peers = {peer.number: peer for peer in links.peers.values()}
+        # By numbers of bandit and neighbour: when greetings were last counted, how many, and late.
+        self._greeted: dict[tuple[int, int], tuple[float, int]] = {}
+        self._late: dict[tuple[int, int], BanditFrame] = {}
+        self._next_replacing: dict[int, float] = {}
 
     # Declarations
 
@@ -217,7 +262,9 @@ class Talks:
         terms = self.terms(bandit, replica)
         talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
         if bandit.number in self.talks:
-            talk.gossip.told = self.talks[bandit.number].gossip.told
+            before = self.talks[bandit.number]
+            talk.gossip.told = before.gossip.told
+            talk.spared = {arm: end for arm, end in before.spared.items() if arm in replica.arms}
         self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
         self.talks[bandit.number] = self.awake[bandit.number] = talk
@@ -243,6 +290,8 @@ class Talks:
             talk.gossip.let_go(numbers)
         for number in numbers:
             self.peers.pop(number, None)
+            self._next_replacing.pop(number, None)
+        self._greeted = {key: each for key, each in self._greeted.items() if key[1] not in numbers}
 
     def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
         """Greet about all bandits, once HELLO was said."""
@@ -252,13 +301,18 @@ class Talks:
 
     def down(self, peer: Peer, reason: str) -> None:
         """Note that a link went down."""
-        for talk in self.talks.values():
+        for number, talk in self.talks.items():
             talk.down(peer, reason)
+            self._late.pop((number, peer.number), None)
 
     def greeted(self, link: Peer, frame: BanditFrame, now: float) -> None:
         """Compare what a neighbour has; talk about it where both have the same."""
         number, greeting = frame.stamp.bandit, frame.greeting
         talk = self.talks.get(number)
+        if talk is not None and talk.greetings.get(link.number) == frame:
+            return
+        if not self._is_due(link, frame, now):
+            return
         try:
             if talk is None:
                 self._require_free(link, number, greeting)
@@ -274,6 +328,32 @@ class Talks:
         self.awake[number] = talk
         if greeting.ask:
             self.links.send(link, talk.greeting(link, ask=False), now)
+
+    def _is_due(self, link: Peer, frame: BanditFrame, now: float) -> bool:
+        """Return whether to work on a greeting; of too many, the last is kept for later."""
+        is_known = frame.stamp.bandit in self.talks
+        key = frame.stamp.bandit if is_known else 0, link.number
+        since, many = self._greeted.get(key, (now, 0))
+        if now >= since + 1.0:
+            since, many = now, 0
+        if many < MOST_GREETINGS:
+            self._greeted[key] = since, many + 1
+            self._late.pop(key, None)
+            return True
+        if key in self._late or not is_known:
+            self.links.refuse(link, "bandit", f"more than {MOST_GREETINGS} greetings in a second")
+        if is_known:
+            self._late[key] = frame
+        return False
+
+    def _greet_late(self, now: float) -> None:
+        for key in list(self._late):
+            frame = self._late.pop(key)
+            try:
+                self.greeted(self.peers[key[1]], frame, now)
+            except DiskError:
+                self._late[key] = frame
+                raise
 
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Say where a name stands for another number here; what is not known here is no mistake."""
@@ -298,23 +378,41 @@ class Talks:
             )
 
     def _with_arms(self, link: Peer, talk: Talk, theirs: list[int]) -> Talk:
-        """Return the talk with room for all arms that a neighbour has."""
+        """Return the talk with places for some arms that only a neighbour has, and one for all."""
         replica = talk.replica
         if len(set(theirs)) < len(theirs):
             raise InputError(f"{link.name} has an arm of {talk.bandit.name} twice")
-        fresh = [arm for arm in theirs if arm not in replica.arms and arm not in replica.purged]
-        if not fresh:
-            return talk
-        unnamed = sum(not name for name in replica.arms.values())
-        if unnamed + len(fresh) > MOST_UNNAMED:
-            raise InputError(
-                f"{link.name} has {len(fresh)} arms of {talk.bandit.name} that nobody declared "
-                f"here, and {unnamed} are known; up to {MOST_UNNAMED} are taken: declare them"
-            )
-        known = replica.declared
+        known = {*replica.arms, *replica.purged, PURGED}
+        fresh = [arm for arm in theirs if arm not in known]
+        taken = fresh[: room_for(replica, MOST_LISTED)]
+        if (len(taken) < len(fresh) or PURGED in theirs) and PURGED not in replica.arms:
+            taken.append(PURGED)
+        return self._add(talk, taken) if taken else talk
+
+    def _add(self, talk: Talk, arms: Iterable[int]) -> Talk:
+        known = talk.replica.declared
         assert known is not None  # noqa: S101  it is a declared bandit
-        replica.declare(Declared(known.name, known.shared, dict.fromkeys(fresh, "")))
-        return self._begin(talk.bandit, replica)
+        talk.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
+        return self._begin(talk.bandit, talk.replica)
+
+    def _make_room(self, link: Peer, talk: Talk, arms: list[int], now: float) -> None:
+        """Give places to arms with pulls; where none is free, those of arms without."""
+        replica = self.bandits.replicas[talk.bandit.number]
+        taken = arms[: room_for(replica, MOST_UNNAMED)]
+        if taken:
+            talk.spared |= dict.fromkeys(taken, now + SPARED_SECONDS)
+            self._add(talk, taken)
+        elif now >= self._next_replacing.get(link.number, now):  # otherwise it comes again
+            self._next_replacing[link.number] = now + REPLACE_SECONDS
+            idle = [arm for arm in idle_arms(replica) if talk.spared.get(arm, now) <= now]
+            if not idle:
+                told = f"pulls of {len(arms)} arms of {talk.bandit.name} that nobody declared here"
+                self.links.refuse(link, "arms", f"{told}, and there is no place for more")
+                return
+            others = dict(zip(idle, arms, strict=False))
+            replica.replace(others)
+            talk.spared |= dict.fromkeys(others.values(), now + SPARED_SECONDS)
+            self._begin(talk.bandit, replica)
 
     def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
         """Hand a message to the talk that it belongs to."""
@@ -322,8 +420,13 @@ class Talks:
         if talk is None:
             self.links.refuse(link, "bandit", f"a message about bandit {frame.stamp.bandit}")
             return
-        talk.heard(link, frame, now)
+        if (frame.stamp.bandit, link.number) in self._late:
+            link.frames["stale"] += 1  # its arms are those of a greeting that is not read yet
+            return
         self.awake[frame.stamp.bandit] = talk
+        homeless = talk.heard(link, frame, now)
+        if homeless:
+            self._make_room(link, talk, homeless, now)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
@@ -358,6 +461,7 @@ class Talks:
         """
         self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
         self._unsent = {}
+        self._greet_late(now)
         with self.bandits.journal.together():
             for talk in list(self.awake.values()):
                 talk.gossip.tick(now)

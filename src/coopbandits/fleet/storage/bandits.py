@@ -7,15 +7,29 @@ are kept, and go on where they were once they are declared again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage.disk import Disk, DiskError
-from coopbandits.fleet.storage.events import Declared, Event
+from coopbandits.fleet.storage.events import Declared, Event, Replaced
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
+
+
+class BanditReplica(Replica):
+    """The replica of one bandit of several, whose arms come and go."""
+
+    def replace(self, arms: Mapping[int, int]) -> None:
+        """Give places of arms that have neither name nor pulls to others; new ids by old ones."""
+        self._log(Replaced(dict(arms)))
+
+    def _apply(self, event: Event, *, replaying: bool = False) -> None:
+        if isinstance(event, Replaced):
+            self.arms = {event.arms.get(arm, arm): name for arm, name in self.arms.items()}
+        else:
+            super()._apply(event, replaying=replaying)
 
 
 class Chapter:
@@ -65,7 +79,7 @@ class Chapter:
     mend = shorten = renew
 
 
-MakeReplica = Callable[[int, Declared, Journal], Replica]
+MakeReplica = Callable[[int, Declared, Journal], BanditReplica]
 """Makes the replica of a bandit from its number, a declaration and what was written of it."""
 
 
@@ -99,7 +113,7 @@ class Bandits:
         for replica in self.replicas.values():
             replica.incarnation = self.incarnation
 
-    def _open(self, number: int, state: Any, events: list[Event]) -> Replica:
+    def _open(self, number: int, state: Any, events: list[Event]) -> BanditReplica:
         if state is not None:
             declared = Declared(**state["declared"])
         elif isinstance(events[0], Declared):
@@ -113,7 +127,7 @@ class Bandits:
 
     def _made(
         self, number: int, declared: Declared, state: dict[str, Any], events: list[Event]
-    ) -> Replica:
+    ) -> BanditReplica:
         chapter = Chapter(self.journal, number, state, events)
         return self._make(number, declared, cast("Journal", chapter))
 

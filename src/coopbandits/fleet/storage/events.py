@@ -75,6 +75,12 @@ class Purged(msgspec.Struct, frozen=True):
     arms: list[int]
 
 
+class Replaced(msgspec.Struct, frozen=True):
+    """Arms of a bandit without name and pulls gave their places to others; new ids by old ones."""
+
+    arms: dict[int, int]
+
+
 class Relinked(msgspec.Struct, frozen=True):
     """The neighbours are others from now on: their numbers."""
 
@@ -87,11 +93,14 @@ class Adopted(msgspec.Struct, frozen=True):
     document: bytes
 
 
-Event = Chose | Observed | Expired | Met | Spoke | Ended | Declared | Purged | Relinked | Adopted
+Event = (
+    Chose | Observed | Expired | Met | Spoke | Ended | Declared | Purged | Replaced | Relinked
+    | Adopted
+)  # fmt: skip
 
 KINDS: dict[type[Event], int] = {
     Chose: 16, Observed: 17, Expired: 18, Met: 19, Spoke: 20, Ended: 21, Declared: 22,
-    Relinked: 23, Purged: 24, Adopted: 32,
+    Relinked: 23, Purged: 24, Replaced: 25, Adopted: 32,
 }  # fmt: skip
 """The number of each kind of event in a journal; never change one."""
 

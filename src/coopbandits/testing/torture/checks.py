@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.fleet.protocol.links import MOST_SILENT
-from coopbandits.fleet.protocol.talks import MOST_UNNAMED
+from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from coopbandits.testing.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
 from coopbandits.testing.torture.bandits import OPTIONS

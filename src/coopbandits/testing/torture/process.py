@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -289,7 +289,7 @@ class Process:
             self.commit.wait(lambda error: told(error is None))
 
     @property
-    def replicas(self) -> dict[int, Replica]:
+    def replicas(self) -> Mapping[int, Replica]:
         """The states of all bandits, by number."""
         return {BANDIT: self.replica} if self.bandits is None else self.bandits.replicas
 
