@@ -122,11 +122,12 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     assert node.refusals["bandit"] == 101 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
 
 
-def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed() -> None:
-    fleet = Many(nx.path_graph(3))
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
+def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(policy: str) -> None:
+    fleet = Many(nx.path_graph(3), declared=both(policy=policy))
     fleet.steps(5)
     for agent in (0, 2):
-        fleet.take(agent, both(arms=["red", "green", "blue"]))
+        fleet.take(agent, both(policy=policy, arms=["red", "green", "blue"]))
     fleet.crash(1)
     fleet.restart(1)
     node = fleet.node(1)
