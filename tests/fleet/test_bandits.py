@@ -16,6 +16,7 @@ from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.protocol.arms import pack_arms
 from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
 from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.talks import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import (
     ExpiredTicketError,
@@ -454,12 +455,16 @@ def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
     for _ in range(3):
         fleet.play(1, "button", 1.0)
         fleet.play(1, "banner", 1.0)
-        fleet.steps(15)
+        fleet.now += round(1e6 * PLACE_SECONDS)
+        fleet.steps(10)
     assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 3.0}
     for _ in range(3 * MOST_UNNAMED):
         fleet.play(1, "button", 1.0)
     fleet.play(1, "banner", 1.0)
-    fleet.steps(40)
+    for _ in range(4):
+        fleet.steps(10)
+        fleet.now += round(1e6 * PLACE_SECONDS)
+    fleet.steps(10)
     assert fleet.node(0).peers["n1"].met
     assert fleet.node(0).refusals.keys() == {"arms"}
     assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 4.0}, "for later, not for ever"

@@ -20,8 +20,9 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_greeting,
 )
+from coopbandits.fleet.protocol.greetings import MOST_GREETINGS
 from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.talks import MOST_GREETINGS
+from coopbandits.fleet.protocol.talks import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_LISTED, MOST_UNNAMED
 from coopbandits.fleet.storage.events import Declared
 
@@ -111,6 +112,8 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     number = both()["button"].number
     node.received("n1", encode_data(stamp(node, number, 2), np.zeros(2)))
     assert node.peers["n1"].frames["stale"] == stale + 1, "its order of arms is not known yet"
+    greet(node, arms, memory=MOST_GREETINGS)  # the last that was worked on, and again the last
+    greet(node, arms, memory=101)
     fleet.now += 2_000_000
     node.tick()
     peer = node.talks.talks[number].peers[node.peers["n1"].number]
@@ -119,7 +122,7 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     for memory in range(20):
         unknown = Greeting("other", "", b"", memory)
         node.received("n1", encode_greeting(stamp(node, 99, 0, memory), unknown))
-    assert node.refusals["bandit"] == 101 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
+    assert node.refusals["bandit"] == 103 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
@@ -140,7 +143,7 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
     replica.declare(Declared(known.name, known.shared, made_up))
     node.talks.take([talk.bandit for talk in node.talks.talks.values()])
     fleet.steps(40)
-    fleet.now += 20_000_000
+    fleet.now += round(2e6 * PLACE_SECONDS)
     while not fleet.counts["button", "blue"]:
         fleet.play(0, "button", 0.5)
     fleet.steps(60)

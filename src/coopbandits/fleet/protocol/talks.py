@@ -41,6 +41,7 @@ from coopbandits.fleet.protocol.frames import (
     plain_form,
 )
 from coopbandits.fleet.protocol.gossip import Gossip, QuietGossip, Wire
+from coopbandits.fleet.protocol.greetings import MOST_GREETINGS, Greetings
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.unnamed import (
     MOST_LISTED,
@@ -55,14 +56,10 @@ from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
-MOST_GREETINGS = 10
-"""So many of one bandit and neighbour are worked on per second, of others the last one later."""
-
-REPLACE_SECONDS = 1.0
-"""What one neighbour tells has arms replaced by others once in so many seconds."""
-
-SPARED_SECONDS = 10.0
-"""An arm keeps a new place for so long without pulls: they are told again, and believed then."""
+PLACE_SECONDS = 10.0
+"""Arms of which one neighbour tells pulls get places once in so many seconds, and keep them for as
+long without pulls, which are told again then. Each time all neighbours are greeted anew, and own
+pulls held back for up to `entries.PATIENCE`."""
 
 
 class Terms(NamedTuple):
@@ -183,7 +180,7 @@ class Talk:
         fields, homeless = frame.fields, []
         if values is not None:
             strange = self.strange[link.number]
-            homeless = strange.pulled(values, MOST_UNNAMED)
+            homeless = strange.pulled(values, strange.arms)
             if homeless:
                 left = strange.left(values, fields)
                 if left is None:
@@ -200,6 +197,13 @@ class Talk:
         waiting, entries = self.gossip.inbox.get(peer.number), self.gossip.entries
         assert entries is not None  # noqa: S101  messages have authors
         return entries.machine.heard_from(peer.number) if waiting is None else waiting.item(0)
+
+    def let_go(self, numbers: Collection[int]) -> None:
+        """Go on without some neighbours."""
+        self.gossip.let_go(numbers)
+        for number in numbers:
+            self.orders.pop(number, None)
+            self.strange.pop(number, None)
 
     def down(self, link: Peer, reason: str) -> None:
         """Note that a link went down; whoever only asked for one was never talked to."""
@@ -240,10 +244,8 @@ class Talks:
         self.begun: Callable[[Gossip], None] = lambda _: None
         self._unsent: dict[str, list[bytes]] = {}
         self.peers = {peer.number: peer for peer in links.peers.values()}
-        # By numbers of bandit and neighbour: when greetings were last counted, how many, and late.
-        self._greeted: dict[tuple[int, int], tuple[float, int]] = {}
-        self._late: dict[tuple[int, int], BanditFrame] = {}
-        self._next_replacing: dict[int, float] = {}
+        self._greetings = Greetings()
+        self._next_places: dict[tuple[int, int], float] = {}
 
     # Declarations
 
@@ -287,11 +289,12 @@ class Talks:
     def let_go(self, numbers: Collection[int]) -> None:
         """Go on without some neighbours."""
         for talk in self.talks.values():
-            talk.gossip.let_go(numbers)
+            talk.let_go(numbers)
         for number in numbers:
             self.peers.pop(number, None)
-            self._next_replacing.pop(number, None)
-        self._greeted = {key: each for key, each in self._greeted.items() if key[1] not in numbers}
+        self._greetings.let_go(numbers)
+        for key in [key for key in self._next_places if key[1] in numbers]:
+            del self._next_places[key]
 
     def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
         """Greet about all bandits, once HELLO was said."""
@@ -301,15 +304,15 @@ class Talks:
 
     def down(self, peer: Peer, reason: str) -> None:
         """Note that a link went down."""
-        for number, talk in self.talks.items():
+        for talk in self.talks.values():
             talk.down(peer, reason)
-            self._late.pop((number, peer.number), None)
+        self._greetings.down(peer.number)
 
     def greeted(self, link: Peer, frame: BanditFrame, now: float) -> None:
         """Compare what a neighbour has; talk about it where both have the same."""
         number, greeting = frame.stamp.bandit, frame.greeting
         talk = self.talks.get(number)
-        if talk is not None and talk.greetings.get(link.number) == frame:
+        if talk is not None and self._is_again(link, talk, frame):
             return
         if not self._is_due(link, frame, now):
             return
@@ -329,31 +332,22 @@ class Talks:
         if greeting.ask:
             self.links.send(link, talk.greeting(link, ask=False), now)
 
+    def _is_again(self, link: Peer, talk: Talk, frame: BanditFrame) -> bool:
+        """Return whether a greeting is the last one, and no other came since."""
+        key = talk.bandit.number, link.number
+        return key not in self._greetings.late and talk.greetings.get(link.number) == frame
+
     def _is_due(self, link: Peer, frame: BanditFrame, now: float) -> bool:
         """Return whether to work on a greeting; of too many, the last is kept for later."""
-        is_known = frame.stamp.bandit in self.talks
+        greetings, is_known = self._greetings, frame.stamp.bandit in self.talks
         key = frame.stamp.bandit if is_known else 0, link.number
-        since, many = self._greeted.get(key, (now, 0))
-        if now >= since + 1.0:
-            since, many = now, 0
-        if many < MOST_GREETINGS:
-            self._greeted[key] = since, many + 1
-            self._late.pop(key, None)
+        if greetings.is_due(key, now):
             return True
-        if key in self._late or not is_known:
+        if greetings.late.get(key, frame) is not frame or not is_known:
             self.links.refuse(link, "bandit", f"more than {MOST_GREETINGS} greetings in a second")
         if is_known:
-            self._late[key] = frame
+            greetings.late[key] = frame
         return False
-
-    def _greet_late(self, now: float) -> None:
-        for key in list(self._late):
-            frame = self._late.pop(key)
-            try:
-                self.greeted(self.peers[key[1]], frame, now)
-            except DiskError:
-                self._late[key] = frame
-                raise
 
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Say where a name stands for another number here; what is not known here is no mistake."""
@@ -395,24 +389,34 @@ class Talks:
         talk.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
         return self._begin(talk.bandit, talk.replica)
 
-    def _make_room(self, link: Peer, talk: Talk, arms: list[int], now: float) -> None:
-        """Give places to arms with pulls; where none is free, those of arms without."""
-        replica = self.bandits.replicas[talk.bandit.number]
+    def _make_room(
+        self, link: Peer, talk: Talk, arms: list[int], values: Vector, now: float
+    ) -> None:
+        """Give places to arms of whose pulls a message tells; where none is free, of such without.
+
+        Where it tells of more than there are places for, all of it is left out, and it is of no use
+        to take these from each other.
+        """
+        number, replica = talk.bandit.number, self.bandits.replicas[talk.bandit.number]
+        if now < self._next_places.get((number, link.number), now):
+            return  # it comes again
+        self._next_places[number, link.number] = now + PLACE_SECONDS
         taken = arms[: room_for(replica, MOST_UNNAMED)]
         if taken:
-            talk.spared |= dict.fromkeys(taken, now + SPARED_SECONDS)
+            talk.spared |= dict.fromkeys(taken, now + PLACE_SECONDS)
             self._add(talk, taken)
-        elif now >= self._next_replacing.get(link.number, now):  # otherwise it comes again
-            self._next_replacing[link.number] = now + REPLACE_SECONDS
-            idle = [arm for arm in idle_arms(replica) if talk.spared.get(arm, now) <= now]
-            if not idle:
-                told = f"pulls of {len(arms)} arms of {talk.bandit.name} that nobody declared here"
-                self.links.refuse(link, "arms", f"{told}, and there is no place for more")
-                return
-            others = dict(zip(idle, arms, strict=False))
+            return
+        idle, strange = idle_arms(replica), talk.strange[link.number]
+        kept = {arm for arm, end in talk.spared.items() if now < end}
+        kept |= set(strange.pulled(values, [arm for arm in idle if arm in strange.order.arms]))
+        others = dict(zip([arm for arm in idle if arm not in kept], arms, strict=False))
+        if others:
             replica.replace(others)
-            talk.spared |= dict.fromkeys(others.values(), now + SPARED_SECONDS)
+            talk.spared |= dict.fromkeys(others.values(), now + PLACE_SECONDS)
             self._begin(talk.bandit, replica)
+        else:
+            told = f"pulls of {len(arms)} arms of {talk.bandit.name} that nobody declared here"
+            self.links.refuse(link, "arms", f"{told}, and there is no place for more")
 
     def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
         """Hand a message to the talk that it belongs to."""
@@ -420,13 +424,13 @@ class Talks:
         if talk is None:
             self.links.refuse(link, "bandit", f"a message about bandit {frame.stamp.bandit}")
             return
-        if (frame.stamp.bandit, link.number) in self._late:
+        if (frame.stamp.bandit, link.number) in self._greetings.late:
             link.frames["stale"] += 1  # its arms are those of a greeting that is not read yet
             return
         self.awake[frame.stamp.bandit] = talk
         homeless = talk.heard(link, frame, now)
-        if homeless:
-            self._make_room(link, talk, homeless, now)
+        if homeless and frame.values is not None:
+            self._make_room(link, talk, homeless, frame.values, now)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
@@ -461,7 +465,12 @@ class Talks:
         """
         self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
         self._unsent = {}
-        self._greet_late(now)
+        for key, frame in list(self._greetings.late.items()):
+            try:
+                self.greeted(self.peers[key[1]], frame, now)
+            except DiskError:
+                self._greetings.late[key] = frame
+                raise
         with self.bandits.journal.together():
             for talk in list(self.awake.values()):
                 talk.gossip.tick(now)

@@ -105,16 +105,16 @@ class Strange:
         self._machine: Any = self._twin.machine if self.arms else None
         self._wide: CooperativeAgent | None = None
         if self.arms and not isinstance(self._machine, Attributed):
-            self._wide = _wider(replica, len(order.arms) + len(self.arms))
+            self._wide = _wider(replica, 2 * len(order.arms))
 
-    def pulled(self, values: Vector, most: int) -> list[int]:
-        """Return the arms, at most so many or some more, of which a message tells pulls."""
-        if not self.arms:
+    def pulled(self, values: Vector, arms: Sequence[int]) -> list[int]:
+        """Return the arms, `MOST_UNNAMED` at most, of which a message tells pulls."""
+        if not self.arms or not arms:
             return []
         wide = self._wide
         if wide is None:
             told = set().union(*map(self._pulled_in, self._rows(values)))
-            return [arm for arm in self.arms if arm in told]
+            return [arm for arm in arms if arm in told][:MOST_UNNAMED]
         places = {arm: at for at, arm in enumerate(self.order.arms)}
 
         def matter(arms: Sequence[int]) -> bool:
@@ -122,7 +122,7 @@ class Strange:
             there = wide.translated(values, self._twin, same)
             return there.tobytes() != wide.translated(values, self._twin, moved).tobytes()
 
-        return _those_that(matter, self.arms, most)
+        return _those_that(matter, arms, MOST_UNNAMED)
 
     def _rows(self, values: Vector) -> list[Vector]:
         try:
@@ -131,8 +131,7 @@ class Strange:
             return []  # of no such form, which is told when it is read
 
     def _pulled_in(self, row: Vector) -> set[int]:
-        columns = pulled_columns(self._machine.registers, self.order.arms, row)
-        return columns.keys() & set(self.arms)
+        return set(pulled_columns(self._machine.registers, self.order.arms, row))
 
     def left(self, values: Vector, fields: Fields) -> tuple[Vector, Fields] | None:
         """Return a message without what tells of pulls of these arms; None if all of it does.
@@ -142,7 +141,8 @@ class Strange:
         if self._wide is not None:
             return None
         rows = self._rows(values)
-        kept = [at for at, row in enumerate(rows) if not self._pulled_in(row)]
+        strange = set(self.arms)
+        kept = [at for at, row in enumerate(rows) if not self._pulled_in(row) & strange]
         try:
             proofs = read_proofs(fields, len(rows)) if fields.proofs else []
         except InputError:
