@@ -238,10 +238,12 @@ class Claims:
     def _excess(self, registers: Registers, values: Rows) -> str:
         """Return what no pulls can have made of registers, as a phrase; "" for nothing."""
         most = largest(values.ravel())
-        if not most <= LARGEST:
+        if most > LARGEST:
             return f"a sum of {most:g}; up to {LARGEST:g} is believed"
-        return registers.excess(values, self.bounded) or registers.features_excess(
-            values, self.largest_feature
+        return (
+            registers.excess(values, self.bounded)
+            or registers.features_excess(values, self.largest_feature)
+            or ("sums that are not finite" if math.isnan(most) else "")
         )
 
     def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
