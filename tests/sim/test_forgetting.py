@@ -92,6 +92,18 @@ def test_units_change_between_spans(spec: Any, monkeypatch: pytest.MonkeyPatch) 
     check(WORLD, Network.from_spec("cycle:5"), combine(spec, CentredDraw()), 34, "loss=0.2")
 
 
+@pytest.mark.parametrize(
+    "spec", [LocalSums(0.6), TreeSums(0.6), FloodedTotals(0.6), RunningConsensus(0.6)], ids=ids
+)
+def test_an_arm_that_is_forgotten_comes_first_however_small_its_bonus(spec: Any) -> None:
+    sure = GaussianBandit([1.0, 0.5], sigma=1e-9)
+    policy, network = combine(spec, UCB()), Network.from_spec("cycle:4")
+    check(sure, network, policy, 130)
+    result = simulate(sure, network, policy, 130, keep="agents", progress=False)
+    pulls = result.dataset["agent_pulls"]
+    assert (pulls.sel(arm=1).values > 1).all()
+
+
 def test_what_has_no_kernel_is_listed() -> None:
     network = Network.from_spec("cycle:5")
     setup = Setup(WORLD, network, 10, recorded_rounds(10), faults=parse_faults("none"))

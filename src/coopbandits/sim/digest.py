@@ -158,7 +158,9 @@ def _is_library(module: str) -> bool:
 def _is_elsewhere(module: str, home: str) -> bool:
     """Tell the same for code of somebody in one package: ours and installed ones count by name."""
     top = _top(module)
-    if top == home or top in LIBRARIES or top == PACKAGE:
-        return top != home
+    if top == home:
+        return False
+    if top == PACKAGE or top in LIBRARIES:
+        return True
     file = getattr(sys.modules.get(top), "__file__", None) or ""
     return "site-packages" in file or "dist-packages" in file

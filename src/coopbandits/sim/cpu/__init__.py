@@ -103,10 +103,11 @@ def parts_of(task: Task) -> Parts:
 def obstacle(task: Task) -> str | None:
     """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
 
-    This is the whole list: policies without parts or with agents of their own, user-defined aggregations and statistics, agents
-    that first estimate N or λ, windows, lazy sending, partial pooling, waiting, pulls that are not
-    told or not heard, ledgers with a discount, late messages, own clocks, `NEEDS_MESSAGES` under
-    faults, an index or a reward function that numba cannot compile, and floods that are too large.
+    This is the whole list: policies without parts or with agents of their own, user-defined
+    aggregations and statistics, agents that first estimate N or λ, windows, lazy sending, partial
+    pooling, waiting, pulls that are not told or not heard, ledgers with a discount, late messages,
+    own clocks, `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot
+    compile, and floods that are too large.
     """
     parts = task.policy.parts
     if parts is None:

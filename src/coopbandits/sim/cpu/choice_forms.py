@@ -217,18 +217,18 @@ def by_bound(digest: str) -> Any:
 
 @inner(fastmath={"contract"})
 def reaching(
-    rows: Any, row: int, num_arms: Any, growth: float, offset: float, threshold: float
+    rows: Any, row: int, num_arms: Any, growth: float, offset: float, least: float, threshold: float
 ) -> int:
     """Return the number of arms whose index is at least `threshold`, without a branch.
 
     All arms had information when the threshold was found; otherwise it is infinite, and nothing
-    reaches it. One that has lost all of it since reaches any threshold.
+    reaches it. One that has been forgotten since, up to `least`, reaches any threshold.
     """
     found = 0
     for k in range(num_arms):
         count = rows[row + num_arms + k]
         lack = threshold * count - rows[row + k]
-        found += int(growth * count + offset >= lack * abs(lack))
+        found += int((growth * count + offset >= lack * abs(lack)) | (count <= least))
     return found
 
 
@@ -313,7 +313,7 @@ def by_bonus(digest: str) -> Any:
             lack = (threshold + slack) * count - rows[row + last]
             arms[agent], floor = np.int64(last), -1e300
             if growth * count + offset >= lack * abs(lack):
-                found = reaching(rows, row, width, growth, offset, threshold)
+                found = reaching(rows, row, width, growth, offset, least, threshold)
                 if found == 1:
                     continue
                 if found > 1:  # so the second best is above it, too
