@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coopbandits.core.registry  # noqa: F401  # an index is spelled by it
-from coopbandits.core import Estimate, Index, InputError
+from coopbandits.core import UCB, Estimate, Index, InputError
 from coopbandits.core.choice import best_arm, choose_arm, index_values, with_open_pulls
 
 
@@ -162,3 +162,9 @@ def test_who_is_not_random_gets_the_word_zero() -> None:
 
 def test_a_largest_index_of_minus_infinity_is_still_an_allowed_arm() -> None:
     assert best_arm([-math.inf, -math.inf, 1.0], [1]) == 1
+
+
+@pytest.mark.parametrize("estimate", [None, ([1.0], [1.0], 2.0, 1.0)])
+def test_what_is_no_estimate_is_refused(estimate: Any) -> None:
+    with pytest.raises(InputError, match=r"estimate returned .*; return what registers.read does"):
+        choose_arm(UCB(), (1.0,), estimate, 0)

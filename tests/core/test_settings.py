@@ -82,3 +82,36 @@ def test_notebooks_show_the_settings() -> None:
     assert str(signature(CoopUCB2)) == "(gamma: 'float', discount: 'float' = 1.0)"
     assert "eta: 'float' = 2.0" in str(signature(DDUCB))
     assert str(signature(Policy)) == "()"
+
+
+class Undecorated(DDUCB):
+    eta: float = 5.0
+
+
+@dataclass(frozen=True)
+class Unannotated(DDUCB):
+    eta = 5.0
+
+
+class Below(Undecorated):
+    pass
+
+
+@dataclass(frozen=True)
+class Decorated(DDUCB):
+    eta: float = 5.0
+
+
+class BelowDecorated(Decorated):
+    name: ClassVar[str] = "below"
+
+
+@pytest.mark.parametrize("kind", [Undecorated, Unannotated, Below])
+def test_a_default_that_would_not_count_is_refused(kind: type[DDUCB]) -> None:
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"default 5.0, which would not count; write eta: flo"):
+            kind()
+
+
+def test_a_default_of_a_dataclass_counts() -> None:
+    assert Decorated().eta == BelowDecorated().eta == 5.0

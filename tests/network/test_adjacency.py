@@ -59,7 +59,7 @@ def test_edge_list_labels_are_sorted_where_they_can_be() -> None:
 def test_an_edge_of_weight_zero_is_an_edge() -> None:
     graph: Any = nx.Graph()
     graph.add_edge(0, 1, weight=0.0)
-    assert Network(graph).num_edges == 1
+    assert Network(graph, "max-degree").num_edges == 1
 
 
 def test_explicit_zeros_are_no_edges() -> None:

@@ -223,6 +223,22 @@ def test_edge_weights_that_are_none(weight: Any, sentence: str) -> None:
     assert Network(graph, "max-degree").num_edges == 2
 
 
+@pytest.mark.parametrize(
+    ("weight", "sentence"),
+    [
+        (-2.0, "edge 0 – 1 has the weight -2; a weight is a finite number from 0 on"),
+        (float("inf"), "edge 0 – 1 has the weight inf; a weight is a finite number"),
+        (0.0, "all edges have the weight 0, so that nothing would mix; give them weights above 0"),
+    ],
+)
+@pytest.mark.parametrize("weights", ["auto", "edge"])
+def test_equal_edge_weights_are_looked_at(weight: float, sentence: str, weights: str) -> None:
+    graph: Any = nx.path_graph(3)
+    nx.set_edge_attributes(graph, weight, "weight")
+    with pytest.raises(InputError, match=sentence):
+        Network(graph, weights)
+
+
 def test_weights_that_cut_the_graph_in_two() -> None:
     graph: Any = nx.path_graph(3)
     graph.edges[0, 1]["weight"] = 0.0

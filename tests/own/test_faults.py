@@ -91,6 +91,7 @@ def test_faults_refused(mine: Mine, text: str, sentence: str) -> None:
             "my_module:Misshapen=1",
             r"Misshapen=1 returns messages of shape \(3,\); .* 10 columns here",
         ),
+        ("my_module:Halves=1", "Halves=1 returns messages as float64; return whole numbers, or"),
         ("my_module:Late=3", "Late=3 makes messages late by 3 to 3 rounds; .* longest_delay, 2"),
     ],
 )

@@ -107,6 +107,11 @@ def test_a_spelled_log(tmp_path: Path) -> None:
     assert (problem.means.tolist(), problem.sigma) == ([2.0, 2.0], 0.5)
 
 
+@pytest.mark.parametrize("text", ["bernoulli:0.5", "bernoulli:means=0.5", "beta:a=2,b=2"])
+def test_one_number_is_a_list_of_one(text: str) -> None:
+    assert cb.parse_problem(text).means.tolist() == [0.5]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -116,7 +121,6 @@ def test_a_spelled_log(tmp_path: Path) -> None:
         ("gaussian:means=1,means=2", "setting means of problem gaussian is given twice"),
         ("gaussian:means=1,0,sigme=2", "unknown key of problem gaussian 'sigme'; .* 'sigma'"),
         ("gaussian:means=1,x", "part 'x' is no number"),
-        ("bernoulli:means=0.5", "means has shape"),
         ("my_module:MyProblem", "^problem my_module:MyProblem has no gap; give it$"),
         ("my_module:MyProblem:gpa=1", "unknown key of problem my_module:MyProblem 'gpa'; .* 'gap'"),
         ("my_module:two_arms:gap=wide", "means .* cannot be read as numbers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle  # noqa: TID251  as executors do
 from typing import Any
@@ -9,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits import BernoulliBandit, GaussianBandit, InputError, Problem, simulate
+from coopbandits import (
+    BernoulliBandit,
+    GaussianBandit,
+    InputError,
+    LinearBandit,
+    MixtureBandit,
+    Problem,
+    simulate,
+)
 from coopbandits.core import draws, word_at, word_of
 
 
@@ -55,6 +64,17 @@ def test_an_overridden_array_form_is_refused() -> None:
 
         class Both(Mixin, BernoulliBandit):
             pass
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [(LinearBandit, "reward"), (LinearBandit, "expected"), (MixtureBandit, "reward")],
+)
+def test_what_no_engine_asks_for_is_refused(base: type[Problem], name: str) -> None:
+    with pytest.raises(
+        InputError, match=f"^Odd overrides {name}, and no engine asks {base.__name__}s for"
+    ):
+        type("Odd", (base,), {name: staticmethod(lambda *given: 0.0)})
 
 
 def test_a_method_is_refused() -> None:
@@ -140,9 +160,26 @@ class Wordy(Mine):
         return "a lot"
 
 
+class Moody(Mine):
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return float(numbers[0] + next(NOISE))
+
+
+NOISE = itertools.count(0.0, 1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "more", "sentence"),
     [
+        (Moody, {}, "reward of Moody pays something else for arm 0 when it is called again with"),
+        (
+            Mine,
+            {"bounds": (0.0, 1.0)},
+            "reward of Mine pays 0 to 2 for arm 0, and bounds are 0 to 1; give bounds that hold",
+        ),
+        (Mine, {"bounds": (2.0, 0.0)}, r"bounds of Mine are \(2.0, 0.0\); give the smallest and"),
+        (Mine, {"bounds": 2.0}, "bounds of Mine are 2.0; give the smallest and the largest"),
         (Silent, {"sigma": 1.0}, "Silent has neither a reward form nor a function of its own; wri"),
         (Wrong, {}, "reward of Wrong pays 1 on average for arm 0, but its mean is stated as 0.5; "),
         (

@@ -127,6 +127,19 @@ def test_chances_end_at_0_and_1() -> None:
     assert tables.bounds == (0.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda coins: cb.drift(coins, {10: [0.1, 1.4]}),
+        lambda coins: cb.drift(coins, ramp=(0, 100, [0.1, 1.4])),
+        lambda coins: cb.sites(coins, groups=[[0.1, 1.4], [0.2, 0.3]]),
+    ],
+)
+def test_chances_that_are_given_are_not_cut(make: Any) -> None:
+    with pytest.raises(cb.InputError, match=r"in .*, the mean of arm 1 is 1.4; accepted are num"):
+        make(cb.BernoulliBandit([0.5, 0.4]))
+
+
 def test_the_spread_is_that_of_the_drawn_means_and_the_seed_their_seed() -> None:
     tables = cb.sites(P, 0.1, seed=4).reward_tables(range(2000))
     np.testing.assert_allclose(tables.means.std(axis=0), 0.1, rtol=0.1)

@@ -239,7 +239,7 @@ def test_missing_parts(make: Make, tmp_path: Path) -> None:
 
 def test_a_file_where_a_folder_should_be(make: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"file is a file; give the folder of the result, /"):
         Result.load(tmp_path / "file")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match=r"cannot write .*; make room") as caught:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pytest
 
-from coopbandits import Agent, GaussianBandit, Network, Vector
+from coopbandits import Agent, GaussianBandit, InputError, Network, Vector, simulate
 from coopbandits.core import LocalView
 from coopbandits.network.faults import DOWN, LOST
 from coopbandits.sim.mail import Mail
@@ -105,3 +107,22 @@ def test_counts_become_part_of_a_record() -> None:
     mail.counts.write(record, 1)
     found = [record.messages, record.delivered, record.late, record.lost]
     assert [array.tolist() for array in found] == [[0, 7, 0], [0, 6, 0], [0, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ([1.0, 2.0], "outgoing of agent 1 returned a list; return a numpy array with one dimens"),
+        (np.zeros((2, 2)), r"outgoing of agent 1 returned a ndarray of shape \(2, 2\); return"),
+    ],
+)
+@pytest.mark.parametrize("clocks", [None, "poisson:ratio=10"])
+def test_what_is_no_message_is_refused(message: Any, sentence: str, clocks: Any) -> None:
+    class Odd(Fixed):
+        def make_agent(self, view: LocalView) -> Agent:
+            agent = Postman(view)
+            agent.outgoing = lambda neighbor: message  # type: ignore[method-assign, assignment]
+            return agent
+
+    with pytest.raises(InputError, match=sentence.replace("agent 1", r"agent \d")):
+        simulate(GaussianBandit([1.0, 0.5]), NETWORK, Odd(), 20, clocks=clocks, progress=False)

@@ -144,3 +144,15 @@ def test_a_policy_for_other_rewards_is_refused(policy: str, problem: Any, where:
 )
 def test_and_played_on_its_own(policy: str, problem: Any) -> None:
     Task(dataclasses.replace(SETUP, problem=problem), cb.parse_policy(policy))
+
+
+@pytest.mark.parametrize("members", ["{}", "independent-ucb+{}@0"])
+def test_noise_is_for_rewards_from_0_to_1(members: str) -> None:
+    network, normal = cb.Network.from_spec("path:3"), cb.GaussianBandit([5.0, 1.0])
+    private = members.format("private:epsilon=1,horizon=9*flood-ucb")
+    with pytest.raises(
+        cb.InputError, match=r"is for rewards in \[0, 1\], .* from -inf to inf; resc"
+    ):
+        cb.simulate(normal, network, private, 5)
+    cb.simulate(cb.BernoulliBandit([0.5, 0.1]), network, private, 5)
+    cb.simulate(normal, network, members.format("private:epsilon=inf,horizon=9*flood-ucb"), 5)

@@ -76,6 +76,11 @@ def choose_arm(
     allowed: Sequence[int] | None = None,
 ) -> int:
     """Return what an index plays on an estimate, one of `allowed` where that is given."""
+    if not isinstance(estimate, Estimate):
+        raise InputError(
+            f"a machine's estimate returned {estimate!r}; return what registers.read does, or a "
+            "cb.Estimate"
+        )
     word = word if index.random else 0  # as in every engine: who is not random sees no word
     if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
         together = index.values(estimate, word, numbers)

@@ -134,6 +134,11 @@ class AnyPolicy(Named, ABC):
         return parts.aggregation.stages(view, registers)
 
     @property
+    def clips_rewards(self) -> bool:
+        """Whether it would cut rewards outside [0, 1]; simulations refuse to play it on such."""
+        return False
+
+    @property
     def takes_context(self) -> bool:
         """Whether its agents look at features of the arms, so that they must be told them."""
         return self.parts is not None and self.parts.statistic.takes_context

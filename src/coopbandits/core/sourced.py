@@ -67,6 +67,11 @@ class Sourced(Policy):
         return (self.policy,)
 
     @property
+    def clips_rewards(self) -> bool:
+        """Whether the source does."""
+        return self.source.clips
+
+    @property
     def needs(self) -> frozenset[str]:
         """What either needs."""
         return self.source.needs | self.policy.needs

@@ -6,6 +6,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from fractions import Fraction
+from functools import cache
 from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -22,6 +23,7 @@ class Settings(ABCMeta):
 
         def __call__(cls, *values: Any, **settings: Any) -> Any:
             """Make one; Python's own error names neither the settings nor the nearest one."""
+            _require_defaults(cls)
             try:
                 return super().__call__(*values, **settings)
             except TypeError:
@@ -35,6 +37,23 @@ class Settings(ABCMeta):
         if own is object.__init__:
             return Signature()
         return Signature(list(signature(own).parameters.values())[1:])
+
+
+@cache
+def _require_defaults(cls: type) -> None:
+    """Refuse new defaults of settings that the decorator of a dataclass has not seen."""
+    for parent in cls.__mro__:
+        written = vars(parent)
+        seen = written.get("__annotations__", {}) if "__dataclass_fields__" in written else {}
+        for field in settings_of(cls):
+            value = written.get(field.name, field.default)
+            is_method = hasattr(value, "__get__")
+            if field.name in written and field.name not in seen and not is_method:
+                raise InputError(
+                    f"{parent.__name__} gives its setting {field.name} the default {value!r}, "
+                    f"which would not count; write {field.name}: {type(value).__name__} = "
+                    f"{value!r}, and @dataclass(frozen=True) above the class"
+                )
 
 
 def _require_fit(cls: type, values: tuple[Any, ...], settings: dict[str, Any]) -> None:

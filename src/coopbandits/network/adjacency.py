@@ -66,8 +66,6 @@ def edge_weights(
         weights = entries.data
     else:
         return None
-    if (weights == weights[:1]).all():
-        return None
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
         first, second = labels[entry_rows(adjacency)[bad[0]]], labels[adjacency.indices[bad[0]]]
@@ -75,7 +73,12 @@ def edge_weights(
             f"edge {first!r} – {second!r} has the weight {weights[bad[0]]:g}; a weight is a finite "
             "number from 0 on, and a larger one mixes more, so change it or remove all weights"
         )
-    return np.asarray(weights, dtype=np.float64)
+    if weights.size and not weights.any():
+        raise InputError(
+            "all edges have the weight 0, so that nothing would mix; give them weights above 0, or "
+            "remove all weights"
+        )
+    return None if (weights == weights[:1]).all() else np.asarray(weights, dtype=np.float64)
 
 
 def _attributes(graph: Any, adjacency: sparse.csr_array, labels: Labels) -> NDArray[np.float64]:

@@ -168,6 +168,10 @@ KINDS: dict[str, Recipe] = {
 }
 
 
+LISTS = frozenset({"means", "a", "b", "shapes", "theta"})
+"""Settings of these that are lists, so that a text with one number is a list of one."""
+
+
 def _makes_problems(thing: Any) -> bool:
     if isclass(thing):
         return issubclass(thing, Problem) and not isabstract(thing)
@@ -212,9 +216,9 @@ def make_problem(name: str, table: Any) -> Problem:
 def parse_problem(text: str) -> Problem:
     """Read ``gaussian:means=1,0.8x16,sigma=2``, ``beta:a=2,1,b=1,3`` or ``my_module:MyProblem``.
 
-    Settings are separated by commas. Lists of numbers are written like means, and a list of one
-    number as ``0.5x1``. The first setting that must be given may be written without its name:
-    ``bernoulli:0.1,0.2``.
+    Settings are separated by commas. Lists of numbers are written like means, and for a problem of
+    one's own a list of one number as ``0.5x1``. The first setting that must be given may be written
+    without its name: ``bernoulli:0.1,0.2``.
     """
     found, rest = PROBLEMS.find(text)
     owner = f"problem {PROBLEMS.name_of(found)}"
@@ -232,6 +236,9 @@ def parse_problem(text: str) -> Problem:
         if key in settings:
             raise InputError(f"setting {key} of {owner} is given twice; give it once")
         settings[key] = _value(value)
+    for key in LISTS & settings.keys() if isinstance(found, Recipe) else ():
+        if isinstance(settings[key], int | float):
+            settings[key] = [settings[key]]
     return _make(owner, "", found, settings)
 
 

@@ -58,6 +58,8 @@ class LinearBandit(Problem):
     LinearBandit(2 arms, 2 features (2 contexts), a model per arm, sigma=1.0)
     """
 
+    _unread = frozenset({"reward", "expected"})
+
     def __init__(
         self,
         theta: ArrayLike,

@@ -40,6 +40,8 @@ class MixtureBandit(Problem):
     array([0.9, 1. ])
     """
 
+    _unread = frozenset({"reward"})
+
     def __init__(self, weights: ArrayLike, problems: Sequence[Problem]) -> None:
         self.weights = arm_values("weights", weights)
         above_zero("weights", self.weights)

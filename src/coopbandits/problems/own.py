@@ -27,6 +27,12 @@ FEWEST_TRIES = 64
 """Tries of an arm: at most so many, fewer where there are many arms, but never less than the last.
 """
 
+REPEATED = 16
+"""Tries of an arm that are made twice."""
+
+ROUNDING = 1e-9
+"""By how much rewards may be beyond their bounds, relative to their size above 1."""
+
 STANDARD_ERRORS = 6.0
 """How far the average of the tries may be from the stated mean. A sampler that scatters its variate
 is off by more once in 10⁹ problems."""
@@ -53,22 +59,54 @@ def check_reward(
     table: NDArray[np.float64],
     means: NDArray[np.float64],
     sigma: float,
+    bounds: tuple[float, float] | None = None,
     *,
     is_normal: bool,
 ) -> None:
-    """Refuse a function that fails, pays what is no finite number, or has other means."""
+    """Refuse a function that fails, pays what is no finite number, or has other means or bounds.
+
+    So is one that pays something else when it is called again: every engine calls it on its own.
+    """
+    low, high = _checked_bounds(owner, bounds)
     _, arms = np.unique(np.column_stack([table, means]), axis=0, return_index=True)
     tries = min(MOST_TRIES, max(FEWEST_TRIES, ALL_TRIES // arms.size))
     places = [(i + 0.5) / tries for i in range(tries)]
     variates = [normal_quantile(u) for u in places] if is_normal else places
     for arm in sorted(arms.tolist()):
         paid = np.array([_paid(owner, reward, table[arm], arm, each) for each in variates])
+        again = [_paid(owner, reward, table[arm], arm, each) for each in variates[:REPEATED]]
+        if paid[:REPEATED].tolist() != again:
+            raise InputError(
+                f"reward of {owner} pays something else for arm {arm} when it is called again with "
+                "the same variate; let it depend on numbers and variate alone"
+            )
+        slack = ROUNDING * max(1.0, *np.abs(paid))
+        if paid.min() < low - slack or paid.max() > high + slack:
+            raise InputError(
+                f"reward of {owner} pays {paid.min():.4g} to {paid.max():.4g} for arm {arm}, and "
+                f"bounds are {low:g} to {high:g}; give bounds that hold, or leave them out"
+            )
         spread = max(float(paid.std()), sigma)
         if abs(paid.mean() - means[arm]) > STANDARD_ERRORS * spread / math.sqrt(tries):
             raise InputError(
                 f"reward of {owner} pays {paid.mean():.4g} on average for arm {arm}, but its mean "
                 f"is stated as {means[arm]:.4g}; regret is computed from means, so make them agree"
             )
+
+
+def _checked_bounds(owner: str, bounds: Any) -> tuple[float, float]:
+    if bounds is None:
+        return -math.inf, math.inf
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low, high = math.nan, math.nan
+    if not low < high:
+        raise InputError(
+            f"bounds of {owner} are {bounds!r}; give the smallest and the largest reward, in this "
+            "order, with -math.inf or math.inf where there is no end"
+        )
+    return low, high
 
 
 def _paid(owner: str, reward: Reward, row: Any, arm: int, variate: float) -> float:

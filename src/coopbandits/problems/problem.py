@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.problems.checks import arm_values, distinct_names, frozen, positive_number
+from coopbandits.problems.checks import (
+    arm_values,
+    distinct_names,
+    frozen,
+    positive_number,
+    within,
+)
 from coopbandits.problems.own import Reward, arm_numbers, check_reward
 from coopbandits.problems.parse import format_means, parse_means
 from coopbandits.problems.rewards import (
@@ -87,6 +93,8 @@ class Problem(ABC):
     family: ClassVar[str] = "gaussian"
     _ragged: ClassVar[bool] = False
     """Whether rows of numbers say themselves how long they are, so that more may follow."""
+    _unread: ClassVar[frozenset[str]] = frozenset()
+    """What a subclass must not write, since engines know rewards without asking for it."""
     reward: ClassVar[Any] = None
     arm_names: tuple[str, ...] | None = None
 
@@ -107,6 +115,11 @@ class Problem(ABC):
             raise InputError(
                 f"{cls.__name__} overrides rewards(), which no engine calls; write a static "
                 "function reward(numbers, variate) instead, which all of them play"
+            )
+        for name in super(cls, cls)._unread & vars(cls).keys():
+            raise InputError(
+                f"{cls.__name__} overrides {name}, and no engine asks {cls.__base__.__name__}s for "
+                "it; derive from cb.Problem, and write a static function reward(numbers, variate)"
             )
         own = vars(cls).get("reward")
         if own is not None and not isinstance(own, staticmethod):
@@ -153,7 +166,7 @@ class Problem(ABC):
         if reward is None or reward.__module__.startswith("coopbandits."):
             return
         check_reward(
-            type(self).__name__, reward, table, means, self.sigma,
+            type(self).__name__, reward, table, means, self.sigma, self._bounds,
             is_normal=self._variate == "normal",
         )  # fmt: skip
 
@@ -261,6 +274,8 @@ class Problem(ABC):
             raise InputError(
                 f"{owner} has {means.size} means for {self.num_arms} arms; give one per arm"
             )
+        if self._form.kind == THRESHOLD:  # only what a spread makes of chances ends at 0 and 1
+            within(f"in {owner}, the mean", means, 0.0, 1.0)
         return means
 
     def turned(self, places: NDArray[np.int64]) -> Problem:

@@ -80,6 +80,8 @@ def load(folder: Path) -> tuple[xr.Dataset, dict[str, Any]]:
 def read_meta(folder: Path) -> dict[str, Any]:
     """Read and check `meta.json`."""
     path = folder / META_FILE
+    if folder.is_file():
+        raise InputError(f"{folder} is a file; give the folder of the result, {folder.parent}")
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

@@ -19,6 +19,7 @@ from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.core.errors import InputError
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine
+from coopbandits.sim.mail import outgoing
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import Agents, ReferenceEngine, make_account, make_players
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
@@ -181,7 +182,7 @@ class Run:
         me = self.agents[agent]
         start = int(self.task.network.adjacency.indptr[agent])
         for link, neighbor in enumerate(self.task.network.neighbors(agent), start):
-            message = me.outgoing(neighbor)
+            message = outgoing(me, neighbor)
             if message is not None:
                 self._send(time, link, neighbor, Letter(agent, time, message))
         inbox = self.inboxes[agent]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from coopbandits.core.contract import Agent, Vector
+from coopbandits.core.errors import InputError
 from coopbandits.network import Network
 from coopbandits.network.faults import DOWN, LOST, directed_links
 from coopbandits.sim.record import Record
@@ -35,6 +38,18 @@ class Counts:
         record.lost[row] = self.lost
 
 
+def outgoing(agent: Agent, neighbor: int) -> Vector | None:
+    """Return an agent's message to a neighbour; refuse what is none."""
+    message: object = agent.outgoing(neighbor)
+    if message is None or (isinstance(message, np.ndarray) and message.ndim == 1):
+        return message
+    shape = f" of shape {message.shape}" if isinstance(message, np.ndarray) else ""
+    raise InputError(
+        f"outgoing of agent {agent.view.agent_id} returned a {type(message).__name__}{shape}; "
+        "return a numpy array with one dimension, or None for no message"
+    )
+
+
 class Mail:
     """The messages of agents that play in rounds."""
 
@@ -52,7 +67,7 @@ class Mail:
         for (receiver, sender), fate in zip(self.links, fates, strict=True):
             if fate == DOWN:
                 continue
-            message = agents[sender].outgoing(receiver)
+            message = outgoing(agents[sender], receiver)
             if message is not None:
                 self._send(receiver, sender, message, fate)
         self._deliver(agents)

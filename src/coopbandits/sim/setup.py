@@ -155,6 +155,9 @@ class Setup:
                 )
         for member in policy.members:
             self._check_member(member)
+        for each in (policy, *policy.members):
+            if each.clips_rewards:
+                self._require_unit_rewards(each, "rescale the rewards")
         if self.stop is not None:
             require_certain(
                 f"policy {policy.spelling}", policy.parts if policy.plays_parts else None
@@ -167,13 +170,8 @@ class Setup:
 
     def _check_member(self, policy: AnyPolicy) -> None:
         family = getattr(policy.parts.index if policy.parts else policy, "family", None)
-        low, high = self.tables.bounds or (0.0, 1.0)
-        if family == "bernoulli" and not 0.0 <= low <= high <= 1.0:
-            raise InputError(
-                f"policy {policy.spelling} is for rewards in [0, 1], and those of "
-                f"{type(self.problem).__name__} go from {low:g} to {high:g}; take its Gaussian "
-                "family, or rescale the rewards"
-            )
+        if family == "bernoulli":
+            self._require_unit_rewards(policy, "take its Gaussian family, or rescale the rewards")
         self._check_features(policy)
         parts = policy.parts
         # An aggregation of one's own may tell an index more than the statistic does.
@@ -192,6 +190,14 @@ class Setup:
         )
         registers = parts.registers(problem.num_arms, problem.num_features)
         return try_index(parts.index, parts.index.numbers(view), registers)
+
+    def _require_unit_rewards(self, policy: AnyPolicy, what_to_do: str) -> None:
+        low, high = self.tables.bounds or (0.0, 1.0)
+        if not 0.0 <= low <= high <= 1.0:
+            raise InputError(
+                f"policy {policy.spelling} is for rewards in [0, 1], and those of "
+                f"{type(self.problem).__name__} go from {low:g} to {high:g}; {what_to_do}"
+            )
 
     def _check_features(self, policy: AnyPolicy) -> None:
         if not policy.takes_context:

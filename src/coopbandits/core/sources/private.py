@@ -64,6 +64,11 @@ class Private(Source):
         return frozenset({"random_word"})
 
     @property
+    def clips(self) -> bool:
+        """Noise hides what a reward in [0, 1] can change, and no more."""
+        return self.epsilon != math.inf
+
+    @property
     def levels(self) -> int:
         """L, in how many blocks a pull lies."""
         return int(self.horizon).bit_length()

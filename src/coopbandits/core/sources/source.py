@@ -28,6 +28,11 @@ class Source(Named, ABC):
     keeps_range: ClassVar[bool] = False
 
     @property
+    def clips(self) -> bool:
+        """Whether rewards outside [0, 1] are cut, so that they must not be played."""
+        return False
+
+    @property
     def needs(self) -> frozenset[str]:
         """What agents must be told, as in `Policy.needs`."""
         return frozenset()

@@ -80,7 +80,7 @@ class Schedule:
         wanted = self.done + rounds + self.longest
         more = np.zeros((wanted - known, self.ahead.shape[1]), dtype=np.uint8)
         for bits in self._effects("agents", np.arange(known, wanted)):
-            more |= bits
+            more |= bits.astype(np.uint8)
         bits = np.concatenate([self.ahead, more])
         self.ahead = bits[rounds:]
         return bits
@@ -102,6 +102,11 @@ class Schedule:
                 f"fault {kind.spelling} returns {kind.touches} of shape {effect.shape}; begin must "
                 f"return what gives one row per round and {columns} columns here"
             )
+        if effect.dtype.kind not in "biu":
+            raise InputError(
+                f"fault {kind.spelling} returns {kind.touches} as {effect.dtype}; return whole "
+                "numbers, or true and false"
+            )
         if kind.touches == "delay" and effect.size:
             low, high, most = int(effect.min()), int(effect.max()), kind.longest_delay
             if low < 0 or high > most:
@@ -114,5 +119,5 @@ class Schedule:
 def _any(masks: list[NDArray[Any]], first: NDArray[np.bool_]) -> NDArray[np.bool_]:
     found = first.copy()
     for mask in masks:
-        found |= mask
+        found |= mask.astype(np.bool_)
     return found
