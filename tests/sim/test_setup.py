@@ -146,7 +146,7 @@ def test_and_played_on_its_own(policy: str, problem: Any) -> None:
     Task(dataclasses.replace(SETUP, problem=problem), cb.parse_policy(policy))
 
 
-@pytest.mark.parametrize("members", ["{}", "independent-ucb+{}@0"])
+@pytest.mark.parametrize("members", ["{}", "flood-ucb+{}@0"])
 def test_noise_is_for_rewards_from_0_to_1(members: str) -> None:
     network, normal = cb.Network.from_spec("path:3"), cb.GaussianBandit([5.0, 1.0])
     private = members.format("private:epsilon=1,horizon=9*flood-ucb")
@@ -156,3 +156,26 @@ def test_noise_is_for_rewards_from_0_to_1(members: str) -> None:
         cb.simulate(normal, network, private, 5)
     cb.simulate(cb.BernoulliBandit([0.5, 0.1]), network, private, 5)
     cb.simulate(normal, network, members.format("private:epsilon=inf,horizon=9*flood-ucb"), 5)
+
+
+@pytest.mark.parametrize(
+    ("means", "least"), [([0.0, 1e-9, -1e-9], "1e-06"), ([1e9, 1e9 + 1.0], "1e[+]03")]
+)
+def test_units_in_which_all_arms_tie_are_refused(means: list[float], least: str) -> None:
+    problem = cb.GaussianBandit(means)
+    for world in (problem, cb.drift(problem, switch_every=5)):
+        with pytest.raises(cb.InputError, match=f"as good as a tie; .* differ by {least} or more"):
+            dataclasses.replace(SETUP, problem=world)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        cb.GaussianBandit([0.0, 0.0]),
+        cb.GaussianBandit([0.3, 0.1 + 0.2]),
+        cb.GaussianBandit([1e-5, 0.0]),
+        cb.drift(cb.GaussianBandit([0.5, 0.2]), {5: [0.5, 0.5 + 1e-9]}),
+    ],
+)
+def test_ties_and_small_differences_are_played(problem: cb.Problem) -> None:
+    assert dataclasses.replace(SETUP, problem=problem).problem == problem

@@ -30,6 +30,12 @@ MOST_ROUNDS = 10**15
 PRECISIONS = ("float64", "float32")
 """What agents compute with; single precision is the GPU engine's alone."""
 
+TELLING = 1e-6
+"""Means must differ by so much of their size above 1: indices tie where they differ by 1e-9."""
+
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Means that differ by no more of their size are equal but for rounding."""
+
 KEPT = ("agents", "curves", "arms", "watch")
 KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms", "watch": "frames"}
 
@@ -115,6 +121,8 @@ class Setup:
     def _check_conditions(self) -> None:
         """Refuse worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
+        if not self.tables.in_context:
+            self._check_scale(self.tables.means)
         if self.stop is not None and not self.tables.is_one:
             why = "rewards drift or differ between agents: there is no one best arm to be sure of"
             if self.problem.num_features:
@@ -142,6 +150,23 @@ class Setup:
                 f"{KEPT_WORDS[self.keep]} cannot be kept with clocks, since agents pull unequally "
                 "often; "
                 'keep="agents" keeps the pulls of every agent'
+            )
+
+    def _check_scale(self, means: NDArray[np.float64]) -> None:
+        """Refuse rewards in units in which all arms are equal to `core.choice.best_arm`.
+
+        A difference that rounding can have made is none; in a world some site or segment may have
+        a small one by chance.
+        """
+        largest = float(np.abs(means).max())
+        gaps = means.max(axis=-1, keepdims=True) - means
+        told = np.where(gaps > ROUNDING * largest, gaps, np.inf).min(axis=-1)
+        least = TELLING * max(1.0, largest)
+        if (told < least).all():
+            raise InputError(
+                f"the means of two arms of {type(self.problem).__name__} differ by "
+                f"{told.min():.3g}, which at their size is as good as a tie; rescale your rewards, "
+                f"or take off what all have in common, so that they differ by {least:.3g} or more"
             )
 
     def check_policy(self, policy: AnyPolicy) -> None:
