@@ -121,7 +121,7 @@ def test_what_is_no_message_is_refused(message: Any, sentence: str, clocks: Any)
     class Odd(Fixed):
         def make_agent(self, view: LocalView) -> Agent:
             agent = Postman(view)
-            agent.outgoing = lambda neighbor: message  # type: ignore[method-assign, assignment]
+            agent.outgoing = lambda neighbor: message  # type: ignore[method-assign]
             return agent
 
     with pytest.raises(InputError, match=sentence.replace("agent 1", r"agent \d")):

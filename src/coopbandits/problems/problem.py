@@ -116,11 +116,13 @@ class Problem(ABC):
                 f"{cls.__name__} overrides rewards(), which no engine calls; write a static "
                 "function reward(numbers, variate) instead, which all of them play"
             )
-        for name in super(cls, cls)._unread & vars(cls).keys():
-            raise InputError(
-                f"{cls.__name__} overrides {name}, and no engine asks {cls.__base__.__name__}s for "
-                "it; derive from cb.Problem, and write a static function reward(numbers, variate)"
-            )
+        for parent in cls.__mro__[1:]:
+            for name in vars(parent).get("_unread", frozenset()) & vars(cls).keys():
+                raise InputError(
+                    f"{cls.__name__} overrides {name}, and no engine asks {parent.__name__}s for "
+                    "it; derive from cb.Problem, and write a static function reward(numbers, "
+                    "variate)"
+                )
         own = vars(cls).get("reward")
         if own is not None and not isinstance(own, staticmethod):
             raise InputError(

@@ -114,8 +114,9 @@ def _feed(
     elif isinstance(value, MethodType):
         enter(value.__func__)
     else:
-        tell(ADDRESS.sub("", repr(value)).encode())
-        if type(value).__repr__ is object.__repr__:  # which says no more than its class
+        shown = repr(value)
+        tell(ADDRESS.sub("", shown).encode())
+        if shown == object.__repr__(value):  # which says no more than its class
             enter(type(value))
             enter(getattr(value, "__dict__", {}))
 
