@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -236,6 +236,14 @@ class ReopenedAgent(Protocol):
 
         `word` is random, and another one every time.
         """
+
+
+@runtime_checkable
+class PartedAgent(Protocol):
+    """What a fleet tells an agent, if it asks for it, whenever neighbours go."""
+
+    def parted(self, neighbors: Collection[int]) -> None:
+        """Take note that links have ended, and nothing of the next round was told over them."""
 
 
 class ContextFleetAgent(FleetAgent, Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -203,6 +203,10 @@ class CooperativeAgent(ContextAgent):
     def reopened(self, word: int) -> None:
         """Tell the aggregation that its state was read from a disk."""
         self.machine.reopened(word)
+
+    def parted(self, neighbors: Collection[int]) -> None:
+        """Tell the aggregation that links have ended."""
+        self.machine.parted(neighbors)
 
     def export_state(self) -> State:
         """Return version, whose state it is, open pulls and the aggregation's fields."""

@@ -337,6 +337,43 @@ def test_restarts_and_other_neighbours() -> None:
     assert moved.parent in (NOBODY, 4)
 
 
+@pytest.mark.parametrize("gone", [1, 2])
+def test_what_a_neighbour_was_told_is_its_own_whoever_goes(gone: int) -> None:
+    """Neighbour 2 was told to take it, and may have heard that: it is handed to nobody else."""
+    mine = handing()
+    stays = 3 - gone
+    moved = relinked(mine, [stays])
+    assert handed(mine, 2) == 1.0
+    assert not moved.held.any()
+    assert moved._pulls(moved.sent[0]) == float(stays == 2)
+
+
+def test_what_was_told_to_nobody_is_kept_when_its_neighbour_goes() -> None:
+    mine = handing()
+    mine.parted([2])
+    assert handed(mine, 2) == 0.0
+    assert relinked(mine, [1]).moving().held == 1.0
+
+
+def handing() -> LedgerSumsMachine:
+    """A machine whose next message hands one pull to neighbour 2."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    mine.receive({2: root_says(mine, 1)})
+    for beat in (2, 3):
+        mine.receive({2: root_says(mine, beat, heard=beat - 1 + float(mine.marks[1]))})
+    mine.observe(0, 1.0)
+    return mine
+
+
+def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> LedgerSumsMachine:
+    """Return the machine with other neighbours."""
+    weights = dict.fromkeys(neighbors, 0.25)
+    moved = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights=weights))
+    state = through_json(mine.export_state())
+    moved.restore_state(moved.relinked(state, sorted(mine.places), neighbors))
+    return moved
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_hello
 from coopbandits.fleet.protocol.links import MOST_SILENT
@@ -75,6 +77,37 @@ def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> Non
     again = party.start("n0", "n1").replica
     assert again.agent.export_state() == before
     assert again.own_counts.sum() == 3
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one bandit", "several"])
+def test_neighbours_go_before_the_next_round_is_told(
+    several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told to one could otherwise be told to another once the neighbours are others."""
+    party = make_party("ledger-ts")
+    if several:
+        party.declared = both(party.cluster, policy="ledger-ts")
+    for at in range(4):
+        party.start(f"n{at}", "n0")
+    party.play(5)
+    party.crash("n3")
+    steps: list[str] = []
+
+    def noted(kind: type, name: str) -> None:
+        method = getattr(kind, name)
+
+        def call(self: Any, *given: Any, **more: Any) -> Any:
+            steps.append(name)
+            return method(self, *given, **more)
+
+        monkeypatch.setattr(kind, name, call)
+
+    noted(LedgerSumsMachine, "receive")
+    noted(LedgerSumsMachine, "parted")
+    noted(LedgerSumsMachine, "outgoing")
+    party.nodes["n1"].clock = lambda: party.now + 1.0
+    party.nodes["n1"].tick()
+    assert steps[:3] == ["receive", "parted", "outgoing"]
 
 
 def test_agents_that_say_goodbye_are_forgotten() -> None:

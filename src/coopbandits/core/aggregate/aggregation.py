@@ -9,7 +9,7 @@ vectors of registers, whose meaning is known to the statistic alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -206,6 +206,13 @@ class Machine(Stateful, ABC):
         `word` is random, and another one every time. Nothing of before arrives from now on.
         """
         del word  # most tell totals, which are the newer the larger they are
+
+    def parted(self, neighbors: Collection[int]) -> None:
+        """Take note that links have ended: these neighbours were told nothing of the next round.
+
+        It is told between the end of a round and the messages of the next.
+        """
+        del neighbors  # most do not take notice of what they have told
 
     def share(self) -> Share:
         """Return this agent's share of all that was observed.

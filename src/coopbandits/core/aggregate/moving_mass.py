@@ -27,6 +27,7 @@ Here is what agents do with mass; what a root does with it is told in `ledger_su
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -41,7 +42,7 @@ from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import LocalView, State, Vector
@@ -274,13 +275,31 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         most = claims.max_agents * claims.most_rounds(now)
         claims.check_within("rounds in mass", behind, 0.0, most)
 
+    def parted(self, neighbors: Collection[int]) -> None:
+        """Hand nothing to some neighbours: what is held was told to none of them."""
+        for j in neighbors:
+            self.acknowledged[self.places[j]] = 0.0
+
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Begin anew, if in doubt: a neighbour that has gone cannot tell what it has heard."""
-        moved = super().relinked(state, neighbors, own)
+        moved = super().relinked(self._told_by(state, neighbors), neighbors, own)
         if state["opened"] != SURE:
             moved |= {name: np.zeros_like(getattr(self, name)).tolist() for name in self.dropped}
             moved["opened"] = SURE
         return moved
+
+    def _told_by(self, state: State, neighbors: Sequence[int]) -> State:
+        """Return a state after it has handed on as its last message told.
+
+        Without some neighbours others may carry: what one of these was told is not theirs.
+        """
+        before = copy(self)
+        before.places = {j: at for at, j in enumerate(neighbors)}
+        for name in self.fields:
+            value = state[name]
+            setattr(before, name, np.array(value, dtype=np.float64) if isinstance(value, list) else value)
+        before._hand_on()
+        return before.export_state()
 
     def check_state(self, values: State) -> None:
         """Refuse marks that are no fractions."""

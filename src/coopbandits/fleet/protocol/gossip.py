@@ -105,7 +105,11 @@ class Gossip(ABC):
         self.peers[peer.number] = peer
 
     def let_go(self, numbers: Collection[int]) -> None:
-        """Go on without some neighbours; right after a tick, when nothing of theirs is waiting."""
+        """Go on without some neighbours, right after the end of a round.
+
+        By then nothing of theirs is waiting, and nothing was told of the next round, which might
+        be told to others now.
+        """
         self.replica.relink(self.peers.keys() - numbers)
         for number in numbers:
             self.peers.pop(number, None)
@@ -118,8 +122,8 @@ class Gossip(ABC):
         """Believe nothing of some authors any more, where messages have authors."""
 
     @abstractmethod
-    def tick(self, now: float) -> None:
-        """Do what is due at `next_tick`."""
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
+        """Do what is due at `next_tick`; let go of neighbours that have `gone`."""
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours were told all that is known by now."""
@@ -254,7 +258,7 @@ class RobustGossip(Gossip):
             taken[0] = kept if waiting is None else waiting[0]
         return taken
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """End the round, and send messages of the next."""
         self.next_tick = max(self.next_tick + self.period, now + 0.5 * self.period)
         inbox, self.inbox = self.inbox, {}
@@ -266,6 +270,8 @@ class RobustGossip(Gossip):
         tick = self._aged = self.claims.ticks(now)
         if not self._end_round(inbox, *proofs, tick=tick):
             replica.end_round(inbox, *proofs, tick=tick)
+        if gone:
+            self.let_go(gone)
         if entries is not None:
             if entries.settle():
                 self.greet_again("it counts under another number now")
@@ -352,10 +358,10 @@ class QuietGossip(RobustGossip):
         """Return whether time has passed since the last round by which pulls count less."""
         return self.claims.ticks(now) > self._aged
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """End the round, send what is news, and see whether that is all."""
         self.idle = self.entries is not None
-        super().tick(now)
+        super().tick(now, gone)
         if self.idle and self.entries is not None and any(p.met for p in self.peers.values()):
             self.idle = self.entries.has_told_all
 
@@ -436,8 +442,9 @@ class SynchronousGossip(Gossip):
             if len(inbox) == len(self.peers):
                 self._end_if_complete(now)
 
-    def tick(self, now: float) -> None:
-        """Send this round's messages."""
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
+        """Send this round's messages; neighbours are the same for ever."""
+        del gone
         self.next_tick = math.inf
         for j, values in self.replica.speak().items():
             peer = self.peers[j]

@@ -135,10 +135,8 @@ class Node(LinkedNode):
         if now < self.gossip.next_tick:
             return
         try:
-            self.gossip.tick(now)
-            if self._gone:
-                self.gossip.let_go(self._gone)
-                self._gone.clear()
+            self.gossip.tick(now, self._gone)
+            self._gone.clear()
         except DiskError as error:
             self._note_trouble(error)
             self.gossip.next_tick = now + BEAT_SECONDS

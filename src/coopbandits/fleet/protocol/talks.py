@@ -457,7 +457,7 @@ class Talks:
         told = {number: talk.gossip.telling() for number, talk in self.talks.items()}
         return lambda: all(number not in self.awake or are() for number, are in told.items())
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """End the rounds of all bandits with news, write that at once, and send what is told.
 
         What cannot be written is not sent either: neighbours say theirs again, since it was not
@@ -473,7 +473,9 @@ class Talks:
                 raise
         with self.bandits.journal.together():
             for talk in list(self.awake.values()):
-                talk.gossip.tick(now)
+                talk.gossip.tick(now, gone)
+            if gone:
+                self.let_go(gone)  # of the others nothing is waiting
         for number, talk in list(self.awake.items()):
             if talk.greets_again:
                 talk.greets_again = False

@@ -22,6 +22,7 @@ from coopbandits.core.aggregate.arms import moved_pulls
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
+    PartedAgent,
     ReopenedAgent,
     Share,
     State,
@@ -208,7 +209,10 @@ class Replica:
         self._log(Met(dict(degrees)))
 
     def relink(self, neighbors: Iterable[int]) -> None:
-        """Go on with other neighbours; what is known of those that stay is kept."""
+        """Go on with other neighbours; what is known of those that stay is kept.
+
+        Some may come at any time. They go between the end of a round and the next messages.
+        """
         wanted = sorted(neighbors)
         if wanted != self.neighbors:
             self._log(Relinked(wanted))
@@ -426,6 +430,9 @@ class Replica:
         self.neighbors = neighbors
         old = list(self.agent.view.neighbor_weights)
         if set(old) != set(neighbors):
+            gone = set(old) - set(neighbors)
+            if gone and isinstance(self.agent, PartedAgent):
+                self.agent.parted(gone)
             fresh = self._fresh_agent(neighbors)
             fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
             self.agent = fresh
