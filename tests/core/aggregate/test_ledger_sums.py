@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from coopbandits.core.aggregate.ledger_sums import (
     LedgerSumsMachine,
     tenure_of,
 )
-from coopbandits.core.aggregate.moving_mass import mark_of
+from coopbandits.core.aggregate.moving_mass import LAGS, UNKNOWN, mark_of
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
@@ -316,6 +316,54 @@ def test_a_steady_tree_says_how_many_agents_there_are() -> None:
         assert mine.estimate().num_agents == pytest.approx(believed)
     mine.most_agents = 5.0
     assert mine.estimate().num_agents == 5.0, "no more than there can be"
+
+
+@dataclass(frozen=True)
+class Far(Schedule):
+    """A schedule in which every message is on its way for so many rounds."""
+
+    rounds: int = 0
+
+    def delay(self, now: int, sender: int, receiver: int) -> int | None:
+        del now, sender, receiver
+        return self.rounds
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 6])
+def test_answers_that_are_always_late_are_no_sign_of_a_broken_link(rounds: int) -> None:
+    world = Followed(GRAPHS["path-4"], 3 * YOUNG)
+    for _ in range(3 * YOUNG):
+        world.pull()
+        world.step(Far(**vars(CALM), rounds=rounds))
+        world.assert_every_pull_is_somewhere()
+    entered = max(agent._pulls(agent.ledger) for agent in world.agents)
+    assert entered >= 4 * (3 * YOUNG - 4 * (rounds + 1))
+    assert all(
+        agent.lags[:, 0].tolist() == [2.0 * rounds] * len(agent.places) for agent in world.agents
+    )
+
+
+def test_an_answer_that_has_become_late_is_a_sign() -> None:
+    """Until all of many are, and again as soon as one is not."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    mine.receive({2: root_says(mine, 1)})
+    mark, carriers = float(mine.marks[1]), []
+    for beat in range(2, 60):
+        late = 4 if 20 <= beat < 55 else 0
+        mine.receive({2: root_says(mine, beat, heard=beat - 1 - late + mark)})
+        carriers.append(mine._carrier() == 2)
+    assert carriers[:18] == [True] * 18
+    assert carriers[18 : 18 + LAGS - 3] == [False] * (LAGS - 3)
+    assert carriers[18 + 2 * LAGS - 3 :] == [True] * len(carriers[18 + 2 * LAGS - 3 :])
+    assert mine.lags[1, 0] == 0.0
+
+
+def test_a_state_of_before_late_answers_were_known_is_restored() -> None:
+    mine = handing()
+    state = through_json(mine.export_state())
+    fresh = machine(LedgerSums(), one_view(num_arms=1))
+    fresh.restore_state({name: value for name, value in state.items() if name != "lags"})
+    assert fresh.export_state() == state | {"lags": [[0.0, UNKNOWN, 0.0]] * 2}
 
 
 def test_restarts_and_other_neighbours() -> None:

@@ -7,9 +7,11 @@ it goes to one neighbour j that is nearer to the root: S_j ← S_j + H, H ← 0.
 all that was ever handed over that link, and the receiver adds what is new, S_j − Q_j, Q_j being
 what it has taken before. So a lost message is only a delay. Who takes it must tell of the same
 root, not be a child or cut off, have a newer beat, or the same and be nearer, and the link must
-have worked both ways lately: within 1 + 2 (g − 1) + v rounds, g the mean gap between messages from
-j and v its mean deviation. Of several the newest beat counts, less g, then the distance. If there
-is none, the agent keeps H.
+have worked both ways lately: j was heard within 1 + 2 (g − 1) + v rounds, g the mean gap between
+messages from j and v its mean deviation, and told that it heard this agent within as many and u. An
+answer may be on its way for long: u is by how many rounds the least late of the last 16 to 32 was
+late, up to 100. Where messages take no time that is 0, unless nearly all are lost. Of several the
+newest beat counts, less g, then the distance. If there is none, the agent keeps H.
 
 **Lost memories.** Messages are numbered by rounds, and a number's fraction, the mark, tells one
 memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
@@ -36,7 +38,7 @@ from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.doubt import LEVELS, SURE, DoubtfulMachine
 from coopbandits.core.aggregate.forgetting import age_rows, has_fallen
-from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY
+from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY, PATIENCE
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
@@ -50,6 +52,12 @@ if TYPE_CHECKING:
 
 SLACK = 1.0
 """Rounds that a link may be silent beyond its usual gaps before nothing is handed over it."""
+
+LAGS = 16
+"""Answers after which an agent looks anew how late the earliest of them was."""
+
+UNKNOWN = 2.0**31
+"""The earliest of no answers."""
 
 MARKS = 1 << 40
 """Where the words of marks begin, by round; those before are others' (`extrema`)."""
@@ -75,11 +83,11 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
 
     fields: tuple[str, ...] = (
         *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "held", "doubted", "sent", "taken",
-        "numbers", "marks", "acknowledged", "wobbles", "receipts",
+        "numbers", "marks", "acknowledged", "wobbles", "receipts", "lags",
     )  # fmt: skip
     links: tuple[str, ...] = (
         *TreeSumsMachine.links, *DoubtfulMachine.doubting_links, "sent", "taken", "numbers",
-        "marks", "acknowledged", "wobbles", "receipts",
+        "marks", "acknowledged", "wobbles", "receipts", "lags",
     )  # fmt: skip
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
@@ -98,6 +106,8 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         self.wobbles = np.zeros(degree)  # v: mean deviation of gaps
         # An own number, the pulls handed on by then, and those that surely have arrived.
         self.receipts = np.zeros((degree, 3))
+        # u; the rounds by which the least late of these answers was late, and how many they are.
+        self.lags = np.tile([0.0, UNKNOWN, 0.0], (degree, 1))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull, and hold it."""
@@ -160,9 +170,13 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
     def _works_both_ways(self, at: int) -> bool:
         """Return whether a neighbour was heard lately, and told that it heard this agent lately."""
         silence = SLACK + 2.0 * (self.gaps[at] - 1.0) + self.wobbles[at]
-        # A message tells of the round before it, and is heard in the round before this one.
-        answered = self.rounds + 1 - self.acknowledged[at] - 2
+        answered = self._lag(at) - self.lags[at, 0]
         return bool(self.acknowledged[at] and self.ages[at] <= silence and answered <= silence)
+
+    def _lag(self, at: int) -> float:
+        """Return by how many rounds the last answer of a neighbour is late by now."""
+        # A message tells of the round before it, and is heard in the round before this one.
+        return float(self.rounds + 1 - self.acknowledged[at] - 2)
 
     def _take(self, at: int, message: Vector) -> None:
         """Take over what a neighbour has handed on since its last message."""
@@ -183,6 +197,7 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
             self.receipts[at] = 0.0, *[self._pulls(self.sent[at])] * 2
         elif heard % 1.0 == self.marks[at]:
             self.acknowledged[at] = heard // 1.0
+            self._note_lag(at)
             self._note_receipt(at)
 
     def _fell(self, before: Vector, now: Vector) -> bool:
@@ -190,6 +205,13 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         if self.stamps:
             return self._pulls(now) < self._pulls(before)
         return has_fallen(self.registers, before[:-2], now[:-2])
+
+    def _note_lag(self, at: int) -> None:
+        """Note by how many rounds an answer is late; what is usual is no sign of a broken link."""
+        usual, least, count = self.lags[at].tolist()
+        lag = min(self._lag(at), PATIENCE)
+        usual, least, count = min(usual, lag), min(least, lag), count + 1.0
+        self.lags[at] = (least, UNKNOWN, 0.0) if count == LAGS else (usual, least, count)
 
     def _note_receipt(self, at: int) -> None:
         """Note what has arrived at a neighbour, once it has heard a number noted before."""
@@ -297,9 +319,17 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         before.places = {j: at for at, j in enumerate(neighbors)}
         for name in self.fields:
             value = state[name]
-            setattr(before, name, np.array(value, dtype=np.float64) if isinstance(value, list) else value)
+            setattr(
+                before,
+                name,
+                np.array(value, dtype=np.float64) if isinstance(value, list) else value,
+            )
         before._hand_on()
         return before.export_state()
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, also of a version that did not know late answers."""
+        super().restore_state({"lags": self.export_state()["lags"]} | state)
 
     def check_state(self, values: State) -> None:
         """Refuse marks that are no fractions."""

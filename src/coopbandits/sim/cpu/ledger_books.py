@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.ledger_sums import LINEAGE_BITS, MOST, TENURES, YOUNG
-from coopbandits.core.aggregate.moving_mass import MARKS, SLACK
-from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR
+from coopbandits.core.aggregate.moving_mass import LAGS, MARKS, SLACK, UNKNOWN
+from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR, PATIENCE
 from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, FACTOR, TIME
 from coopbandits.sim.cpu.inner import inner
@@ -25,14 +25,17 @@ from coopbandits.sim.cpu.tree_rounds import BEAT, DIST, NO_LINK, ROOT
 from coopbandits.sim.record import Task
 from coopbandits.sim.tapes import identity_words
 
+NO_LAGS = (0.0, UNKNOWN, 0.0)
+"""`lags` before the first answer."""
+
 
 class Books(NamedTuple):
     """Mass of all agents (run, agent, …) and of all directed links (run, link, …).
 
-    Fields as in `core.aggregate.ledger_sums` and `moving_mass`. `sent`, `marks` and `acknowledged`
-    of a link are its sender's, `taken`, `numbers` and `wobbles` its receiver's. Those that end in
-    `_told` are as they stood when a round's messages were written; `behind` are the rounds behind
-    the own totals.
+    Fields as in `core.aggregate.ledger_sums` and `moving_mass`. `sent`, `marks`,
+    `acknowledged` and `lags` of a link are its sender's, `taken`, `numbers` and `wobbles` its
+    receiver's. Those that end in `_told` are as they stood when a round's messages were written;
+    `behind` are the rounds behind the own totals.
     """
 
     words: NDArray[np.uint64]
@@ -45,6 +48,7 @@ class Books(NamedTuple):
     marks: NDArray[np.float64]
     marks_told: NDArray[np.float64]
     acknowledged: NDArray[np.float64]
+    lags: NDArray[np.float64]
     wobbles: NDArray[np.float64]
     ledger: NDArray[np.float64]
     ledger_told: NDArray[np.float64]
@@ -63,13 +67,14 @@ def make_books(task: Task, runs: range, links: int, width: int) -> Books:
     shape = (len(runs), agents)
     rows, wide = np.zeros((*shape, width)), np.zeros((len(runs), links, width))
     per_link, bits = np.zeros((len(runs), links)), np.zeros(shape, dtype=np.int64)
+    lags = np.tile(NO_LAGS, (len(runs), links, 1))
     held = rows.copy()
     held[..., -2] = 1.0
     return Books(
         words=np.array(words, dtype=np.uint64), held=held, behind=np.zeros(shape),
         sent=wide, taken=wide.copy(), numbers=per_link, numbers_told=per_link.copy(),
         marks=per_link.copy(), marks_told=per_link.copy(), acknowledged=per_link.copy(),
-        wobbles=per_link.copy(), ledger=rows, ledger_told=rows.copy(), lineage=bits,
+        lags=lags, wobbles=per_link.copy(), ledger=rows, ledger_told=rows.copy(), lineage=bits,
         lineage_told=bits.copy(), meanwhile=rows.copy(), tenure=bits.copy(), base=rows.copy(),
         collected=rows.copy(),
     )  # fmt: skip
@@ -92,6 +97,8 @@ def forget(books: Any, links: Any, renewed: Any) -> None:
             set_row(books.sent, back, 0.0)
             books.numbers[link], books.wobbles[link] = 0.0, 0.0
             books.marks[back], books.acknowledged[back] = 0.0, 0.0
+            for w in range(3):
+                books.lags[back, w] = NO_LAGS[w]
 
 
 @inner
@@ -165,7 +172,7 @@ def hand_on(tree: Any, books: Any, links: Any, done: int) -> None:
                 controls[link, ROOT] == root[agent] and far < FAR and controls[link, BOND] != CHILD
                 and (theirs > beat[agent] or (theirs == beat[agent] and far < dist[agent]))
                 and acknowledged[answer] > 0.0 and tree.ages[link] <= silence
-                and done + 1 - acknowledged[answer] - 2 <= silence
+                and done + 1 - acknowledged[answer] - 2 - books.lags[answer, 0] <= silence
             ):  # fmt: skip
                 if best == NO_LINK:
                     best = link
@@ -223,6 +230,16 @@ def take(heard: Any, books: Any, links: Any, rounds: int) -> None:
                 marks[back] = (float(bits) + 0.5) * 2.0**-20
             elif numbers_told[back] % 1.0 == marks[back]:
                 books.acknowledged[back] = numbers_told[back] // 1.0
+                _note_lag(books.lags[back], rounds + 1 - books.acknowledged[back] - 2)
+
+
+@inner
+def _note_lag(lags: Any, late: float) -> None:
+    """Note by how many rounds an answer is late."""
+    lag = min(late, PATIENCE)
+    lags[0], lags[1], lags[2] = min(lags[0], lag), min(lags[1], lag), lags[2] + 1.0
+    if lags[2] == LAGS:
+        lags[0], lags[1], lags[2] = lags[1], UNKNOWN, 0.0
 
 
 @inner
