@@ -366,6 +366,32 @@ def test_a_state_of_before_late_answers_were_known_is_restored() -> None:
     assert fresh.export_state() == state | {"lags": [[0.0, UNKNOWN, 0.0]] * 2}
 
 
+@pytest.mark.parametrize("first", [2**31 - 100, 2**32 - 100, 2**40])
+def test_numbers_hold_their_marks_after_years(first: int) -> None:
+    """Seven years have 2^32 rounds of 50 ms."""
+    world = Followed(GRAPHS["path-4"], 3 * YOUNG + 1)
+    for agent in world.agents:
+        agent.rounds = first
+    for _ in range(3 * YOUNG):
+        world.pull()
+        world.step()
+        world.assert_every_pull_is_somewhere()
+    assert max(agent._pulls(agent.ledger) for agent in world.agents) >= 4 * (3 * YOUNG - 8)
+    world.pull()
+    world.reopen(0, world.agents[0].export_state())
+    world.step()
+    assert world.agents[0].is_sure
+    world.assert_every_pull_is_somewhere()
+
+
+def test_who_is_heard_and_does_not_hear_may_begin_anew() -> None:
+    """Its numbers have no mark, and begin with 1 again."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    for beat in (1, 2, 30, 1, 2):
+        mine.receive({2: root_says(mine, beat, mark=0.0, pulls=float(100 + mine.rounds))})
+        assert (mine.numbers[1], mine._pulls(mine.ledger)) == (beat, 99.0 + mine.rounds)
+
+
 def test_restarts_and_other_neighbours() -> None:
     """A state through JSON plays on as if nothing had been; a new link is a first contact."""
     world = Followed(GRAPHS["cycle-5"], ROUNDS)

@@ -41,6 +41,10 @@ LEVELS = 64
 PATIENCE = 512
 """Rounds after which answers are no longer waited for."""
 
+LAP = 2.0**31
+"""Messages are numbered by rounds, and from 0 again after so many, so that a number of 53 bits has
+room for a fraction of 21. Of two numbers the one is later that is ahead by less than half a lap."""
+
 SURE = -1
 """The round of an opening that is not in doubt."""
 
@@ -88,7 +92,8 @@ class DoubtfulMachine(Machine):
         `number` is that of its message, `heard` what it acknowledges, and `mark` that of the link.
         """
         self.levels[at] = LEVELS if number > 0.0 else min(-number, LEVELS)
-        return mark != 0.0 and heard % 1.0 == mark and heard // 1.0 <= self.opened + 1
+        is_of_link = mark != 0.0 and heard % 1.0 == mark
+        return is_of_link and not is_later(heard // 1.0, self.opened + 1.0)
 
     def _settle(self) -> bool:
         """Raise the level, once a round; return whether the doubt is over."""
@@ -109,3 +114,8 @@ class DoubtfulMachine(Machine):
                 f"state field levels is {values['levels'].tolist()}; levels are {UNHEARD:g} to "
                 f"{LEVELS}"
             )
+
+
+def is_later(number: float, than: float) -> bool:
+    """Return whether a number is of a later round than another one."""
+    return 0.0 < (number - than) % LAP < LAP / 2.0

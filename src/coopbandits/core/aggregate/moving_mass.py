@@ -13,10 +13,10 @@ answer may be on its way for long: u is by how many rounds the least late of the
 late, up to 100. Where messages take no time that is 0, unless nearly all are lost. Of several the
 newest beat counts, less g, then the distance. If there is none, the agent keeps H.
 
-**Lost memories.** Messages are numbered by rounds, and a number's fraction, the mark, tells one
-memory of a link from another: it is drawn when the other end is first heard. Nobody is handed
-anything before it has acknowledged a number with that mark, and who sees a new mark takes S_j for
-Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
+**Lost memories.** Messages are numbered by rounds, modulo `LAP`, and a number's fraction, the mark,
+tells one memory of a link from another: it is drawn when the other end is first heard. Nobody is
+handed anything before it has acknowledged a number with that mark, and who sees a new mark takes
+S_j for Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
 nothing is taken twice. An agent that was opened again, and whose memory may be an older one, asks
 its neighbours first (`doubt`). If it is older, the agent drops what it held, which it may have
 handed on since, and begins all links anew.
@@ -36,7 +36,7 @@ import numpy as np
 
 from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
-from coopbandits.core.aggregate.doubt import LEVELS, SURE, DoubtfulMachine
+from coopbandits.core.aggregate.doubt import LAP, LEVELS, SURE, DoubtfulMachine, is_later
 from coopbandits.core.aggregate.forgetting import age_rows, has_fallen
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY, PATIENCE
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
@@ -121,7 +121,7 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         """Return S_j as the next message tells it, its number, and the number last heard."""
         at = self.places[neighbor]
         handed = self.sent[at] + self.held if neighbor == self._carrier() else self.sent[at]
-        number = self.rounds + 1.0 + self.marks[at] if self.is_sure else float(-self.level)
+        number = (self.rounds + 1.0) % LAP + self.marks[at] if self.is_sure else -float(self.level)
         return handed, [number, float(self.numbers[at])]
 
     def _exchange(self, messages: Mapping[int, Vector]) -> dict[int, Vector]:
@@ -142,9 +142,13 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         return told
 
     def _is_late(self, neighbor: int, message: Vector) -> bool:
-        """Return whether a later message of the same memory was heard before."""
+        """Return whether a later message of the same memory was heard before.
+
+        Without a mark nobody knows of which memory it is, and it hands nothing on.
+        """
         number, last = float(message[self.start - 2]), float(self.numbers[self.places[neighbor]])
-        return 0.0 < number < last and number % 1.0 == last % 1.0
+        has_mark = number > 0.0 and number % 1.0 > 0.0
+        return has_mark and number % 1.0 == last % 1.0 and is_later(last, number)
 
     def _hand_on(self) -> None:
         """Hand all mass at hand to a neighbour, if there is one for it."""
@@ -196,9 +200,14 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
             self.marks[at] = mark_of(self.word ^ self.nonce, self.rounds)
             self.receipts[at] = 0.0, *[self._pulls(self.sent[at])] * 2
         elif heard % 1.0 == self.marks[at]:
-            self.acknowledged[at] = heard // 1.0
+            self.acknowledged[at] = self._round_of(heard // 1.0)
             self._note_lag(at)
             self._note_receipt(at)
+
+    def _round_of(self, number: float) -> float:
+        """Return the last round whose message had a number."""
+        now = self.rounds + 1.0
+        return now - (now - number) % LAP
 
     def _fell(self, before: Vector, now: Vector) -> bool:
         """Return whether there are fewer pulls than before; where they decay, fewer ever made."""
