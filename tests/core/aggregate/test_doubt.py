@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from coopbandits.core import InputError, LocalView, Registers, State, Vector
 from coopbandits.core.aggregate import LedgerSums, doubt
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE
+from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE, UNHEARD
 from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
 from coopbandits.core.aggregate.moving_mass import mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, in_a_hurry
 from ..rough import CALM, Schedule, graphs, schedules
-from .test_ledger_sums import handed, root_says
+from .test_ledger_sums import handed, relinked, root_says
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 ROUNDS = 50
@@ -340,14 +340,55 @@ def test_nothing_is_doubted_where_nothing_is_known() -> None:
     assert (alone.is_sure, alone._pulls(alone.held)) == (True, 1.0)
 
 
-def test_other_neighbours_begin_anew() -> None:
-    """A neighbour that has gone cannot be asked."""
-    mine = opened()
+def test_who_has_gone_is_asked_when_it_comes_back() -> None:
+    """Nobody is a neighbour right after a start where agents find each other."""
+    mine = relinked(opened(), [])
+    assert (mine.is_sure, mine.moving().held) == (False, 1.0)
+    mine.receive({})
+    assert mine.level == 0
+    mine = relinked(mine, [2, 3])
+    told = answers(mine, heard=4, who=(2,)) | {3: root_says(mine, 9, root=0.9)}
+    mine.receive(told)
+    assert (mine.is_sure, mine.moving().held) == (False, 1.0), "there is one more to be asked"
+    mine = relinked(mine, [1, 4])
+    mine.receive(answers(mine, heard=4, who=(1,)))
+    assert not mine.is_sure, "a neighbour that is new may know of a later life"
+    mine.receive({4: root_says(mine, 10, root=0.9)})
+    assert (mine.is_sure, mine._pulls(mine.held)) == (True, 1.0)
+
+
+def test_who_does_not_come_back_is_not_waited_for_for_ever() -> None:
+    mine = relinked(opened(), [2])
+    for _ in range(PATIENCE):
+        mine.receive(answers(mine, heard=4, who=(2,)))
+    assert not mine.is_sure
+    mine.receive(answers(mine, heard=4, who=(2,)))
+    assert (mine.is_sure, mine.moving().held, mine.former.size) == (True, 0.0, 0)
+
+
+@pytest.mark.parametrize(("heard", "held"), [(0.0, 1.0), (3.5, 1.0), (4.0, 1.0), (5.5, 0.0)])
+def test_a_new_neighbour_may_have_heard_of_a_later_life(heard: float, held: float) -> None:
+    mine = relinked(opened(), [1, 2, 3])
+    mine.receive(answers(mine, heard=4) | {3: root_says(mine, 9, heard=heard, root=0.9)})
+    assert (mine.is_sure, mine.moving().held) == (True, held)
+
+
+def test_who_was_never_heard_cannot_clear_a_doubt_after_it_was_away() -> None:
+    mine = machine(LedgerSums(), one_view(num_arms=1))
     mine.observe(0, 1.0)
-    fresh = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights={2: 0.25, 3: 0.25}))
-    fresh.restore_state(fresh.relinked(mine.export_state(), [1, 2], [2, 3]))
-    assert (fresh.is_sure, fresh._pulls(fresh.held), fresh._pulls(fresh.doubted)) == (True, 1.0, 0)
-    assert fresh.marks.tolist() == [0.0, 0.0]
+    mine.receive({})
+    mine.reopened(7)
+    mine = relinked(relinked(mine, []), [1, 2])
+    assert mine.levels.tolist() == [UNHEARD, UNHEARD]
+    mine.receive({1: root_says(mine, 9, root=0.9)})
+    assert (mine.is_sure, mine.moving().held) == (True, 0.0)
+
+
+def test_who_is_new_since_the_first_opening_is_new_after_the_second() -> None:
+    mine = relinked(opened(), [2, 3])
+    mine.reopened(8)
+    assert mine.levels.tolist() == [UNHEARD, 0.0]
+    assert mine.former[:, 3].tolist() == [UNHEARD]
 
 
 @pytest.mark.parametrize(

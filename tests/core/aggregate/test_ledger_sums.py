@@ -33,7 +33,14 @@ from coopbandits.core.aggregate.ledger_sums import (
     LedgerSumsMachine,
     tenure_of,
 )
-from coopbandits.core.aggregate.moving_mass import LAGS, UNKNOWN, mark_of
+from coopbandits.core.aggregate.moving_mass import (
+    FORMER,
+    FORMER_FIELDS,
+    LAGS,
+    RULES,
+    UNKNOWN,
+    mark_of,
+)
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
@@ -358,12 +365,18 @@ def test_an_answer_that_has_become_late_is_a_sign() -> None:
     assert mine.lags[1, 0] == 0.0
 
 
-def test_a_state_of_before_late_answers_were_known_is_restored() -> None:
+def test_a_state_of_other_rules_is_restored() -> None:
+    """But a journal that goes on from there was written by them: mass may be elsewhere."""
     mine = handing()
     state = through_json(mine.export_state())
     fresh = machine(LedgerSums(), one_view(num_arms=1))
-    fresh.restore_state({name: value for name, value in state.items() if name != "lags"})
-    assert fresh.export_state() == state | {"lags": [[0.0, UNKNOWN, 0.0]] * 2}
+    later = {"rules", "lags", *FORMER_FIELDS}
+    fresh.restore_state({name: value for name, value in state.items() if name not in later})
+    assert fresh.export_state() == state | {"rules": 0, "lags": [[0.0, UNKNOWN, 0.0]] * 2}
+    assert handed(fresh, 2) == 1.0
+    fresh.reopened(7)
+    assert (fresh.is_sure, fresh.rules, fresh.moving().held) == (True, RULES, 0.0)
+    assert fresh.marks.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("first", [2**31 - 100, 2**32 - 100, 2**40])
@@ -437,6 +450,30 @@ def handing() -> LedgerSumsMachine:
         mine.receive({2: root_says(mine, beat, heard=beat - 1 + float(mine.marks[1]))})
     mine.observe(0, 1.0)
     return mine
+
+
+def test_a_link_that_comes_back_goes_on() -> None:
+    """Whether the other end has let go or not, nothing that was on its way is lost."""
+    mine = handing()
+    apart = relinked(mine, [1])
+    assert apart.moving() == (0.0, 1.0, 0.0)
+    back = relinked(apart, [1, 2])
+    assert back.former.shape == (0, 5)
+    assert (handed(back, 2), back.moving().underway) == (1.0, 1.0)
+    assert back.outgoing(2)[back.start - 2] == 4.0 + mine.marks[1]
+    back.receive({2: root_says(back, 4, heard=3.0 + mine.marks[1], handed=5.0)})
+    assert back.moving() == (5.0, 1.0, 0.0), "what it has handed on meanwhile"
+    assert back.acknowledged.tolist() == [0.0, 3.0]
+
+
+def test_only_the_last_that_have_gone_are_remembered() -> None:
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    for j in range(2, FORMER + 5):
+        mine = relinked(mine, [j])
+        for beat in (1, 2):
+            mine.receive({j: root_says(mine, beat)})
+    mine = relinked(mine, [])
+    assert mine.former[:, 0].tolist() == list(range(5, FORMER + 5))
 
 
 def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> LedgerSumsMachine:

@@ -110,6 +110,34 @@ def test_neighbours_go_before_the_next_round_is_told(
     assert steps[:3] == ["receive", "parted", "outgoing"]
 
 
+@pytest.mark.parametrize("away", [0, 3])
+def test_who_is_started_again_keeps_what_it_held(away: int) -> None:
+    """It has no neighbour at first; those of before vouch for it when they are back."""
+    party = gathering("ledger-ts", number=4)
+    for name in party.nodes:
+        pull(party, name, 3)
+    party.play(1)
+    root = next(name for name in party.nodes if ledgers(party, name).dist == 0)
+    assert ledgers(party, root)._pulls(ledgers(party, root).ledger) == 12.0
+    pull(party, root, 2)
+    party.crash(root)
+    party.play(away)
+    party.start(root, *party.nodes)
+    assert ledgers(party, root).moving().held == 2.0
+    assert not ledgers(party, root).is_sure
+    party.play(5)
+    assert ledgers(party, root).is_sure
+    party.play(60)
+    entered = [ledgers(party, name)._pulls(ledgers(party, name).ledger) for name in party.nodes]
+    assert entered == [14.0] * 4
+
+
+def ledgers(party: Party, name: str) -> LedgerSumsMachine:
+    """Return the machine of a node."""
+    machine: LedgerSumsMachine = party.nodes[name].replica.agent.machine  # type: ignore[attr-defined]  # it has one
+    return machine
+
+
 def test_agents_that_say_goodbye_are_forgotten() -> None:
     party = gathering()
     party.leave("n2")

@@ -11,8 +11,9 @@ life before. A memory of r rounds has sent numbers up to r + 1. A neighbour that
 one, under the mark that this memory has drawn for the link, has heard nothing that it does not
 know. Any other answer means that the memory is too old, or that the neighbour has forgotten what
 it heard. Then the agent begins anew: it drops what it held when it was opened, and draws new marks.
-So it does if somebody has not answered after `PATIENCE` rounds, and if its neighbours are others
-than before: one that has gone cannot be asked.
+So it does if somebody has not answered after `PATIENCE` rounds. Those are asked who were neighbours
+when it was opened, as soon as they are again. Who has become one since may know of a later life,
+too: its answer is right unless it acknowledges a number that this memory has not sent.
 
 **Many in doubt.** If i and its neighbour j are both put back, both may look right to each other,
 and what i holds may be known to a third by way of j. So i also waits for j: an agent in doubt tells
@@ -24,8 +25,9 @@ in reach are right the openings are a consistent cut: nobody knows of anything t
 it, and playing on from there is as if it had not.
 
 This takes for granted that over a new link nothing arrives from before (frames carry the sender's
-start), and that pulls were not handed on over more than `LEVELS` agents in a row all of which have
-lost that from their memories.
+start), that pulls were not handed on over more than `LEVELS` agents in a row all of which have lost
+that from their memories, and that somebody who is asked was told of the rounds that a memory has
+lost: neighbours did not all change in the very round after which it was kept.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ SURE = -1
 """The round of an opening that is not in doubt."""
 
 UNHEARD = -1.0
-"""The level of a neighbour that has not answered."""
+"""The level of a neighbour that was one at the opening, and has not answered."""
 
 
 class DoubtfulMachine(Machine):
@@ -91,14 +93,20 @@ class DoubtfulMachine(Machine):
 
         `number` is that of its message, `heard` what it acknowledges, and `mark` that of the link.
         """
+        is_of_link = heard % 1.0 == mark if mark else self.levels[at] != UNHEARD
         self.levels[at] = LEVELS if number > 0.0 else min(-number, LEVELS)
-        is_of_link = mark != 0.0 and heard % 1.0 == mark
-        return is_of_link and not is_later(heard // 1.0, self.opened + 1.0)
+        knows_more = heard != 0.0 and is_later(heard // 1.0, self.opened + 1.0)
+        return is_of_link and not knows_more
 
     def _settle(self) -> bool:
         """Raise the level, once a round; return whether the doubt is over."""
-        self.level = 1 + int(min(self.levels.tolist(), default=LEVELS))
+        self.level = 1 + int(min(self._asked(), default=LEVELS))
         return self.level >= LEVELS
+
+    def _asked(self) -> list[float]:
+        """Return the levels of all who are asked."""
+        levels: list[float] = self.levels.tolist()
+        return levels
 
     def _has_waited(self) -> bool:
         return self.rounds - self.opened > PATIENCE

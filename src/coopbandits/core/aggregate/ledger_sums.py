@@ -46,7 +46,6 @@ import numpy as np
 
 from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize, Moving
 from coopbandits.core.aggregate.claims import Doubt, PartlyImpossibleError
-from coopbandits.core.aggregate.doubt import SURE
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
 from coopbandits.core.aggregate.forgetting import check_forgetting
@@ -60,7 +59,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers
@@ -259,11 +258,6 @@ class LedgerSumsMachine(MovingMass):
         """Begin a new tenure, too, if this is a root."""
         super()._begin_anew()
         self.tenure = 0
-
-    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
-        """Begin a new tenure, too, if in doubt."""
-        moved = super().relinked(state, neighbors, own)
-        return moved if state["opened"] == SURE else moved | {"tenure": 0}
 
     def check_state(self, values: State) -> None:
         """Refuse bits that no lineage has."""

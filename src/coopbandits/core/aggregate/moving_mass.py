@@ -16,10 +16,15 @@ newest beat counts, less g, then the distance. If there is none, the agent keeps
 **Lost memories.** Messages are numbered by rounds, modulo `LAP`, and a number's fraction, the mark,
 tells one memory of a link from another: it is drawn when the other end is first heard. Nobody is
 handed anything before it has acknowledged a number with that mark, and who sees a new mark takes
-S_j for Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to it, and
-nothing is taken twice. An agent that was opened again, and whose memory may be an older one, asks
-its neighbours first (`doubt`). If it is older, the agent drops what it held, which it may have
-handed on since, and begins all links anew.
+S_j for Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to
+it, and nothing is taken twice. An agent that was opened again, and whose memory may be an older
+one, asks its neighbours first (`doubt`). If it is older, the agent drops what it held, which it may
+have handed on since, and begins all links anew.
+
+**Neighbours that go** are not forgotten at once: S_j, Q_j, mark and number of the last 16 are kept,
+so that a link that comes back goes on as if it had been silent. Otherwise what was on its way would
+be lost with every link that breaks for a moment, and nobody could vouch for an agent that was
+started again.
 
 Here is what agents do with mass; what a root does with it is told in `ledger_sums`.
 
@@ -30,13 +35,21 @@ Here is what agents do with mass; what a root does with it is told in `ledger_su
 from __future__ import annotations
 
 from copy import copy
+from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
-from coopbandits.core.aggregate.doubt import LAP, LEVELS, SURE, DoubtfulMachine, is_later
+from coopbandits.core.aggregate.doubt import (
+    LAP,
+    LEVELS,
+    SURE,
+    UNHEARD,
+    DoubtfulMachine,
+    is_later,
+)
 from coopbandits.core.aggregate.forgetting import age_rows, has_fallen
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY, PATIENCE
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
@@ -56,6 +69,15 @@ SLACK = 1.0
 LAGS = 16
 """Answers after which an agent looks anew how late the earliest of them was."""
 
+RULES = 1
+"""Raised whenever mass may go to another neighbour than before. A journal of other rules does not
+say, when it is played again, to whom mass was handed since it was begun."""
+
+FORMER = 16
+"""So many neighbours that have gone are remembered."""
+
+FORMER_FIELDS = ("former", "former_sent", "former_taken")
+
 UNKNOWN = 2.0**31
 """The earliest of no answers."""
 
@@ -72,7 +94,9 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
 
     front: ClassVar[int]
     header: ClassVar[int]
-    masses: ClassVar[tuple[str, ...]] = ("held", "doubted", "sent", "taken")
+    masses: ClassVar[tuple[str, ...]] = (
+        "held", "doubted", "sent", "taken", "former_sent", "former_taken",
+    )  # fmt: skip
     """All mass, which ages where pulls are forgotten."""
 
     growing: ClassVar[tuple[str, ...]] = ("held",)
@@ -82,9 +106,10 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
     """What a memory drops that is older than what it has told."""
 
     fields: tuple[str, ...] = (
-        *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "held", "doubted", "sent", "taken",
-        "numbers", "marks", "acknowledged", "wobbles", "receipts", "lags",
+        *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "rules", "held", "doubted", "sent",
+        "taken", "numbers", "marks", "acknowledged", "wobbles", "receipts", "lags", *FORMER_FIELDS,
     )  # fmt: skip
+    tables: tuple[str, ...] = FORMER_FIELDS
     links: tuple[str, ...] = (
         *TreeSumsMachine.links, *DoubtfulMachine.doubting_links, "sent", "taken", "numbers",
         "marks", "acknowledged", "wobbles", "receipts", "lags",
@@ -95,6 +120,7 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         self.word, width, degree = view.random_word, self.own.size, len(self.places)
         self.start = self.front * width + self.header  # where the part of tree sums begins
         self._start_sure()
+        self.rules = RULES
         self.levels = np.zeros(degree)
         self.held = self.own.copy()  # H: this agent counts as one with its first pulls
         self.doubted = np.zeros(width)  # what was held when this memory was opened again
@@ -108,6 +134,10 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         self.receipts = np.zeros((degree, 3))
         # u; the rounds by which the least late of these answers was late, and how many they are.
         self.lags = np.tile([0.0, UNKNOWN, 0.0], (degree, 1))
+        # Of neighbours that have gone, in that order: who it is, the number of its last message,
+        # the mark told to it, its level if it is asked, and the pulls that surely have arrived.
+        self.former = np.zeros((0, 5))
+        self.former_sent, self.former_taken = np.zeros((0, width)), np.zeros((0, width))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull, and hold it."""
@@ -231,13 +261,18 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
 
     def reopened(self, word: int) -> None:
         """Doubt this memory, unless there is nothing in it."""
-        self.nonce = word
+        rules, self.nonce, self.rules = self.rules, word, RULES
         if not self.rounds and not self._pulls(self.own):
             return
         if self.is_sure:
             self._hand_on()  # as the last message told
+        is_new = (self.marks == 0.0) & (self.levels >= 0.0) & (not self.is_sure)
         self._begin_doubt()
+        self.levels[is_new] = 0.0  # a neighbour since the first of these openings only
+        self.former[self.former[:, 3] < LEVELS, 3] = UNHEARD
         self.doubted, self.held = self.doubted + self.held, np.zeros(self.own.size)
+        if rules != RULES:
+            self._begin_anew()
 
     def _ask(self, told: Mapping[int, Vector]) -> None:
         """Look at what neighbours have heard of this memory; go on, begin anew, or wait."""
@@ -251,10 +286,16 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         elif not right or self._has_waited():
             self._begin_anew()
 
+    def _asked(self) -> list[float]:
+        """Return the levels of all who are asked, whether they are neighbours now or not."""
+        return [*super()._asked(), *self.former[:, 3].tolist()]
+
     def _begin_anew(self) -> None:
         """Drop what may have been handed on in rounds that this agent no longer knows of."""
         for name in self.dropped:
             setattr(self, name, np.zeros_like(getattr(self, name)))
+        for name in self.tables:
+            setattr(self, name, getattr(self, name)[:0])
         self.opened = SURE
 
     def _grow_older(self, stamps: list[float]) -> None:
@@ -289,8 +330,9 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
 
     def _count_moving(self) -> tuple[float, float]:
         """Return how many pulls are held, and how many are on links."""
-        handed = sum(map(self._pulls, self.sent))
-        return self._pulls(self.held + self.doubted), handed - float(self.receipts[:, 2].sum())
+        handed = sum(map(self._pulls, [*self.sent, *self.former_sent]))
+        arrived = float(self.receipts[:, 2].sum() + self.former[:, 4].sum())
+        return self._pulls(self.held + self.doubted), handed - arrived
 
     def _check_handed(self, message: Vector, claims: Claims, now: float) -> None:
         """Refuse what cannot have been handed on, and a number that no round has."""
@@ -312,11 +354,35 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
             self.acknowledged[self.places[j]] = 0.0
 
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
-        """Begin anew, if in doubt: a neighbour that has gone cannot tell what it has heard."""
-        moved = super().relinked(self._told_by(state, neighbors), neighbors, own)
-        if state["opened"] != SURE:
-            moved |= {name: np.zeros_like(getattr(self, name)).tolist() for name in self.dropped}
-            moved["opened"] = SURE
+        """Remember the links to those who go, and go on with those to others who come back."""
+        state = self._told_by(state, neighbors)
+        moved, places = (
+            super().relinked(state, neighbors, own),
+            dict(zip(neighbors, count(), strict=False)),
+        )
+        known = {
+            int(row[0]): (row[1:], sent, taken)
+            for row, sent, taken in zip(*(state[name] for name in FORMER_FIELDS), strict=True)
+        }
+        for j in (j for j in neighbors if j not in own):
+            at = places[j]
+            if not state["marks"][at] and state["levels"][at] != UNHEARD:
+                continue  # it was never heard, and is not asked
+            level = LEVELS if state["opened"] == SURE else state["levels"][at]
+            row = [state["numbers"][at], state["marks"][at], float(level), state["receipts"][at][2]]
+            known[j] = row, state["sent"][at], state["taken"][at]
+        for at, j in enumerate(own):
+            if j in known and j not in places:
+                (number, mark, level, arrived), sent, taken = known.pop(j)
+                moved["numbers"][at], moved["marks"][at] = number, mark
+                moved["sent"][at], moved["taken"][at] = sent, taken
+                moved["levels"][at], moved["receipts"][at] = (
+                    min(level, 0.0),
+                    [0.0, arrived, arrived],
+                )
+        rows = [([float(j), *row], sent, taken) for j, (row, sent, taken) in known.items()]
+        for at, name in enumerate(FORMER_FIELDS):
+            moved[name] = [row[at] for row in rows[-FORMER:]]
         return moved
 
     def _told_by(self, state: State, neighbors: Sequence[int]) -> State:
@@ -337,8 +403,10 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         return before.export_state()
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that did not know late answers."""
-        super().restore_state({"lags": self.export_state()["lags"]} | state)
+        """Continue from an exported state, also of a version that knew less of links."""
+        fresh = self.export_state()
+        older = {name: fresh[name] for name in ("lags", *FORMER_FIELDS)}
+        super().restore_state({"rules": 0} | older | state)
 
     def check_state(self, values: State) -> None:
         """Refuse marks that are no fractions."""
@@ -346,6 +414,11 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         if not ((values["marks"] >= 0.0) & (values["marks"] < 1.0)).all():
             raise InputError(
                 f"state field marks is {values['marks'].tolist()}; marks are fractions, from 0 to 1"
+            )
+        if len({len(values[name]) for name in FORMER_FIELDS}) > 1:
+            raise InputError(
+                f"state fields {', '.join(FORMER_FIELDS)} must tell of the same neighbours; "
+                "restore what export_state returned"
             )
 
 
