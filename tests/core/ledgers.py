@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -114,3 +114,65 @@ class Followed(Rough[LedgerSumsMachine]):
         done = self.now * len(self.agents)
         assert self.counts(mass)[:done].tolist() == [1.0] * done
         assert mass[-2:].tolist() == [len(self.agents), done]
+
+
+class Wandering(Followed):
+    """Agents that end rounds one after the other, as in a fleet, and whose links come and go.
+
+    An agent that has lost a link lets go of the neighbour later, right after it has told others.
+    """
+
+    def __init__(self, graph: nx.Graph[Any], rounds: int) -> None:
+        super().__init__(graph, rounds)
+        self.up = {frozenset(link) for link in graph.edges}
+        self.all, self.inboxes = set(self.up), [{} for _ in self.agents]
+        self.gone: list[set[int]] = [set() for _ in self.agents]
+
+    def step(self, schedule: Schedule = CALM) -> None:
+        """Let everybody end a round and tell; links break and come back in between."""
+        for i in range(len(self.agents)):
+            for link in sorted(map(sorted, self.all)):
+                often = schedule.spell * len(self.agents)
+                if often and schedule.chance(5, *link, i, self.now) < 1.0 / often:
+                    self._turn(*link)
+            agent = self.agents[i]
+            agent.receive(dict(sorted(self.inboxes[i].items())))
+            self.inboxes[i] = {}
+            for j in agent.places:
+                told = agent.outgoing(j)
+                lost = schedule.chance(2, i, j, self.now) < schedule.loss
+                if {i, j} in self.up and i in self.agents[j].places and not lost:
+                    self.inboxes[j][i] = told
+            if schedule.chance(6, i, self.now) < 0.5:
+                self._relink(i, agent.places.keys() - self.gone[i])
+                self.gone[i] = set()
+            if agent.tenure:
+                self.tenures[i, agent.tenure] = agent.collected.copy()
+        self.now += 1
+        self.assert_no_pull_is_entered_twice()
+        self.assert_ledgers_grow()
+
+    def settle(self) -> None:
+        """Let all links be up."""
+        for link in self.all - self.up:
+            self._turn(*link)
+
+    def _turn(self, i: int, j: int) -> None:
+        self.up ^= {frozenset((i, j))}
+        for here, there in ((i, j), (j, i)):
+            if {i, j} not in self.up:
+                self.gone[here].add(there)
+            else:
+                self.gone[here].discard(there)
+                self._relink(here, self.agents[here].places.keys() | {there})
+
+    def _relink(self, i: int, neighbors: Collection[int]) -> None:
+        before, own = self.agents[i], sorted(neighbors)
+        if own == sorted(before.places):
+            return
+        weights = dict.fromkeys(own, 0.5 / max(1, len(own)))
+        fresh = self.make(replace(self.views[i], neighbor_weights=weights))
+        state = through_json(before.export_state())
+        fresh.restore_state(fresh.relinked(state, sorted(before.places), own))
+        self.agents[i] = fresh
+        self.inboxes[i] = {j: told for j, told in self.inboxes[i].items() if j in own}

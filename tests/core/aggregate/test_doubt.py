@@ -18,7 +18,7 @@ from coopbandits.core.aggregate import LedgerSums, doubt
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE, UNHEARD
 from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
-from coopbandits.core.aggregate.moving_mass import mark_of
+from coopbandits.core.aggregate.moving_mass import FORMER, mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, in_a_hurry
@@ -355,6 +355,14 @@ def test_who_has_gone_is_asked_when_it_comes_back() -> None:
     assert not mine.is_sure, "a neighbour that is new may know of a later life"
     mine.receive({4: root_says(mine, 10, root=0.9)})
     assert (mine.is_sure, mine._pulls(mine.held)) == (True, 1.0)
+
+
+def test_all_who_are_asked_are_remembered_however_many() -> None:
+    many = range(1, 2 * FORMER)
+    mine = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights=dict.fromkeys(many, 0.01)))
+    mine.receive({j: root_says(mine, 1, root=0.9) for j in many})
+    mine.reopened(7)
+    assert len(relinked(mine, []).former) == len(many)
 
 
 def test_who_does_not_come_back_is_not_waited_for_for_ever() -> None:

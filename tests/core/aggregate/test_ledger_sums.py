@@ -44,7 +44,7 @@ from coopbandits.core.aggregate.moving_mass import (
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
-from ..ledgers import Followed, in_a_hurry
+from ..ledgers import Followed, Wandering, in_a_hurry
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=15, deadline=None, derandomize=True, database=None)
@@ -77,6 +77,20 @@ def test_lost_memories_make_no_pull_count_twice(
                 world.forget(agent)
             world.pull()
             world.step(schedule)
+
+
+@REPEATABLE
+@given(graphs(), schedules)
+def test_neighbours_that_come_and_go_make_no_pull_count_twice_and_lose_none(
+    graph: nx.Graph[Any], schedule: Schedule
+) -> None:
+    world = Wandering(graph, ROUNDS)
+    with in_a_hurry():
+        for _ in range(ROUNDS):
+            world.pull()
+            world.step(schedule)
+        world.settle()
+        world.assert_every_pull_is_somewhere()
 
 
 class HandsOnAgain(LedgerSumsMachine):

@@ -35,7 +35,6 @@ Here is what agents do with mass; what a root does with it is told in `ledger_su
 from __future__ import annotations
 
 from copy import copy
-from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -356,33 +355,24 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
     def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
         """Remember the links to those who go, and go on with those to others who come back."""
         state = self._told_by(state, neighbors)
-        moved, places = (
-            super().relinked(state, neighbors, own),
-            dict(zip(neighbors, count(), strict=False)),
-        )
-        known = {
-            int(row[0]): (row[1:], sent, taken)
-            for row, sent, taken in zip(*(state[name] for name in FORMER_FIELDS), strict=True)
-        }
-        for j in (j for j in neighbors if j not in own):
-            at = places[j]
-            if not state["marks"][at] and state["levels"][at] != UNHEARD:
-                continue  # it was never heard, and is not asked
-            level = LEVELS if state["opened"] == SURE else state["levels"][at]
-            row = [state["numbers"][at], state["marks"][at], float(level), state["receipts"][at][2]]
-            known[j] = row, state["sent"][at], state["taken"][at]
+        moved, known = super().relinked(state, neighbors, own), _former_links(state)
+        for at, j in enumerate(neighbors):
+            is_asked = state["levels"][at] == UNHEARD
+            if j not in own and (state["marks"][at] or is_asked):  # otherwise it was never heard
+                level = LEVELS if state["opened"] == SURE else state["levels"][at]
+                row = [j, state["numbers"][at], state["marks"][at], level, state["receipts"][at][2]]
+                known[j] = [*map(float, row)], state["sent"][at], state["taken"][at]
         for at, j in enumerate(own):
-            if j in known and j not in places:
-                (number, mark, level, arrived), sent, taken = known.pop(j)
+            if j in known and j not in neighbors:
+                (_, number, mark, level, arrived), sent, taken = known.pop(j)
                 moved["numbers"][at], moved["marks"][at] = number, mark
                 moved["sent"][at], moved["taken"][at] = sent, taken
-                moved["levels"][at], moved["receipts"][at] = (
-                    min(level, 0.0),
-                    [0.0, arrived, arrived],
-                )
-        rows = [([float(j), *row], sent, taken) for j, (row, sent, taken) in known.items()]
+                moved["levels"][at] = min(level, 0.0)
+                moved["receipts"][at] = [0.0, arrived, arrived]
+        asked = [link for link in known.values() if link[0][3] < LEVELS]
+        others = [link for link in known.values() if link[0][3] == LEVELS]
         for at, name in enumerate(FORMER_FIELDS):
-            moved[name] = [row[at] for row in rows[-FORMER:]]
+            moved[name] = [link[at] for link in (*others[-FORMER:], *asked)]
         return moved
 
     def _told_by(self, state: State, neighbors: Sequence[int]) -> State:
@@ -394,11 +384,8 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         before.places = {j: at for at, j in enumerate(neighbors)}
         for name in self.fields:
             value = state[name]
-            setattr(
-                before,
-                name,
-                np.array(value, dtype=np.float64) if isinstance(value, list) else value,
-            )
+            is_array = isinstance(value, list)
+            setattr(before, name, np.array(value, dtype=np.float64) if is_array else value)
         before._hand_on()
         return before.export_state()
 
@@ -420,6 +407,12 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
                 f"state fields {', '.join(FORMER_FIELDS)} must tell of the same neighbours; "
                 "restore what export_state returned"
             )
+
+
+def _former_links(state: State) -> dict[int, tuple[list[float], list[float], list[float]]]:
+    """Return what a state remembers of neighbours that have gone, by neighbour."""
+    rows = zip(*(state[name] for name in FORMER_FIELDS), strict=True)
+    return {int(row[0]): (row, sent, taken) for row, sent, taken in rows}
 
 
 def mark_of(word: int, rounds: int) -> float:
