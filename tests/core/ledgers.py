@@ -125,7 +125,8 @@ class Wandering(Followed):
     def __init__(self, graph: nx.Graph[Any], rounds: int) -> None:
         super().__init__(graph, rounds)
         self.up = {frozenset(link) for link in graph.edges}
-        self.all, self.inboxes = set(self.up), [{} for _ in self.agents]
+        self.all = set(self.up)
+        self.inboxes: list[dict[int, Vector]] = [{} for _ in self.agents]
         self.gone: list[set[int]] = [set() for _ in self.agents]
 
     def step(self, schedule: Schedule = CALM) -> None:
