@@ -58,13 +58,29 @@ def test_certificates_of_others_are_not_believed(
     assert len(reader.authors) == 1
 
 
+class Shelf:
+    """Keeps what some certificates are needed for."""
+
+    def __init__(self) -> None:
+        self.needed: set[bytes] = set()
+
+    def fingerprints(self) -> set[bytes]:
+        return self.needed
+
+
 def test_certificates_are_bounded(certificates: Path) -> None:
-    reader = notary(certificates)
-    for agent in range(4):
+    reader, book = notary(certificates), Shelf()
+    for agent in range(3):
         reader.learn(certificate(notary(certificates, f"n{agent}")))
+    needed = reader.learn(certificate(notary(certificates, "n3")))
+    book.needed.add(needed)
+    reader.books.add(book)
+    reader.learn(certificate(notary(certificates, "n4")))  # those that nobody needs make room
+    assert reader.authors.keys() >= {needed, reader.fingerprint}
+    book.needed |= {reader.learn(certificate(notary(certificates, f"n{k}"))) for k in (3, 4, 5)}
     with pytest.raises(InputError, match="more than 4 certificates"):
-        reader.learn(certificate(notary(certificates, "n4")))
-    reader.learn(certificate(notary(certificates, "n3")))
+        reader.learn(certificate(notary(certificates, "n6")))
+    reader.learn(certificate(notary(certificates, "n5")))
 
 
 def test_lists_of_certificates() -> None:

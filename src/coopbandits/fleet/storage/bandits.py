@@ -104,7 +104,7 @@ class Bandits:
         self.journal, self._make = journal, make
         kept: dict[int, Any] = journal.snapshot.get("bandits", {})
         self.active: dict[int, set[int]] = {}
-        self.replicas: dict[int, Replica] = {}
+        self.replicas: dict[int, BanditReplica] = {}
         for number in sorted(kept.keys() | journal.told.keys()):
             state, events = kept.get(number), journal.told.get(number, [])
             self.replicas[number] = self._open(number, state, events)
