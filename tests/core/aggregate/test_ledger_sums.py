@@ -505,6 +505,7 @@ def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> LedgerSumsMachine
         ({"lineage": 1 << LINEAGE_BITS}, "whole number of 48 bits"),
         ({"tenure": -1}, "state field tenure"),
         ({"marks": [0.5, 1.5]}, "marks are fractions"),
+        ({"former": [[7.0, 1.0, 0.5, 64.0, 0.0]]}, "must tell of the same neighbours"),
     ],
 )
 def test_impossible_states_are_refused(change: dict[str, Any], sentence: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import coopbandits as cb
 from coopbandits.core.aggregate.pooling import Sites, pooled, scatter, scatter_of, within
 from coopbandits.core.draws import normals, words
-from coopbandits.core.statistic import SiteSums
+from coopbandits.core.statistic import ArmSums, SiteSums, VersionedRegisters
 from coopbandits.testing import check_policy
 
 from ..fleet import GRAPHS, drive, gossip_matrix, make_agents, rewards_tape
@@ -242,5 +242,16 @@ def test_registers_of_sites_are_looked_at_closely() -> None:
     registers = SiteSums().registers(2)
     own = registers.zeros()
     registers.add(own, 1, 0.5)
+    assert not registers.excess(own, bounded=True)
+    assert not registers.excess(2.0 * own, bounded=True), "of two sites"
+    assert registers.follows(own)
+    assert not registers.follows(2.0 * own)
+    assert VersionedRegisters(registers).follows(np.append(own, 1.0))
+    assert ArmSums().registers(2).follows(np.zeros(4)), "nothing follows from anything there"
+    assert "never negative" in registers.excess(-own, bounded=True)
+    for place in range(4, own.size):
+        strange = own.copy()
+        strange[place] = 1e20
+        assert "that no sites have" in registers.excess(strange, bounded=True)
     assert math.isnan(registers.plain_pulls(own.tolist()))
     assert registers.nonnegative.tolist() == [False] * 2 + [True] * 7

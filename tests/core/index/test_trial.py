@@ -107,9 +107,39 @@ class BonusOfArms(Own):
         return float(estimate.counts[0]), 0.0
 
 
+class BonusAlone(Own):
+    """Has a bonus, and prepares by the arms."""
+
+    @staticmethod
+    def bonus(estimate: Estimate, numbers: Any, scratch: Any) -> tuple[float, float]:
+        return float(scratch[0]), 0.0
+
+
+class OnFeatures(Own):
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        scratch[0] = numbers[0]
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(scratch[0]) * arm
+
+
+def test_an_index_that_prepares_by_arms_or_looks_at_features_passes() -> None:
+    assert try_index(BonusAlone(), (2.0,), registers())
+    assert try_index(OnFeatures(), (2.0,), LinearSums().with_features(2).registers(ARMS))
+
+
+class Refusing(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        raise InputError("this index plays with two arms alone")
+
+
 @pytest.mark.parametrize(
     ("index", "numbers", "sentence"),
     [
+        (Refusing(), (2.0,), "^this index plays with two arms alone$"),
         (NoRoom(), (2.0,), "prepare of index .* uses place 1 of scratch, which has 1; .*size"),
         (FromTheEnd(), (2.0,), "value of index .* uses place -1 of scratch, which has 3; .*from 0"),
         (Own(), (), r"prepare of index .* uses number 0, and its numbers\(view\) returns 0; .*"),

@@ -193,6 +193,6 @@ def test_journals_of_the_two_forms_are_not_taken_for_each_other() -> None:
     fleet.crash(0)
     fleet.cluster = both()["button"].settings
     fleet.declared[0] = {}
-    with pytest.raises(InputError, match="the journal is of another configuration"):
+    with pytest.raises(InputError, match="the journal has sections of bandits already"):
         fleet.restart(0)
     assert bytes(fleet.disks[0].data) == data
