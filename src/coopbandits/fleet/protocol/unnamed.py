@@ -2,10 +2,10 @@
 
 What is heard of an arm can be passed on once the arm has a place, without a name. Anybody may make
 up arms, so places are bounded: a few are for arms that a neighbour just lists, most for those of
-which it tells pulls, and where they run out, arms without pulls give them up. These need no place:
-what is said of it is nothing, and is left out. What tells of pulls for which there is no
-place is left for later: it is not acknowledged, so it comes again. So no pull is lost, and nobody
-is refused for the arms that it lists.
+which it tells pulls, and where they run out, arms without pulls give them up: nothing is known of
+those, so leaving them out loses nothing. A message that tells of pulls for which there is no place
+is not acknowledged, so it comes again. So no pull is lost, and nobody is refused for the arms that
+it lists.
 """
 
 from __future__ import annotations
