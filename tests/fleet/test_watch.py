@@ -37,7 +37,7 @@ from .api.certificates import contexts
 from .api.running import running
 from .api.stand_in import StandIn
 from .bandits import Many, both
-from .watched import PATIENCE, Agent, fleet, lone, neighbor, until, up, watching
+from .watched import PATIENCE, Agent, agent_of, fleet, lone, neighbor, until, up, watching
 
 
 def test_from_one_agent_the_whole_fleet_is_found() -> None:
@@ -72,7 +72,7 @@ def test_an_address_given_by_hand_counts_more_than_what_neighbours_say() -> None
         assert up(watch) == {"a", "b"}
 
     with fleet("a", "b") as servers:
-        servers[0].api.service.neighbors = [neighbor("b", "http://127.0.0.1:1")]  # type: ignore[attr-defined]  # it has that here
+        agent_of(servers[0]).neighbors = [neighbor("b", "http://127.0.0.1:1")]
         watch = watching([each.address for each in servers], scenario)
     assert not watch.feed.events
 
@@ -82,7 +82,7 @@ def test_an_agent_that_dies_and_returns_is_shown_within_two_seconds() -> None:
         mortal = Agent("c")
         with running(mortal) as first:
             address = first.address
-            servers[0].api.service.neighbors.append(neighbor("c", f"http://{address}"))  # type: ignore[attr-defined]  # it has that here
+            agent_of(servers[0]).neighbors.append(neighbor("c", f"http://{address}"))
 
             async def scenario(watch: Watch) -> None:
                 await until(lambda: up(watch) == {"a", "b", "c"})
@@ -101,6 +101,24 @@ def test_an_agent_that_dies_and_returns_is_shown_within_two_seconds() -> None:
     told = [(event["kind"], event["agent"]) for event in watch.feed.events]
     assert told == [("down", "c"), ("restarted", "c")]
     assert "refused" in watch.feed.events[0]["text"]
+
+
+def test_an_agent_that_returns_at_another_address_is_found_there() -> None:
+    with fleet("a") as servers, ExitStack() as later:
+        moving, names = Agent("b"), agent_of(servers[0])
+        with running(moving) as first:
+            names.neighbors = [neighbor("b", f"http://{first.address}")]
+
+            async def scenario(watch: Watch) -> None:
+                await until(lambda: up(watch) == {"a", "b"})
+                await asyncio.to_thread(stop, first)
+                await until(lambda: "b" not in up(watch))
+                second = await asyncio.to_thread(later.enter_context, running(moving))
+                assert second.address != first.address
+                names.neighbors = [neighbor("b", f"http://{second.address}")]
+                await until(lambda: up(watch) == {"a", "b"})
+
+            watching([servers[0].address], scenario)
 
 
 def stop(server: ApiServer) -> None:
@@ -199,7 +217,7 @@ def test_what_is_no_address_of_a_neighbour_is_not_asked(api: str) -> None:
         await asyncio.sleep(0.3)
 
     with fleet("a") as servers:
-        servers[0].api.service.neighbors = [neighbor("b", api)]  # type: ignore[attr-defined]  # it has that here
+        agent_of(servers[0]).neighbors = [neighbor("b", api)]
         watch = watching([servers[0].address], scenario)
     assert set(watch.feed.agents) == {"a"}
 
@@ -216,9 +234,7 @@ def test_agents_of_another_cluster_are_not_mixed_in() -> None:
 
         async def late(watch: Watch) -> None:
             await until(lambda: "a" in up(watch))
-            servers[0].api.service.neighbors = [  # type: ignore[attr-defined]  # it has that here
-                neighbor("stand-in", f"http://{other.address}")
-            ]
+            agent_of(servers[0]).neighbors = [neighbor("stand-in", f"http://{other.address}")]
             await scenario(watch)
 
         watching([servers[0].address], late)

@@ -20,7 +20,7 @@ from coopbandits.fleet.client.wire import LARGEST
 from coopbandits.page.seen import LONGEST_TEXT
 
 from .api.running import running
-from .watched import Agent, fleet, lone, neighbor, until, up, watching
+from .watched import Agent, agent_of, fleet, lone, neighbor, until, up, watching
 
 TRUE: dict[str, Any] = msgspec.to_builtins(Agent("liar").state())
 EVENT = {"seq": 1, "t": 1.0, "kind": "up", "text": "up"}
@@ -155,19 +155,60 @@ def test_an_answer_without_end_is_not_read_to_its_end(endless: str) -> None:
     assert LARGEST <= most[0] < 4 * LARGEST  # what the system holds on its way comes on top
 
 
-def test_who_never_answers_keeps_nobody_waiting() -> None:
-    """A hostile agent names 400 neighbours, all behind a door that nobody opens."""
+@pytest.mark.parametrize("first", ["hostile", "honest"])
+def test_who_never_answers_keeps_nobody_waiting(first: str) -> None:
+    """A hostile agent names 1000 neighbours, all behind a door that nobody opens."""
     with socket.create_server(("127.0.0.1", 0), backlog=500) as silent, fleet("a", "b") as servers:
         door = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        hostile = Agent("hostile")
-        hostile.neighbors = [neighbor(f"ghost-{n}", door) for n in range(400)]
+        hostile, honest = Agent("hostile"), agent_of(servers[0])
+        hostile.neighbors = [neighbor(f"ghost-{n}", door) for n in range(1000)]
+        named, honest.neighbors = honest.neighbors, []
 
         async def scenario(watch: Watch) -> None:
-            await until(lambda: up(watch) == {"a", "b", "hostile"})
+            if first == "hostile":
+                await until(lambda: len(watch.feed.agents) > 100)
+            honest.neighbors = named
+            await until(lambda: up(watch) == {"a", "b", "hostile"})  # behind ghosts it takes 15 s
             await until(lambda: len(watch.feed.agents) > 100)
-            before = servers[1].api.meter.requests["/ui/state", 200]
-            await asyncio.sleep(2.0)
-            assert servers[1].api.meter.requests["/ui/state", 200] - before >= 5
+            asked = servers[1].api.meter.requests
+            before = asked["/ui/state", 200]
+            await until(lambda: asked["/ui/state", 200] >= before + 5)
 
         with running(hostile) as other:
+            watching([servers[0].address, other.address], scenario)
+
+
+def test_who_says_that_another_is_elsewhere_does_not_hide_it() -> None:
+    async def scenario(watch: Watch) -> None:
+        await until(lambda: "b" in watch.feed.agents)
+        honest.neighbors = named
+        await until(lambda: up(watch) == {"a", "b", "liar"})
+        await asyncio.sleep(1.5)
+        assert up(watch) == {"a", "b", "liar"}
+
+    with fleet("a", "b") as servers:
+        liar, honest = Agent("liar"), agent_of(servers[0])
+        liar.neighbors = [neighbor("b", "http://127.0.0.1:1")]
+        named, honest.neighbors = honest.neighbors, []
+        with running(liar) as other:
+            watching([servers[0].address, other.address], scenario)
+
+
+def test_ghosts_make_room_once_they_have_been_silent_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coopbandits.dashboard.watch.MOST_AGENTS", 5)
+    monkeypatch.setattr("coopbandits.dashboard.watch.SILENT_SECONDS", 0.7)
+
+    async def scenario(watch: Watch) -> None:
+        await until(lambda: len(watch._found) == 5)
+        honest.neighbors = named
+        await until(lambda: up(watch) == {"a", "b", "liar"})
+        assert len(watch._found) == 5
+
+    with fleet("a", "b") as servers:
+        liar, honest = Agent("liar"), agent_of(servers[0])
+        liar.neighbors = [neighbor(f"ghost-{n}", "http://127.0.0.1:1") for n in range(4)]
+        named, honest.neighbors = honest.neighbors, [neighbor("ghost", "http://127.0.0.1:1")]
+        with running(liar) as other:
             watching([servers[0].address, other.address], scenario)

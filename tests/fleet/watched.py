@@ -76,6 +76,11 @@ def fleet(*names: str, **settings: Any) -> Iterator[list[ApiServer]]:
         yield servers
 
 
+def agent_of(server: ApiServer) -> Agent:
+    """Return the agent behind a server of `fleet`."""
+    return server.api.service  # type: ignore[attr-defined,no-any-return]  # it has that here
+
+
 def lone(watch: Watch) -> Any:
     (seen,) = watch.feed.agents.values()
     return seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 import time
@@ -22,7 +23,7 @@ from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.client import UnreachableError
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.page.feed import Feed
-from coopbandits.page.state import AgentState, NeighborState
+from coopbandits.page.state import AgentState
 
 PERIOD = 0.2
 """Seconds between two questions to one agent, at least,"""
@@ -35,10 +36,13 @@ LONGEST_REST = 5.0
 AT_ONCE = 128
 """So many agents are asked at the same time,"""
 TRIED_AT_ONCE = 64
-"""and so many of those that did not answer last time, so that the others need not wait for them."""
+"""and so many of those that one agent named and that did not answer last time: nobody else waits
+for them, whom an honest neighbour named least of all."""
 
 MOST_AGENTS = 2000
-"""Neighbours beyond are not asked; who names so many is no agent of ours."""
+"""Neighbours beyond are not asked,"""
+SILENT_SECONDS = 60.0
+"""unless one that has not answered for so long makes room."""
 
 LONGEST_NAME = 63
 """Of an agent, as links require it."""
@@ -91,22 +95,38 @@ class Watch:
         self.given = [parse_target(address) for address in addresses]
         self.doorman = Doorman(self.given, token, tls)
         self.feed = Feed("fleet", time.time())
-        self._turns, self._tries = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(TRIED_AT_ONCE)
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self._known: set[str] = set()  # agents that are asked at an address given by hand
-        self._found: dict[str, asyncio.Task[None]] = {}  # and those that were found
+        self._found: dict[str, _Found] = {}  # and those that were found
+        self._silent: dict[str, float] = {}  # since when, of these; the longest comes first
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as self._group:
+            tries = asyncio.Semaphore(TRIED_AT_ONCE)
             for target in dict.fromkeys(self.given):
-                self._group.create_task(self._follow(target))
+                self._group.create_task(self._follow(target, tries))
             while True:
                 self.feed.step(time.time())
                 await asyncio.sleep(STEP_SECONDS)
 
-    async def _follow(self, target: Target, name: str = "") -> None:
-        """Ask one agent again and again; without a name, whoever is found there."""
-        shown, since, pause, turns = name or str(target), 0, PERIOD, self._tries
+    async def _follow_found(self, name: str, tries: asyncio.Semaphore) -> None:
+        """Ask an agent wherever others say it is, one place after the other until it answers."""
+        pause = PERIOD
+        while True:
+            for target in self._found[name].targets:
+                pause = await self._follow(target, tries, name, pause)
+
+    async def _follow(
+        self, target: Target, tries: asyncio.Semaphore, name: str = "", pause: float = PERIOD
+    ) -> float:
+        """Ask one agent again and again; without a name, whoever is found there.
+
+        Ends once a found one does not answer that is said to be elsewhere, too; returns how long
+        it waited last.
+        """
+        shown, since, turns = name or str(target), 0, tries
+        named = asyncio.Semaphore(TRIED_AT_ONCE)
         async with self.doorman.client(target) as client:
             while True:
                 began = time.monotonic()
@@ -118,19 +138,23 @@ class Watch:
                     if not name:
                         self.feed.forget(shown)
                         if state.id in self._known:  # another address of the same agent
-                            return
+                            return pause
                         shown = name = self._meet(state.id)
                     self.feed.tell(state, time.time())
                 except (UnreachableError, UnavailableError, InputError) as error:
                     self.feed.lose(shown, _reason(error), time.time())
                     nonsense = isinstance(error, InputError)
                     pause = min(2 * pause, LONGEST_REST if nonsense else LONGEST_PAUSE)
-                    turns = self._tries
+                    turns, is_up = tries, False
                 else:
                     since = max([since, *(event.seq for event in state.events)])
-                    pause, turns = PERIOD, self._turns
-                    self._find(state.neighbors, target)
+                    pause, turns, is_up = PERIOD, self._turns, True
+                    self._find(state, target, named)
+                if name in self._found:
+                    self._note(name, is_up)
                 await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+                if not is_up and name in self._found and self._found[name].targets != [target]:
+                    return pause
 
     def _require_bandit(self, state: AgentState) -> None:
         """Go by what is shown first; refuse another bandit, also of who was asked before that."""
@@ -146,21 +170,48 @@ class Watch:
         """Note who is at an address given by hand; that counts more than what others say."""
         self._known.add(name)
         if name in self._found:
-            self._found.pop(name).cancel()
+            self._drop(name)
         return name
 
-    def _find(self, neighbors: Sequence[NeighborState], by: Target) -> None:
+    def _find(self, state: AgentState, by: Target, tries: asyncio.Semaphore) -> None:
         """Ask neighbours whose API is known, too."""
-        for neighbor in neighbors:
+        for neighbor in state.neighbors:
             name = neighbor.name
-            if neighbor.api is None or name in self._known or name in self._found:
+            if neighbor.api is None or name in self._known:
                 continue
             try:
                 target = parse_target(neighbor.api)
             except InputError:  # the neighbour is shown as others see it
                 continue
-            if self.doorman.may_be_named(target, by) and len(self._found) < MOST_AGENTS:
-                self._found[name] = self._group.create_task(self._follow(target, name))
+            if not self.doorman.may_be_named(target, by):
+                continue
+            if name in self._found:
+                self._found[name].places[state.id] = target
+            elif len(self._found) < MOST_AGENTS or self._make_room():
+                self._note(name, is_up=False)
+                task = self._group.create_task(self._follow_found(name, tries))
+                self._found[name] = _Found({state.id: target}, task)
+
+    def _note(self, name: str, is_up: bool) -> None:
+        """Remember since when somebody has not answered."""
+        if is_up:
+            self._silent.pop(name, None)
+        else:
+            self._silent.setdefault(name, time.monotonic())
+
+    def _make_room(self) -> bool:
+        """Give up whoever has been silent longest, if that is long; return whether one was."""
+        name, since = next(iter(self._silent.items()), ("", math.inf))
+        if time.monotonic() - since < SILENT_SECONDS:
+            return False
+        self._drop(name)
+        self.feed.forget(name)
+        return True
+
+    def _drop(self, name: str) -> None:
+        """Ask somebody no longer who was found."""
+        self._found.pop(name).task.cancel()
+        self._silent.pop(name, None)
 
 
 def read_state(content: object, name: str) -> AgentState:
@@ -275,6 +326,19 @@ class FleetSite(Shown):
                 for name, other in list(self._others.items()):
                     if other.asked < late:
                         self._others.pop(name).task.cancel()
+
+
+@dataclass
+class _Found:
+    """Where others say that an agent is, by who says so, and the task that asks it."""
+
+    places: dict[str, Target]
+    task: asyncio.Task[None]
+
+    @property
+    def targets(self) -> list[Target]:
+        """The places, each once."""
+        return list(dict.fromkeys(self.places.values()))
 
 
 @dataclass
