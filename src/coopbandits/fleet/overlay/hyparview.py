@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
 
+from coopbandits.fleet.overlay.actions import Action, Call, Close, Send
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.contacts import PassiveView
 from coopbandits.fleet.overlay.messages import (
@@ -95,39 +95,6 @@ FIRST_RECALL, LAST_RECALL = 4, 128
 
 LAST_PAUSE, LAST_PAUSE_IN_NEED = 12, 6
 """Ticks between two attempts to find a neighbour, at last; the smaller one with half or fewer."""
-
-
-class Call(NamedTuple):
-    """A wish to call somebody: by name, or whoever answers at an address.
-
-    Others can bring about a `welcome`, the call at the end of a newcomer's walk.
-    """
-
-    name: str
-    address: str
-    ask: Ask
-    welcome: bool = False
-
-    @property
-    def key(self) -> str:
-        """What tells calls apart; an address is no name, since it has a colon."""
-        return self.name or self.address
-
-
-class Send(NamedTuple):
-    """A wish to tell a neighbour something."""
-
-    peer: str
-    message: Message
-
-
-class Close(NamedTuple):
-    """A wish to close a link, after what was sent over it."""
-
-    peer: str
-
-
-Action = Call | Send | Close
 
 
 def bond(one: str, other: str) -> int:
