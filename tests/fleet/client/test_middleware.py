@@ -71,16 +71,17 @@ class Load:
         self.workers: set[str] = set()
         self.wrong: list[str] = []
 
-    def put(self, seconds: float, threads: int = 32) -> None:
+    def put(self, seconds: float, workers: int) -> None:
+        """Ask for some time, and for longer until so many workers have answered."""
         end = time.monotonic() + seconds
-        workers = [threading.Thread(target=self._ask, args=[end]) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        asking = [threading.Thread(target=self._ask, args=[end, workers]) for _ in range(32)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
 
-    def _ask(self, end: float) -> None:
-        while time.monotonic() < end:
+    def _ask(self, end: float, workers: int) -> None:
+        while time.monotonic() < end + PATIENCE * (len(self.workers) < workers):
             link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
             for _ in range(20):
                 link.request("GET", "/")
@@ -109,13 +110,13 @@ def counted(address: str, requests: int) -> tuple[int, float]:
             time.sleep(0.05)
 
 
-def hold(command: list[str], app: str, seconds: float) -> Load:
+def hold(command: list[str], app: str, seconds: float, workers: int = 1) -> Load:
     """Put load on a server; check that every receipt was right and all was counted once."""
     with agent(Version(), "process", 3) as behind:
         address = f"127.0.0.1:{behind.port}"
         with serving(command, app, address) as port:
             load = Load(port)
-            load.put(seconds)
+            load.put(seconds, workers)
             pulls, rewards = counted(address, 2 * len(load.rewards))
     assert not load.wrong, load.wrong[:3]
     assert pulls == 2 * len(load.rewards) > 0
@@ -125,12 +126,12 @@ def hold(command: list[str], app: str, seconds: float) -> Load:
 
 
 def test_gunicorn_with_preload_gets_every_receipt_right() -> None:
-    assert len(hold(GUNICORN, "checking:wsgi", 5.0).workers) == 4
+    assert len(hold(GUNICORN, "checking:wsgi", 5.0, workers=4).workers) == 4
 
 
 @pytest.mark.slow
 def test_gunicorn_with_preload_gets_every_receipt_right_for_a_minute() -> None:
-    load = hold(GUNICORN, "checking:wsgi", 60.0)
+    load = hold(GUNICORN, "checking:wsgi", 60.0, workers=4)
     assert len(load.workers) == 4
     print(f"\n{len(load.rewards)} requests in a minute, all receipts right")
 
