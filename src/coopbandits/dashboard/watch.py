@@ -176,21 +176,23 @@ class Watch:
     def _find(self, state: AgentState, by: Target, tries: asyncio.Semaphore) -> None:
         """Ask neighbours whose API is known, too."""
         for neighbor in state.neighbors:
-            name = neighbor.name
+            name, found = neighbor.name, self._found.get(neighbor.name)
             if neighbor.api is None or name in self._known:
                 continue
+            if found is not None and found.told.get(state.id) == neighbor.api:
+                continue  # five times a second from every neighbour: no time to read it again
             try:
                 target = parse_target(neighbor.api)
             except InputError:  # the neighbour is shown as others see it
                 continue
             if not self.doorman.may_be_named(target, by):
                 continue
-            if name in self._found:
-                self._found[name].places[state.id] = target
+            if found is not None:
+                found.told[state.id] = neighbor.api
             elif len(self._found) < MOST_AGENTS or self._make_room():
                 self._note(name, is_up=False)
                 task = self._group.create_task(self._follow_found(name, tries))
-                self._found[name] = _Found({state.id: target}, task)
+                self._found[name] = _Found({state.id: neighbor.api}, task)
 
     def _note(self, name: str, is_up: bool) -> None:
         """Remember since when somebody has not answered."""
@@ -330,15 +332,15 @@ class FleetSite(Shown):
 
 @dataclass
 class _Found:
-    """Where others say that an agent is, by who says so, and the task that asks it."""
+    """The addresses that others say an agent has, by who says so, and the task that asks it."""
 
-    places: dict[str, Target]
+    told: dict[str, str]
     task: asyncio.Task[None]
 
     @property
     def targets(self) -> list[Target]:
         """The places, each once."""
-        return list(dict.fromkeys(self.places.values()))
+        return list(dict.fromkeys(map(parse_target, dict.fromkeys(self.told.values()))))
 
 
 @dataclass
