@@ -212,3 +212,28 @@ def test_ghosts_make_room_once_they_have_been_silent_for_long(
         named, honest.neighbors = honest.neighbors, [neighbor("ghost", "http://127.0.0.1:1")]
         with running(liar) as other:
             watching([servers[0].address, other.address], scenario)
+
+
+def test_who_answers_again_does_not_make_room_for_those_whom_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coopbandits.dashboard.watch.MOST_AGENTS", 2)
+    monkeypatch.setattr("coopbandits.dashboard.watch.SILENT_SECONDS", 0.0)
+
+    with fleet("a", "b") as servers:
+        returning = agent_of(servers[1])
+        returning.name = "nobody"  # so what it tells is refused
+        returning.neighbors = [neighbor("c", "http://127.0.0.1:1")]
+
+        async def scenario(watch: Watch) -> None:
+            await until(lambda: "b" in watch._silent and "b" in watch.feed.agents)
+            task = watch._found["b"].task
+            agent_of(servers[0]).neighbors = []
+            watch._found["ghost"] = watch._found["b"]  # the place that would be left
+            returning.name = "b"
+            await until(lambda: "b" in up(watch))
+            await asyncio.sleep(0.5)
+            assert not task.done()
+            del watch._found["ghost"]
+
+        watching([servers[0].address], scenario)

@@ -36,8 +36,8 @@ LONGEST_REST = 5.0
 AT_ONCE = 128
 """So many agents are asked at the same time,"""
 TRIED_AT_ONCE = 64
-"""and so many of those that one agent named and that did not answer last time: nobody else waits
-for them, whom an honest neighbour named least of all."""
+"""and, of those that one agent named, so many that did not answer last time: only others that it
+named have to wait for them."""
 
 MOST_AGENTS = 2000
 """Neighbours beyond are not asked,"""
@@ -146,12 +146,13 @@ class Watch:
                     nonsense = isinstance(error, InputError)
                     pause = min(2 * pause, LONGEST_REST if nonsense else LONGEST_PAUSE)
                     turns, is_up = tries, False
+                    if name in self._found:
+                        self._silent.setdefault(name, time.monotonic())
                 else:
+                    self._silent.pop(name, None)  # before it names others, for whom it might go
                     since = max([since, *(event.seq for event in state.events)])
                     pause, turns, is_up = PERIOD, self._turns, True
                     self._find(state, target, named)
-                if name in self._found:
-                    self._note(name, is_up)
                 await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
                 if not is_up and name in self._found and self._found[name].targets != [target]:
                     return pause
@@ -190,19 +191,12 @@ class Watch:
             if found is not None:
                 found.told[state.id] = neighbor.api
             elif len(self._found) < MOST_AGENTS or self._make_room():
-                self._note(name, is_up=False)
+                self._silent[name] = time.monotonic()
                 task = self._group.create_task(self._follow_found(name, tries))
                 self._found[name] = _Found({state.id: neighbor.api}, task)
 
-    def _note(self, name: str, is_up: bool) -> None:
-        """Remember since when somebody has not answered."""
-        if is_up:
-            self._silent.pop(name, None)
-        else:
-            self._silent.setdefault(name, time.monotonic())
-
     def _make_room(self) -> bool:
-        """Give up whoever has been silent longest, if that is long; return whether one was."""
+        """Give up whoever has been silent longest, if that is long; return whether anyone was."""
         name, since = next(iter(self._silent.items()), ("", math.inf))
         if time.monotonic() - since < SILENT_SECONDS:
             return False
@@ -211,7 +205,7 @@ class Watch:
         return True
 
     def _drop(self, name: str) -> None:
-        """Ask somebody no longer who was found."""
+        """Stop asking an agent that was found."""
         self._found.pop(name).task.cancel()
         self._silent.pop(name, None)
 
