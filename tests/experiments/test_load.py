@@ -45,7 +45,7 @@ def test_all_rows_are_there_beside_another_version() -> None:
     assert all(row.value > 0.0 for row in rows.values())
     for what in ("HTTP, process, 2 connections", "HTTP, power, 3 connections"):
         for name in ("", " (other version)"):
-            assert rows[f"{what}{name}: per CPU-second"].value > 20.0  # some 75 on a busy machine
+            assert rows[f"{what}{name}: per CPU-second"].value > 100.0
             assert rows[f"{what}{name}: median"].value <= 1000.0
     over = [row for what, row in rows.items() if what.endswith("over the other version")]
     assert [(row.target, row.rising) for row in over] == [(1.15, True), (10.0, True)]
