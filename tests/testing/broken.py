@@ -194,6 +194,13 @@ class KeepsTheArrayItGot(Honest):
             self.machine.heard = messages[min(messages)]
 
 
+class WritesOnTheArrayItGot(Honest):
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        super().receive(messages)
+        for message in messages.values():
+            message += 1.0
+
+
 class CountsGlobally(Honest):
     """Has a source of chance of its own."""
 

@@ -152,7 +152,11 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         Using(broken.NumbersItsMessages),
     ),
     "choosing changes nothing": (Using(broken.CountsChoices), Using(broken.SendsItsChoice)),
-    "messages are copies": (Using(broken.SendsItsArray), Using(broken.KeepsTheArrayItGot)),
+    "messages are copies": (
+        Using(broken.SendsItsArray),
+        Using(broken.KeepsTheArrayItGot),
+        Using(broken.WritesOnTheArrayItGot),
+    ),
     "determinism": (Using(broken.CountsGlobally),),
     "restart": (
         Using(broken.HasHiddenState),

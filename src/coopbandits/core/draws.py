@@ -21,11 +21,23 @@ from coopbandits.core.contract import Vector
 
 Words = NDArray[np.uint64]
 
-# Numbers of numpy's own: to make one of a Python number costs more than to use it.
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-MIX_2 = np.uint64(0x94D049BB133111EB)
-ONE, TWO, _12, _27, _30, _31 = (np.uint64(number) for number in (1, 2, 12, 27, 30, 31))
+
+# Constants are arrays without dimensions: to make one of a number costs as much as to use it.
+
+
+def _word(number: int) -> Words:
+    return np.array(number, dtype=np.uint64)
+
+
+def _number(number: float) -> Vector:
+    return np.array(number)
+
+
+GOLDEN = _word(0x9E3779B97F4A7C15)
+MIX_1 = _word(0xBF58476D1CE4E5B9)
+MIX_2 = _word(0x94D049BB133111EB)
+ONE, _12, _27, _30, _31 = map(_word, (1, 12, 27, 30, 31))
+ZERO, HALF, ULP = map(_number, (0.0, 0.5, 2.0**-52))
 
 CELL_BITS = 11
 """The unit interval is cut into 2^11 cells, each with its own cubic."""
@@ -36,9 +48,9 @@ PLACE_BITS = 48
 TAIL_CELLS = 28
 """In so many cells at either end the quantile function is computed, not tabulated."""
 
-CELL_SHIFT = np.uint64(64 - CELL_BITS)
-PLACE_SHIFT = np.uint64(64 - CELL_BITS - PLACE_BITS)
-PLACE_MASK = np.uint64((1 << PLACE_BITS) - 1)
+CELL_SHIFT = _word(64 - CELL_BITS)
+PLACE_SHIFT = _word(64 - CELL_BITS - PLACE_BITS)
+PLACE_MASK = _word((1 << PLACE_BITS) - 1)
 
 _ALL_BITS = (1 << 64) - 1
 _PLACE_BITS_SET = (1 << PLACE_BITS) - 1
@@ -49,11 +61,11 @@ _LANE = 128
 FEW = 16
 """So many rejected trials are made again one by one, which is faster than as arrays."""
 
-FIRST_TRIAL = np.array([[0], [1]], dtype=np.uint64)
-"""Counters of its two words."""
+TRIAL = np.array([[0], [1]], dtype=np.uint64)
+"""Counters of the two words of a first trial."""
 
-TINY = 2.0**-1022
-"""The smallest normal number."""
+TINY = _number(2.0**-340)
+"""A number whose cube is still a normal one, with a logarithm that is as good as −∞."""
 
 
 def words(key: int, counters: Words) -> Words:
@@ -165,7 +177,7 @@ def _gamma_from(key: int, shape: float, trial: int) -> float:
 
 def uniforms(words: Words) -> Vector:
     """Return uniforms strictly between 0 and 1: odd multiples of 2^-53, which are exact."""
-    return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
+    return ((words >> _12).astype(np.float64) + HALF) * ULP
 
 
 def _quantiles(uniforms: Vector) -> Any:
@@ -177,12 +189,12 @@ def normals(words: Words, quantiles: Callable[[Vector], Any] = _quantiles) -> Ve
 
     `quantiles` computes those that are not tabulated, one in forty.
     """
-    cell = (words >> CELL_SHIFT).astype(np.int64)
+    cell = (words >> CELL_SHIFT).view(np.int64)
     x = ((words >> PLACE_SHIFT) & PLACE_MASK).astype(np.float64)
-    c = normal_cubics().reshape(-1, 4).take(cell, axis=0)
+    c = _cubic_table().take(cell, axis=0)
     slopes = c[..., 1]
     values = c[..., 0] + x * (slopes + x * (c[..., 2] + x * c[..., 3]))
-    tail = slopes == 0.0  # where nothing is tabulated, and nowhere else
+    tail = slopes == ZERO  # where nothing is tabulated, and nowhere else
     if np.count_nonzero(tail):
         values[tail] = quantiles(uniforms(words[tail]))
     return values
@@ -203,6 +215,11 @@ def normal_cubics() -> NDArray[np.float64]:
     cubics = np.linalg.solve(np.vander(nodes, increasing=True), values.T).T
     scaled = cubics * 2.0 ** (-PLACE_BITS * np.arange(4))
     return np.ascontiguousarray(scaled, dtype=np.float64).ravel()
+
+
+@cache
+def _cubic_table() -> NDArray[np.float64]:
+    return normal_cubics().reshape(-1, 4)
 
 
 @cache
@@ -260,9 +277,15 @@ def normal_quantile(p: float) -> float:
 
 def betas(word: int, a: Vector, b: Vector) -> Vector:
     """Return one Beta(a_k, b_k) variate for every k, for parameters of at least 1."""
-    keys = words(word, np.arange(2 * a.size, dtype=np.uint64))
+    keys = mix(np.uint64(word) + _steps(2 * a.size))
     first, second = gammas(keys, np.concatenate([a, b])).reshape(2, -1)
     return first / (first + second)
+
+
+@cache
+def _steps(size: int) -> Words:
+    """Return what `words` adds to a key at the first counters."""
+    return (np.arange(size, dtype=np.uint64) + ONE) * GOLDEN
 
 
 def gammas(keys: Words, shapes: Vector) -> Vector:
@@ -270,21 +293,29 @@ def gammas(keys: Words, shapes: Vector) -> Vector:
 
     Every key is a tape of its own, two words per trial, so that a rejection shifts nobody else.
     """
+    values, rejected = _try_gammas(keys, shapes, 0)
+    trials = 1
+    while rejected.size > FEW:
+        values[rejected], again = _try_gammas(keys[rejected], shapes[rejected], trials)
+        rejected, trials = rejected[again], trials + 1
+    for place in rejected.tolist():
+        values[place] = _gamma_from(int(keys[place]), float(shapes[place]), trials)
+    return values
+
+
+def _try_gammas(keys: Words, shapes: Vector, trial: int) -> tuple[Vector, NDArray[np.int64]]:
+    """Return what one trial makes of every key, and where that is rejected."""
+    first, second = mix(keys + _trial_steps(trial))
+    x, u = normals(first), uniforms(second)
     d = shapes - 1.0 / 3.0
     c = 1.0 / np.sqrt(9.0 * d)
-    values = np.zeros(shapes.size)
-    at, counters, trials = np.arange(shapes.size), FIRST_TRIAL, 0
-    while at.size > (FEW if trials else 0):
-        first, second = words_of(keys, counters)
-        x, u = normals(first), uniforms(second)
-        base = np.maximum(0.0, 1.0 + c * x)
-        v = base * base * base  # as `gamma_of` rounds
-        # A v of 0 is rejected: the logarithm of TINY is as good as −∞, and raises no warning.
-        bound = 0.5 * x * x + d * (1.0 - v + np.log(np.maximum(v, TINY)))
-        values[at] = d * v
-        rejected = np.log(u) >= bound
-        at, keys, d, c = at[rejected], keys[rejected], d[rejected], c[rejected]
-        counters, trials = counters + TWO, trials + 1
-    for place, key in zip(at.tolist(), keys.tolist(), strict=True):
-        values[place] = _gamma_from(key, float(shapes[place]), trials)
-    return values
+    base = np.maximum(TINY, 1.0 + c * x)
+    v = base * base * base  # as `gamma_of` rounds
+    bound = HALF * x * x + d * (1.0 - v + np.log(v))
+    return d * v, (np.log(u) >= bound).nonzero()[0]
+
+
+@cache
+def _trial_steps(trial: int) -> Words:
+    """Return what `words_of` adds to keys at the counters of a trial."""
+    return (TRIAL + np.uint64(2 * trial) + ONE) * GOLDEN

@@ -39,7 +39,10 @@ LAMBDA_ZERO = 1e-9
 
 
 def weighted_sum(
-    own_weight: float, own: Vector, weights: Mapping[int, float], messages: Mapping[int, Vector]
+    own_weight: float | Vector,
+    own: Vector,
+    weights: Mapping[int, float] | Mapping[int, Vector],
+    messages: Mapping[int, Vector],
 ) -> Vector:
     """Return (P y)_i = P_ii y_i + Σ_j P_ij y_j, the neighbours in the order of `messages`."""
     total = own_weight * own

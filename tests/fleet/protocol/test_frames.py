@@ -146,12 +146,14 @@ def test_the_layout_of_a_frame_is_fixed() -> None:
     assert encode_data(stamp, np.array([1.0])) == head + struct.pack("<d", 1.0)
 
 
-def test_a_vector_belongs_to_whoever_got_it() -> None:
-    (frame,) = Decoder(CAP).feed(encode_data(STAMP, np.arange(3.0)))
-    assert isinstance(frame, DataFrame)
-    assert frame.values is not None
-    assert frame.values.dtype == np.float64
-    assert frame.values.flags.writeable
+def test_a_vector_is_read_only_as_when_it_is_replayed_from_a_journal() -> None:
+    for fields in (None, Fields(proofs=b"proof")):
+        (frame,) = Decoder(CAP).feed(encode_data(STAMP, np.arange(3.0), fields))
+        assert isinstance(frame, DataFrame)
+        assert frame.values is not None
+        assert frame.values.dtype == np.float64
+        assert frame.values.flags.aligned
+        assert not frame.values.flags.writeable
 
 
 def test_every_cut_in_two_yields_the_same_frames() -> None:
@@ -352,7 +354,8 @@ def test_the_short_way_is_closed_before_a_greeting_amid_a_frame_and_after_a_bad_
     decoder.expect(STAMP)
     plain = decoder.read_plain(whole)
     assert plain is not None
-    assert plain[1].flags.writeable
+    assert plain[1].flags.aligned
+    assert not plain[1].flags.writeable
     for begun in (whole[:50], FULL):
         decoder = Decoder(CAP)
         decoder.expect(STAMP)

@@ -67,8 +67,8 @@ def read_arrivals(
         All neighbours in ascending order, and whether the messages of each must have a stamp.
     """
     if len(messages) == len(neighbors) and not any(stamps):
-        rows = [messages[j] for j in neighbors]
-        if [np.shape(row) for row in rows] == [own.shape] * len(rows):
+        rows = [np.asarray(messages[j]) for j in neighbors]
+        if [row.shape for row in rows] == [own.shape] * len(rows):
             values = np.array(rows).reshape(len(rows), own.size)
             if all_finite(values.ravel()):
                 return Arrived(values, *_whole(len(rows)), True)

@@ -99,6 +99,9 @@ class RunningConsensusMachine(ContextMachine):
         if self.stamps:
             self.keep_also("clock")
         self.is_average = min(view.own_weight, *view.neighbor_weights.values(), 1.0) >= 0.0
+        # Arrays without dimensions, which numpy need not make of them in every round.
+        self._own_weight = np.array(view.own_weight)
+        self._weights = {j: np.array(weight) for j, weight in view.neighbor_weights.items()}
 
     def estimate(self) -> Estimate:
         """Return N times the averages."""
@@ -123,11 +126,10 @@ class RunningConsensusMachine(ContextMachine):
             latest = int(max([self.clock, *stamps]))
             self.registers.age(self.mixed, rounds=latest - self.clock)
             messages, self.clock = catch_up(self.registers, messages, latest), latest + 1
-        weights = self.view.neighbor_weights
-        own = self.view.own_weight
-        if len(messages) < len(weights):
-            own += sum(weight for j, weight in weights.items() if j not in messages)
-        self.mixed = weighted_sum(own, self.mixed, weights, messages)
+        own = self._own_weight
+        if len(messages) < len(self._weights):
+            own = own + sum(weight for j, weight in self._weights.items() if j not in messages)
+        self.mixed = weighted_sum(own, self.mixed, self._weights, messages)
         self.registers.age(self.mixed)
 
     def share(self) -> Share:

@@ -19,6 +19,7 @@ other subtracts, and no momentum outlives a gap in the messages behind it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -311,13 +312,10 @@ class StagedMixingMachine(ContextMachine):
 
     def _step_evenly(self, pull: Vector) -> None:
         """Do the same where all links are at the same step: then ρ is one number."""
-        rho = self._even[1]
         if self.lambda_bound >= LAMBDA_ZERO:
-            momentum = (1.0 + (rho > 0)) / self.lambda_bound
-            rho_next = 1.0 / (momentum - rho)
-            omega = rho_next * (1.0 + (rho > 0)) / self.lambda_bound
+            omega, momentum, rho_next = _factors(self._even[1], self.lambda_bound)
             pull *= omega
-            pull += rho_next * rho * self.flows
+            pull += momentum * self.flows
             self.rho.fill(rho_next)
             self._even = self.rho, rho_next
         self.flows = pull
@@ -382,3 +380,15 @@ class StagedMixingMachine(ContextMachine):
                     f"message from {neighbor} tells of arm {arm}; "
                     f"arms are 0 to {self.view.num_arms - 1}, or -1 for none"
                 )
+
+
+@lru_cache(maxsize=10_000)
+def _factors(rho: float, lambda_bound: float) -> tuple[Vector, Vector, float]:
+    """Return ω, ω − 1 and the next ρ of a step, as `flow_step` has them; the same in every stage.
+
+    The first two as arrays without dimensions, which numpy need not make of them in every round.
+    """
+    doubled = 1.0 + (rho > 0)
+    rho_next = 1.0 / (doubled / lambda_bound - rho)
+    omega = rho_next * doubled / lambda_bound
+    return np.array(omega), np.array(rho_next * rho), rho_next

@@ -53,6 +53,8 @@ from coopbandits.fleet.protocol.frames import (
 PREFIX = struct.Struct("<HB")
 """Magic number and version, which begin a frame of any version."""
 
+HEADER_BYTES, unpack_cut = HEADER.size, CUT_HEADER.unpack_from
+
 KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS)
 SKIPPABLE = (DOCUMENT, BANDIT, MEMBERS)
 
@@ -100,17 +102,17 @@ class Decoder:
 
         Most are; all others are left to `feed`.
         """
-        if len(data) < HEADER.size or self._rest or self._parts:
+        if len(data) < HEADER_BYTES or self._rest or self._parts:
             return None
-        begin, length, middle, round_, end = CUT_HEADER.unpack_from(data)
+        begin, length, middle, round_, end = unpack_cut(data)
         if (
             (begin, middle, end) != self._expected
-            or length != len(data) - HEADER.size
+            or length != len(data) - HEADER_BYTES
             or length % VALUE_BYTES
             or length > self._most
         ):
             return None
-        return round_, np.frombuffer(bytearray(data), LITTLE, -1, HEADER.size)
+        return round_, np.frombuffer(data, LITTLE, -1, HEADER_BYTES)
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes and return the frames that they complete.
@@ -200,7 +202,7 @@ class Decoder:
         stamp = _stamp(header)
         if kind == DATA:
             if not flags and not self._parts:
-                return DataFrame(stamp, np.frombuffer(bytearray(buffer[body:stop]), LITTLE))
+                return DataFrame(stamp, np.frombuffer(bytes(buffer[body:stop]), LITTLE))
             return self._open_part(flags, stamp, bytes(buffer[body:stop]))
         if kind == BEAT:
             return BeatFrame(stamp)
@@ -233,7 +235,7 @@ class Decoder:
             return DataFrame(stamp, None, fields)
         if len(rest) % VALUE_BYTES:
             raise FrameError("malformed", f"a vector of {len(rest)} bytes")
-        return DataFrame(stamp, np.frombuffer(bytearray(rest), LITTLE), fields)
+        return DataFrame(stamp, np.frombuffer(rest, LITTLE), fields)
 
 
 def _bandit_frame(stamp: Stamp, greeting: Greeting) -> BanditFrame:

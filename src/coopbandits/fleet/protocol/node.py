@@ -190,11 +190,11 @@ class Node(LinkedNode):
         if here.decoder is None or here.closing:
             return
         if here.met:  # who never says HELLO is given up
-            here.last_heard = self.clock()
+            here.last_heard = now = self.clock()
             plain = here.decoder.read_plain(data)
             if plain is not None:
                 here.frames["received"] += 1
-                self.gossip.heard(here, *plain, NO_FIELDS, here.last_heard)
+                self.gossip.heard(here, plain[0], plain[1], NO_FIELDS, now)
                 return
         try:
             frames = here.decoder.feed(data)

@@ -91,7 +91,11 @@ def messages_are_copies(trial: Trial) -> None:
             if world.states() != states or not same_messages(world.send(), sent):
                 did = "writing on a message that outgoing returned changed the agent"
                 raise finding(f"{did} ({world.where()})", "that outgoing returns a copy")
+            heard = {link: message.copy() for link, message in sent.items()}
             world.deliver(sent)
+            if not same_messages(sent, heard):
+                did = f"receive wrote on a message ({world.where()})"
+                raise finding(did, "that it writes on copies; in a fleet messages are read-only")
             states = world.states()
             for message in sent.values():
                 _scribble(message)
