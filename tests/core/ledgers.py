@@ -16,7 +16,7 @@ from coopbandits.core.aggregate import LedgerSums, doubt, ledger_sums, spanning_
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.contract import State, Vector
 
-from .fleet import machine, through_json
+from .fleet import machine, one_view, through_json
 from .rough import CALM, Rough, Schedule
 
 
@@ -177,3 +177,36 @@ class Wandering(Followed):
         fresh.restore_state(fresh.relinked(state, sorted(before.places), own))
         self.agents[i] = fresh
         self.inboxes[i] = {j: told for j, told in self.inboxes[i].items() if j in own}
+
+
+def handed(mine: LedgerSumsMachine, neighbor: int) -> float:
+    told = mine.outgoing(neighbor)
+    return float(told[mine.own.size - 1])
+
+
+def root_says(mine: LedgerSumsMachine, beat: int, heard: float = 0.0, **more: float) -> Vector:
+    """A message of neighbour 2, which is the root and has the mark 1/4."""
+    alone, mass = [0.0, 0.0, 1.0, 0.0], [0.0, more.get("handed", 0.0), 1.0, more.get("handed", 0.0)]
+    ledger = [0.0, more.get("pulls", 0.0), 1.0, more.get("pulls", 0.0)]
+    header = [more.get("lineage", 0.0), beat + more.get("mark", 0.25), heard]
+    root = more.get("root", mine.tag / 2)
+    return np.array([*mass, *ledger, *header, *alone, root, float(beat), 0.0, 1.0])
+
+
+def handing() -> LedgerSumsMachine:
+    """A machine whose next message hands one pull to neighbour 2."""
+    mine = machine(LedgerSums(), one_view(num_arms=1))
+    mine.receive({2: root_says(mine, 1)})
+    for beat in (2, 3):
+        mine.receive({2: root_says(mine, beat, heard=beat - 1 + float(mine.marks[1]))})
+    mine.observe(0, 1.0)
+    return mine
+
+
+def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> LedgerSumsMachine:
+    """Return the machine with other neighbours."""
+    weights = dict.fromkeys(neighbors, 0.25)
+    moved = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights=weights))
+    state = through_json(mine.export_state())
+    moved.restore_state(moved.relinked(state, sorted(mine.places), neighbors))
+    return moved

@@ -21,9 +21,8 @@ from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
 from coopbandits.core.aggregate.moving_mass import FORMER, mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
-from ..ledgers import Apart, Followed, in_a_hurry
+from ..ledgers import Apart, Followed, handed, in_a_hurry, relinked, root_says
 from ..rough import CALM, Schedule, graphs, schedules
-from .test_ledger_sums import handed, relinked, root_says
 
 REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 ROUNDS = 50

@@ -9,6 +9,7 @@ was signed stays true. Who must no longer be believed is revoked.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -206,6 +207,27 @@ class Notary:
         except InvalidSignature:
             return False
         return True
+
+
+class Signing(NamedTuple):
+    """Who signs an agent's entries.
+
+    Attributes
+    ----------
+    author : int
+        The number of the agent's own name.
+    number_of : callable
+        Returns the number of any name.
+    notary : Notary or None
+        Signs and checks; None where entries are not signed.
+    interval : float
+        Seconds between two versions that an author signs.
+    """
+
+    author: int
+    number_of: Callable[[str], int]
+    notary: Notary | None
+    interval: float
 
 
 def pack(certificates: list[bytes]) -> bytes:

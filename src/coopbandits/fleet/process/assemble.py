@@ -18,13 +18,12 @@ from coopbandits.fleet.config.features import LARGEST, read_features, table_of
 from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
-from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.notary import Notary, Signing
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.process.places import Places
-from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
 from coopbandits.fleet.protocol.talks import Terms

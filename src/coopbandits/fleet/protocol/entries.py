@@ -19,7 +19,7 @@ What this changes in the agent's state goes through messages, as orders (see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.notary import Notary, Signing
 from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
@@ -75,27 +75,6 @@ class Sifted(NamedTuple):
     values: Vector
     later: bool
     refused: str
-
-
-class Signing(NamedTuple):
-    """Who signs an agent's entries.
-
-    Attributes
-    ----------
-    author : int
-        The number of the agent's own name.
-    number_of : callable
-        Returns the number of any name.
-    notary : Notary or None
-        Signs and checks; None where entries are not signed.
-    interval : float
-        Seconds between two versions that an author signs.
-    """
-
-    author: int
-    number_of: Callable[[str], int]
-    notary: Notary | None
-    interval: float
 
 
 class EntryExchange:

@@ -22,7 +22,8 @@ from coopbandits.core.aggregate.entries import HEADER, Attributed
 from coopbandits.core.aggregate.exchange import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.protocol.entries import EntryExchange, Signing
+from coopbandits.fleet.identity.notary import Signing
+from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import Fields, Hello
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ForgedError

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.identity.notary import Signing
 from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.protocol.entries import Signing
 
 BANDIT = 0
 """The number of the one bandit that a cluster without sections [bandits.NAME] has."""

@@ -20,6 +20,7 @@ from coopbandits.core.aggregate import Claims
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.identity.notary import Signing
 from coopbandits.fleet.protocol.arms import (
     Order,
     in_own_order,
@@ -27,7 +28,6 @@ from coopbandits.fleet.protocol.arms import (
     pack_arms,
     unpack_arms,
 )
-from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.frames import (
     MAX_PLAIN,
     BanditFrame,

@@ -1,0 +1,136 @@
+"""Arms of a bandit that an agent hears of from others, before it has declared them or never."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from coopbandits.fleet.protocol.arms import pack_arms
+from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
+from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.talks import PLACE_SECONDS
+from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
+from coopbandits.fleet.service import (
+    UnavailableError,
+)
+from coopbandits.fleet.storage.disk import DiskError
+
+from .bandits import BANNER, CLUSTER, Many, bandit, both
+
+
+def pulls_of(fleet: Many, agent: int) -> dict[str, float]:
+    """Return how many pulls an agent knows of, also of arms that are not declared there."""
+    found, node = both(), fleet.node(agent)
+    return {
+        name: float(sum(node.replica_of(found[name].number).agent.estimate().counts))
+        for name in found
+    }
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
+def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
+    declared = both(policy=policy)
+    fleet = Many(nx.complete_graph(3), declared=declared)
+    number, liar = declared["button"].number, fleet.node(1)
+    fleet.steps(40)
+    for victim, first in ((0, 1000), (2, 2000)):
+        arms = [*liar.replica_of(number).arms, *range(first, first + MOST_UNNAMED)]
+        greeting = Greeting("button", declared["button"].digest, pack_arms(arms), 1)
+        told = Stamp(len(arms), CLUSTER.epoch, 0, liar.settings.incarnation, number)
+        fleet.node(victim).received("n1", encode_greeting(told, greeting))
+    fleet.steps(40)
+    fleet.crash(1)
+    for agent in (0, 2):
+        fleet.play(agent, "button", 0.5)
+    fleet.steps(200)
+    assert fleet.learned(0) == fleet.learned(2) == fleet.counts
+    assert not fleet.node(0).refusals["bandit"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "signed"),
+    [("flood-ts", False), ("flood-ts", True), ("tree-ts", False), ("ledger-ts", False)],
+)
+def test_pulls_of_many_arms_pass_through_an_agent_that_has_not_declared_them(
+    policy: str, signed: bool, certificates: Path
+) -> None:
+    cluster = replace(CLUSTER, signed=signed)
+    declared = both(cluster, policy=policy)
+    fleet = Many(nx.path_graph(3), cluster, certificates=certificates, declared=declared)
+    fleet.steps(20)
+    wide = both(cluster, policy=policy, arms=["red", "green", *(f"arm-{at}" for at in range(40))])
+    for agent in (0, 2):
+        fleet.take(agent, wide)
+    for _ in range(60):
+        fleet.play(0, "button", 0.5)
+        fleet.steps(2)
+    fleet.steps(300)
+    assert len(fleet.counts) > 30
+    assert fleet.learned(2) == fleet.counts
+
+
+def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    wide = both(arms=["red", "green", *(f"arm-{at}" for at in range(400))])
+    fleet.take(1, wide)
+    for _ in range(3):
+        fleet.play(1, "button", 1.0)
+        fleet.play(1, "banner", 1.0)
+        fleet.now += round(1e6 * PLACE_SECONDS)
+        fleet.steps(10)
+    assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 3.0}
+    for _ in range(3 * MOST_UNNAMED):
+        fleet.play(1, "button", 1.0)
+    fleet.play(1, "banner", 1.0)
+    for _ in range(4):
+        fleet.steps(10)
+        fleet.now += round(1e6 * PLACE_SECONDS)
+    fleet.steps(10)
+    assert fleet.node(0).peers["n1"].met
+    assert fleet.node(0).refusals.keys() == {"arms"}
+    assert pulls_of(fleet, 0) == {"button": 3.0, "banner": 4.0}, "for later, not for ever"
+    fleet.take(0, wide)
+    fleet.steps(5)
+    assert fleet.learned(0) == fleet.counts
+
+
+def test_what_is_taken_in_part_on_a_full_disk_is_told_as_it_is() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.steps(5)
+    banner = bandit("banner", BANNER | {"arms": ["a", "b", "c", "d"]})
+    node = fleet.node(0)
+    assert isinstance(node, ManyNode)
+    journal, append = node.bandits.journal, node.bandits.journal.append
+
+    def fails(event: Any, number: int = 0) -> None:
+        if number == banner.number:
+            raise DiskError("the disk is full")
+        append(event, number)
+
+    journal.append = fails  # type: ignore[method-assign,assignment]  # as a disk would, in between
+    with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
+        fleet.take(0, both(arms=["red", "green", "blue"]) | {"banner": banner})
+    journal.append = append  # type: ignore[method-assign]  # the test's own instead
+    fleet.play(0, "button", 1.0)
+    fleet.play(1, "button", 1.0)
+    fleet.steps(60)
+    for agent in range(2):
+        assert fleet.learned(agent) == fleet.counts
+        assert "arms" not in fleet.node(agent).refusals
+
+
+def test_of_two_arms_that_had_one_name_the_declared_one_is_active() -> None:
+    fleet = Many(nx.path_graph(2))
+    fleet.play(0, "button", 1.0)
+    fleet.take(0, both(arms=[{"name": "red", "id": "red-2"}, "green"]))
+    found = fleet.of(0).bandit("button").export()["arms"]
+    assert [(arm["arm"], arm["id"], arm["state"]) for arm in found] == [
+        ("red", "red", "removed"),
+        ("green", "green", "active"),
+        ("red", "red-2", "active"),
+    ]
