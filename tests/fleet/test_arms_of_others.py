@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import networkx as nx
 import pytest
 
 from coopbandits.fleet.protocol.arms import pack_arms
 from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
-from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.talks import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
-from coopbandits.fleet.service import (
-    UnavailableError,
-)
-from coopbandits.fleet.storage.disk import DiskError
 
-from .bandits import BANNER, CLUSTER, Many, bandit, both
+from .bandits import CLUSTER, Many, both
 
 
 def pulls_of(fleet: Many, agent: int) -> dict[str, float]:
@@ -97,31 +91,6 @@ def test_a_neighbour_with_many_new_arms_keeps_its_link() -> None:
     fleet.take(0, wide)
     fleet.steps(5)
     assert fleet.learned(0) == fleet.counts
-
-
-def test_what_is_taken_in_part_on_a_full_disk_is_told_as_it_is() -> None:
-    fleet = Many(nx.path_graph(2))
-    fleet.steps(5)
-    banner = bandit("banner", BANNER | {"arms": ["a", "b", "c", "d"]})
-    node = fleet.node(0)
-    assert isinstance(node, ManyNode)
-    journal, append = node.bandits.journal, node.bandits.journal.append
-
-    def fails(event: Any, number: int = 0) -> None:
-        if number == banner.number:
-            raise DiskError("the disk is full")
-        append(event, number)
-
-    journal.append = fails  # type: ignore[method-assign,assignment]  # as a disk would, in between
-    with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
-        fleet.take(0, both(arms=["red", "green", "blue"]) | {"banner": banner})
-    journal.append = append  # type: ignore[method-assign]  # the test's own instead
-    fleet.play(0, "button", 1.0)
-    fleet.play(1, "button", 1.0)
-    fleet.steps(60)
-    for agent in range(2):
-        assert fleet.learned(agent) == fleet.counts
-        assert "arms" not in fleet.node(agent).refusals
 
 
 def test_of_two_arms_that_had_one_name_the_declared_one_is_active() -> None:

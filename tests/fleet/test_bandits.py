@@ -16,6 +16,8 @@ from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.service import (
     ExpiredTicketError,
+    TooManyTicketsError,
+    UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
 )
@@ -389,3 +391,69 @@ def test_metrics_of_many_bandits_have_few_labels() -> None:
     assert len(arms) == 51
     assert sum(arms.values()) == 60.0
     assert "b0/x" in arms
+
+
+def test_a_full_disk_leaves_all_declarations_as_they_were() -> None:
+    """A purge cannot be taken back, so it is not made before everything else could be written."""
+    fleet = Many(nx.path_graph(2), declared=both(arms=["red", "green", "blue"]))
+    fleet.steps(5)
+    for agent in range(2):
+        fleet.play(agent, "button", 1.0)
+    fleet.take(0, both(arms=["red", "green"]))
+    many = bandit("banner", BANNER | {"arms": ["a", "b", "c", *(f"arm-{k}" for k in range(400))]})
+    changed = both(arms=["red", "green"], purged=["blue"]) | {"banner": many}
+    node = fleet.node(0)
+    assert isinstance(node, ManyNode)
+    disk, append = node.bandits.journal.disk, node.bandits.journal.disk.append
+
+    def fails(data: bytes) -> None:
+        if len(data) > 1000:
+            raise DiskError("the disk is full")
+        append(data)
+
+    disk.append = fails  # type: ignore[method-assign]  # as one that is almost full
+    with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
+        fleet.take(0, changed)
+    disk.append = append  # type: ignore[method-assign]  # there is room again
+    fleet.steps(25)
+    button = fleet.of(0).bandit("button")
+    for arm in ("red", "green"):
+        assert button.choose([arm]).arm == arm
+    assert [arm["arm"] for arm in button.export()["arms"]] == ["red", "green", "blue"]
+    fleet.steps(60)
+    for agent in range(2):
+        assert fleet.learned(agent) == fleet.counts
+        assert "arms" not in fleet.node(agent).refusals
+    fleet.take(0, changed)
+    assert "blue" not in [arm["arm"] for arm in button.export()["arms"]]
+
+
+def test_neighbours_believe_as_many_pulls_as_the_section_allows() -> None:
+    slow = replace(CLUSTER, max_pulls_per_second=0.01)
+    fleet = Many(nx.path_graph(2), slow, declared=both(slow, max_pulls_per_second=100.0))
+    for _ in range(60):
+        fleet.play(0, "button", 1.0)
+        fleet.steps(1)
+    fleet.steps(40)
+    assert fleet.learned(1) == fleet.counts
+    assert "impossible" not in fleet.node(1).refusals
+
+
+def test_another_rate_of_pulls_holds_at_once() -> None:
+    fleet = Many(nx.path_graph(2), declared=both(max_pulls_per_second=0.02))
+    fleet.steps(5)
+    with pytest.raises(TooManyTicketsError, match=r"faster than 0.02 a second"):
+        for _ in range(50):
+            fleet.play(0, "button", 1.0)
+    for agent in range(2):
+        fleet.take(agent, both(max_pulls_per_second=1000.0))
+    fleet.steps(20)
+    for _ in range(50):
+        fleet.play(0, "button", 1.0)
+        fleet.steps(1)
+    fleet.steps(40)
+    assert fleet.learned(1) == fleet.counts
+    fleet.take(0, both(max_pulls_per_second=0.02))
+    with pytest.raises(TooManyTicketsError, match=r"faster than 0.02 a second"):
+        for _ in range(50):
+            fleet.play(0, "button", 1.0)

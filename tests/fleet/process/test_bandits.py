@@ -214,6 +214,42 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             assert client.health()["rewards"] == 1  # of an arm that is gone, maybe
 
 
+def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
+    """A file with a new token, or one that nobody may use any more, is taken as it is."""
+    arms = {"sigma": 1.0, "arms": ["red", "blue"]}
+    with lonely(tmp_path) as agent:
+        for name in ("arms", "reward_range"):
+            del agent.tables["cluster"][name]
+        agent.tables["bandits"] = {"button": arms | {"token_file": "button"}, "banner": dict(arms)}
+        agent.write()
+        token = agent.folder / "button"
+        token.write_text(TOKEN)
+        token.chmod(0o600)
+        agent.start()
+        with agent.client(TOKEN) as old, agent.client(TOKEN[::-1]) as new:
+            old.bandit("button").choose()
+            token.write_text(TOKEN[::-1])
+            agent.send(signal.SIGHUP)
+            wait(lambda: "the configuration was reloaded" in agent.told())
+            late = new.bandit("button").choose().ticket
+            with pytest.raises(InputError, match="a valid token is needed"):
+                old.bandit("button").choose()
+
+            token.chmod(0o644)
+            agent.send(signal.SIGHUP)
+            wait(lambda: "nothing was reloaded: " in agent.told())
+            new.bandit("button").choose()
+
+            token.chmod(0o600)
+            del agent.tables["bandits"]["button"]
+            agent.write()
+            agent.send(signal.SIGHUP)
+            wait(lambda: agent.told().count("the configuration was reloaded") == 2)
+            with pytest.raises(InputError, match="a valid token is needed"):
+                old.bandit("button").observe(late, 1.0)
+            new.bandit("button").observe(late, 1.0)  # of a retired one, with the token it had
+
+
 def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "fleet" / "bandits.md").read_text()
     declared, _ = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

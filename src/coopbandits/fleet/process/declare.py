@@ -33,7 +33,7 @@ from coopbandits.fleet.protocol.talks import Terms
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.many import ManyService
-from coopbandits.fleet.storage.bandits import BanditReplica, Bandits
+from coopbandits.fleet.storage.bandits import BanditReplica, Bandits, Declaration
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.journal import Journal
@@ -125,13 +125,16 @@ def open_kept(
 
 def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:
     """Have replicas take declarations, as far as they are new, and the journal too."""
-    retired = set(bandits.replicas)
-    for bandit in declared:
-        arms = {arm.number: arm.name for arm in bandit.arms}
-        told = Declared(bandit.name, bandit.shared, arms)
-        bandits.declare(bandit.number, told, bandit.purged_numbers, write=write)
-        retired.discard(bandit.number)
-    for number in retired:
+    news = [
+        Declaration(
+            bandit.number,
+            Declared(bandit.name, bandit.shared, {arm.number: arm.name for arm in bandit.arms}),
+            bandit.purged_numbers,
+        )
+        for bandit in declared
+    ]
+    bandits.declare(news, write=write)
+    for number in bandits.replicas.keys() - {one.number for one in news}:
         bandits.active[number] = set()
 
 
@@ -269,10 +272,9 @@ def take(service: ManyService, declared: Declarations) -> None:
         raise InputError("\n".join(problems))
     try:
         declare(node.bandits, declared.values(), write=True)
-    except DiskError as error:
-        node.talks.take([talk.bandit for talk in node.talks.talks.values()])  # those with new arms
+        found = all_bandits(config, node.bandits, declared)
+        service.take(found)
+        node.make_room(room_for(found, node.bandits))
+        node.talks.take(found)
+    except DiskError as error:  # before the first of them has changed, or when it relinks
         raise UnavailableError(f"{error}; hand in the declarations again") from error
-    found = all_bandits(config, node.bandits, declared)
-    node.make_room(room_for(found, node.bandits))
-    node.talks.take(found)
-    service.take(found)

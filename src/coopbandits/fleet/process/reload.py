@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.files import api_context, read_token
 from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.service.many import ManyService
 
 LIVE = (
     "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
@@ -69,6 +71,11 @@ class Reload:
             found = self.reread()
             require_live(self.config, found)
             token = read_token(found.token_file) if found.token_file else None
+            tokens = {
+                name: read_token(each.token_file)
+                for name, each in found.declared.items()
+                if each.token_file is not None
+            }
             tls = api_context(found.api_tls) if found.api_tls else None
             self._take_bandits(found)
         except (InputError, UnavailableError) as error:
@@ -80,6 +87,8 @@ class Reload:
         else:
             self._take(found)
             self.api.renew(token, tls)
+            if isinstance(self.runtime.service, ManyService):
+                self.runtime.service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
             log.info("%s", sentence)
         self.runtime.node.chronicle.note("reload", sentence, apart=0.0)
@@ -87,15 +96,16 @@ class Reload:
 
     def _take_bandits(self, found: NodeConfig) -> None:
         """Go by changed declarations of bandits, if they can be taken."""
-        if found.declared == self.config.declared:
-            return
         document = self.runtime.node.settings.keeper.document
         if document is not None and document.bandits:
+            if _sections(found) == _sections(self.config):
+                return
             raise InputError(
                 f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
                 "document declares the bandits; change that, and undo this"
             )
-        self.runtime.take(found.declared)
+        if found.declared != self.config.declared:
+            self.runtime.take(found.declared)
 
     def _take(self, found: NodeConfig) -> None:
         """Take over what cannot fail any more."""
@@ -105,6 +115,11 @@ class Reload:
         self.runtime.service.config = found
         self.runtime.service.ready_neighbors = found.ready_neighbors
         self.runtime.node.settings.revoked.follow(found.revoked)
+
+
+def _sections(config: NodeConfig) -> dict[str, BanditConfig]:
+    """Return the bandits of a file without their tokens, which are each node's own."""
+    return {name: replace(each, token_file=None) for name, each in config.declared.items()}
 
 
 def require_live(before: NodeConfig, after: NodeConfig) -> None:

@@ -83,6 +83,7 @@ class Gossip(ABC):
         wire: Wire,
     ) -> None:
         self.replica, self.peers, self.period, self.claims = replica, peers, period, claims
+        self.declared_rate = claims.rate  # of pulls; that of the cluster's document may be higher
         self.signing = signing
         self.entries: EntryExchange | None = None
         self.say, self.refuse, self.greet_again = wire

@@ -33,8 +33,8 @@ class Ruled(Taker):
         self.revoked, self.members = frozenset[str](), frozenset[str]()
         declared = node.settings
         self._period, self._interval = declared.period, declared.signing.interval
-        self._rate, self._pace = declared.claims.rate, declared.claims.pace
-        self.rounds, self.rate, self.interval = 1.0 / self._period, self._rate, self._interval
+        self._pace = declared.claims.pace
+        self.rounds, self.rate, self.interval = 1.0 / self._period, 0.0, self._interval
 
     def bars(self, name: str) -> str:
         """Return why an agent may have no link; empty if it may."""
@@ -57,7 +57,7 @@ class Ruled(Taker):
     def _set_rates(self, document: Document) -> None:
         given = document.settings
         self.rounds = given.get("rounds_per_second", 1.0 / self._period)
-        self.rate = max(self._rate, given.get("max_pulls_per_second", self._rate))
+        self.rate = given.get("max_pulls_per_second", 0.0)
         self.interval = 1.0 / min(
             self.rounds, given.get("signatures_per_second", 1.0 / self._interval)
         )
@@ -68,7 +68,8 @@ class Ruled(Taker):
     def adjust(self, gossip: Gossip) -> None:
         """Bring what is said of one bandit to the pace that holds now."""
         gossip.period = 1.0 / self.rounds
-        gossip.claims.rate, gossip.claims.pace = self.rate, max(self._pace, self.rounds)
+        gossip.claims.rate = max(gossip.declared_rate, self.rate)
+        gossip.claims.pace = max(self._pace, self.rounds)
         if gossip.entries is not None:
             gossip.entries.interval = self.interval
             if gossip.entries.book is not None:

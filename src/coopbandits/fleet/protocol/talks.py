@@ -255,7 +255,11 @@ class Talks:
             talk = self.talks.get(bandit.number)
             replica = self.bandits.replicas[bandit.number]
             if talk is not None and talk.arms == list(replica.arms):
-                talk.bandit = bandit
+                talk.bandit, gossip = bandit, talk.gossip
+                # Never less while it runs: neighbours may not have heard of a lower rate yet.
+                rate = max(gossip.declared_rate, bandit.settings.max_pulls_per_second)
+                gossip.declared_rate = rate
+                self.begun(gossip)
                 continue
             self._begin(bandit, replica)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from secrets import token_hex
 from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
-from coopbandits.core.errors import unknown_name
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig, plain_bandit
 from coopbandits.fleet.config.features import ONES
@@ -43,6 +45,8 @@ from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
 
 DRAINING = "the agent is about to stop and makes no more choices"
+
+log = logging.getLogger(__name__)
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
@@ -83,23 +87,26 @@ class ApplicationService:
         self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
         self.draining = False
         self.ready_neighbors = config.ready_neighbors
-        self.take(bandit or plain_bandit(config.cluster))
+        self._go_by(bandit or plain_bandit(config.cluster))
+        self.token = _token_of(self.declared)
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
-        pace = Allowance(self.cluster.max_pulls_per_second, self.choosing, self.observing)
-        node.settings.keeper.join(f"pace of {self.declared.name}", pace)
-
-    @property
-    def token(self) -> str | None:
-        """The token that opens this bandit alone."""
-        return self._token
+        rate = self.cluster.max_pulls_per_second
+        self.allowance = Allowance(rate, self.choosing, self.observing)
+        node.settings.keeper.join(f"pace of {self.declared.name}", self.allowance)
 
     def take(self, bandit: BanditConfig) -> None:
         """Go by this declaration from now on."""
+        # A retired one is declared nowhere, and its late rewards are its application's alone.
+        if bandit.arms and bandit.token_file != self.declared.token_file:
+            self.token = _token_of(bandit)
+        self._go_by(bandit)
+        self.allowance.declare(self.cluster.max_pulls_per_second)
+
+    def _go_by(self, bandit: BanditConfig) -> None:
         self.declared, self.cluster = bandit, bandit.settings
         self.replica, self.scale = self.node.replica_of(bandit.number), self.cluster.scale
         self.encoder = self.cluster.encoder
-        self._token = read_token(bandit.token_file) if bandit.token_file else None
         self.menu = Menu(bandit, list(self.replica.arms))
         self.names = self.menu.names
 
@@ -292,6 +299,19 @@ class ApplicationService:
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics."""
         return bandit_metrics(self.node, [self])
+
+
+def _token_of(bandit: BanditConfig) -> str | None:
+    """Return the token of a bandit; one that nobody knows where it cannot be read.
+
+    A file that became unreadable must not keep an agent from what all others have taken already,
+    nor open the bandit to everybody.
+    """
+    try:
+        return None if bandit.token_file is None else read_token(bandit.token_file)
+    except InputError as error:
+        log.error("bandit %s is closed to all but the agent's token: %s", bandit.name, error)
+        return token_hex()
 
 
 def unready(peers: Collection[Peer], needed: int, *, draining: bool) -> str | None:

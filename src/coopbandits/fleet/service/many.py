@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -64,6 +64,11 @@ class ManyService:
                 self.services[bandit.number] = service
             else:
                 service.take(bandit)
+
+    def renew_tokens(self, tokens: Mapping[str, str]) -> None:
+        """Go by what token files hold by now; retired bandits keep their tokens."""
+        for service in self._live():
+            service.token = tokens.get(service.declared.name)
 
     @property
     def committer(self) -> Waiting | None:

@@ -75,8 +75,15 @@ class Allowance(Taker):
 
     def __init__(self, declared: float, *paces: Pace) -> None:
         self.declared, self.paces = declared, paces
+        self._ruled: float | None = None
 
     def take(self, document: Document) -> None:
         """Let calls pass at the rate that a document says."""
+        self._ruled = document.settings.get("max_pulls_per_second")
+        self.declare(self.declared)
+
+    def declare(self, rate: float) -> None:
+        """Let calls pass at another rate where no document says anything."""
+        self.declared = rate
         for pace in self.paces:
-            pace.change(document.settings.get("max_pulls_per_second", self.declared))
+            pace.change(rate if self._ruled is None else self._ruled)

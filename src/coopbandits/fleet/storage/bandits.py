@@ -7,13 +7,13 @@ are kept, and go on where they were once they are declared again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage.disk import Disk, DiskError
-from coopbandits.fleet.storage.events import Declared, Event, Replaced
+from coopbandits.fleet.storage.events import Declared, Event, Purged, Replaced
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
 
@@ -81,6 +81,14 @@ class Chapter:
 
 MakeReplica = Callable[[int, Declared, Journal], BanditReplica]
 """Makes the replica of a bandit from its number, a declaration and what was written of it."""
+
+
+class Declaration(NamedTuple):
+    """What is declared of one bandit: its number, what it is, and the ids of purged arms."""
+
+    number: int
+    declared: Declared
+    purged: Collection[int] = ()
 
 
 class Bandits:
@@ -151,21 +159,46 @@ class Bandits:
         """No arms in common."""
         return {}
 
-    def declare(
-        self, number: int, declared: Declared, purged: Iterable[int] = (), *, write: bool = True
-    ) -> None:
-        """Take the declaration of a bandit; nothing is written where it says nothing new."""
+    def declare(self, news: Iterable[Declaration], *, write: bool = True) -> None:
+        """Take declarations of bandits; nothing is written where they say nothing new.
+
+        Raises
+        ------
+        DiskError
+            They could not be written, and so none of them was taken.
+        """
+        news = list(news)
+        if write:
+            with self.journal.together():  # before any takes effect: a purge cannot be taken back
+                for one in news:
+                    for event in self._events(one):
+                        self.journal.append(event, one.number)
+        for one in news:
+            self._take(one)
+
+    def _events(self, one: Declaration) -> Iterator[Event]:
+        number, declared, purged = one
         replica = self.replicas.get(number)
-        if replica is None:
-            if write:
-                self.journal.append(declared, number)
+        if replica is None or self._is_news(declared, number):
+            yield declared
+        fresh = set(purged) - (replica.purged if replica is not None else set())
+        if fresh:
+            yield Purged(sorted(fresh))
+
+    def _is_news(self, declared: Declared, number: int) -> bool:
+        is_more = _says_more(declared, self.replicas[number])
+        return is_more or self.active[number] != declared.arms.keys()
+
+    def _take(self, one: Declaration) -> None:
+        number, declared, purged = one
+        if number not in self.replicas:
             replica = self._made(number, declared, {}, [declared])
             replica.incarnation = max(replica.incarnation, self.incarnation)
             self.replicas[number] = replica
-        elif _says_more(declared, replica) or self.active[number] != declared.arms.keys():
-            replica.declare(declared, write=write)
+        elif self._is_news(declared, number):
+            self.replicas[number].declare(declared, write=False)
         self.active[number] = set(declared.arms)
-        replica.purge(purged, write=write)
+        self.replicas[number].purge(purged, write=False)
 
     def begin(self) -> None:
         """Write the first snapshot, once all declarations were taken."""
