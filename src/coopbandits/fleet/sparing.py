@@ -30,14 +30,21 @@ class SparingLog:
         self.log, self.what, self.few, self.interval = log, what, few, interval
         self._since, self._count = -math.inf, 0
 
+    def info(self, now: float, text: str, *arguments: object) -> None:
+        """Log a line, or count it; `now` is in seconds on any clock."""
+        self._tell(logging.INFO, now, text, *arguments)
+
     def warning(self, now: float, text: str, *arguments: object) -> None:
-        """Log a warning, or count it; `now` is in seconds on any clock."""
+        """Log a warning, or count it."""
+        self._tell(logging.WARNING, now, text, *arguments)
+
+    def _tell(self, level: int, now: float, text: str, *arguments: object) -> None:
         if now - self._since >= self.interval:
             if self._count > self.few:
                 self.log.warning("%d more %s were not logged", self._count - self.few, self.what)
             self._since, self._count = now, 0
         self._count += 1
         if self._count <= self.few:
-            self.log.warning(text, *arguments)
+            self.log.log(level, text, *arguments)
         if self._count == self.few:
             self.log.warning("more %s are only counted for %g s", self.what, self.interval)

@@ -150,6 +150,9 @@ class Api(PageSite):
     def token_for(self, path: str) -> bytes | None:
         """Return the token of the bandit that is asked, if it has one of its own."""
         name, call = _below_bandit(path)
+        if not call and path[1:] in self.of_bandit:
+            token = self.service.token  # of the one bandit that is asked without being named
+            return token.encode() if token else None
         if call not in self.of_bandit:
             return None
         try:

@@ -240,7 +240,8 @@ def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:
     for bandit in found:
         known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
         plain = replace(bandit.settings, arms=())
-        needed.append(max(_room(plain, known), min(LARGE, _room(plain, MOST_ARMS))))
+        # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
+        needed.append(max(_room(plain, known), min(LARGE, 2 * _room(plain, MOST_ARMS))))
     return SPARE_BYTES + max(needed)
 
 

@@ -209,7 +209,8 @@ class EntryExchange:
         if self.book is None:
             verdicts = self._check_words(peer, values, told)
         else:
-            rows, proofs = self.machine.rows(values), self.book.read(fields, len(told))
+            rows = self.machine.rows(values)
+            proofs = self.book.read(fields, len(told), peer.number, now)
             verdicts = [
                 self._check_signed(peer, self.book, number, Proven(bytes(row), version, proof), now)
                 for row, (number, _, version), proof in zip(rows, told, proofs, strict=True)
@@ -250,7 +251,7 @@ class EntryExchange:
         known, is_own = book.known.get(number), number == self.machine.number
         if is_own and not self._is_foreign(book.notary.signed(told.entry, told.proof), version):
             return False
-        if not is_own and known is not None and not told.outranks(known):
+        if not is_own and known is not None and not book.replaces(told, known):
             return known.entry == told.entry
         verdict = book.check(number, told.entry, told.proof, now)
         if not verdict:

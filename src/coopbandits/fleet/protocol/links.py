@@ -38,12 +38,16 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.refusals import Refusals
 from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
+from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
 
 LEAVING = "it is leaving"
 """The reason in a BYE that refuses nobody: the agent stops in order."""
+
+MOST_LINK_LINES = 100
+"""Lines a minute about links that come and go: a neighbour may dial again and again."""
 
 MOST_SILENT = 16
 """So many who have called, and not said who they are, are waited for."""
@@ -75,6 +79,7 @@ class LinkedNode(ABC):
         self.chronicle = Chronicle(clock, settings.incarnation)
         self.chronicle.note("started", f"started, after {replica.rounds} rounds")
         self.refusing = Refusals(clock, self.chronicle)
+        self._links_log = SparingLog(log, "links that came and went", MOST_LINK_LINES)
         self.door_of: Callable[[str], Door] = lambda _: NO_DOOR
         self.members: Members | None = None
         self._gone: set[int] = set()
@@ -159,7 +164,7 @@ class LinkedNode(ABC):
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
         self.spread.lost(peer)
-        log.info("link to %s is down: %s", peer, reason)
+        self._links_log.info(self.clock(), "link to %s is down: %s", peer, reason)
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
             self.members.link_down(peer)
@@ -234,7 +239,7 @@ class LinkedNode(ABC):
             self._note_trouble(error)
             self._close(peer, str(error))
         else:
-            log.info("link to %s is up", peer.name)
+            self._links_log.info(now, "link to %s is up", peer.name)
             self.chronicle.note("link-up", f"link to {peer.name} is up", peer.name)
 
     def _take_in(self, members: Members, peer: Peer, hello: Hello, now: float) -> bool:
@@ -254,8 +259,8 @@ class LinkedNode(ABC):
             return False
         self.gossip.take_in(peer)
         self._gone.discard(peer.number)
-        if self.revoked and not self._gone and len(self.peers) == 1:
-            self.revoke()  # where there is no neighbour, nothing can be ordered
+        if self.revoked:
+            self._disbelieve()  # where there is no neighbour, nothing can be ordered
         if not called:
             self._say_hello(peer, now)
         return True
@@ -281,11 +286,14 @@ class LinkedNode(ABC):
 
     def revoke(self) -> None:
         """Believe nothing any more of those who are revoked, by the file or the document."""
-        names, number_of = self.revoked, self.settings.signing.number_of
-        self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in names))
-        if names:
+        self._disbelieve()
+        if names := self.revoked:
             self.chronicle.note("revoked", f"no longer believed: {', '.join(sorted(names))}")
         self.close_barred()
+
+    def _disbelieve(self) -> None:
+        number_of = self.settings.signing.number_of
+        self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in self.revoked))
 
     @property
     def revoked(self) -> frozenset[str]:

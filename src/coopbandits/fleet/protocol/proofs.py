@@ -18,7 +18,8 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.replica import Replica
 
 BURST = 32.0
-"""How many versions of one author are checked at once, beyond the rate at which it may publish."""
+"""How many versions of one author are checked at once, beyond the rate at which it may publish; and
+how many false certificates of one neighbour, beyond one a second."""
 
 
 class ForgedError(InputError):
@@ -84,6 +85,7 @@ class ProofBook:
         self._numbers: dict[float, set[float]] = {}  # of what is known, by author
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         self._budgets: dict[int, tuple[float, float]] = {}
+        self._patience: dict[int, tuple[float, float]] = {}  # with false certificates, by sender
         notary.books.add(self)
 
     def fingerprints(self) -> set[bytes]:
@@ -119,12 +121,41 @@ class ProofBook:
         """Note that the journal has them."""
         self._fresh = {}
 
-    def read(self, fields: Fields, count: int) -> list[bytes]:
-        """Return the proofs of so many entries, and keep the certificates sent with them."""
+    def read(self, fields: Fields, count: int, sender: int, now: float) -> list[bytes]:
+        """Return the proofs of so many entries, and keep the certificates sent with them.
+
+        Raises
+        ------
+        ForgedError
+            The sender has sent too many that nobody has signed: to check each takes time.
+        InputError
+            One of them cannot be used.
+        """
         proofs = read_proofs(fields, count)
-        for certificate in unpack(fields.certificates):
+        certificates = unpack(fields.certificates)
+        if not certificates:
+            return proofs
+        left, since = self._patience.get(sender, (BURST, now))
+        left = min(BURST, left + max(0.0, now - since))
+        if left < 1.0:
+            raise ForgedError("more certificates that cannot be used than are looked at")
+        self._patience[sender] = left - 1.0, now  # unless all are good
+        for certificate in certificates:
             self.notary.learn(certificate)
+        self._patience[sender] = left, now
         return proofs
+
+    def replaces(self, told: Proven, known: Proven) -> bool:
+        """Return whether an entry takes the place of one that is known.
+
+        Of the same that was signed, the one from which less is left out: who passes it on may have
+        left out arms that were not known here then.
+        """
+        if told.version == known.version and told.entry != known.entry:
+            signed = self.notary.signed(told.entry, told.proof)
+            if signed is not None and signed == self.notary.signed(known.entry, known.proof):
+                return len(told.proof) < len(known.proof)
+        return told.outranks(known)
 
     def author(self, proof: bytes) -> int | None:
         """Return the number of who has signed; None where the certificate is not known."""

@@ -274,6 +274,10 @@ class Service(Protocol):
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far, and how sure that is."""
 
+    @property
+    def token(self) -> str | None:
+        """The token of the bandit that is asked without being named."""
+
     def bandit(self, name: str) -> BanditService:
         """Return one bandit of the agent."""
 

@@ -71,6 +71,12 @@ class ManyService:
             service.token = tokens.get(service.declared.name)
 
     @property
+    def token(self) -> str | None:
+        """The token of the bandit that is asked without being named; None where there are more."""
+        live = self._live()
+        return live[0].token if len(live) == 1 else None
+
+    @property
     def committer(self) -> Waiting | None:
         """What stores events while others are gathered."""
         return self._committer

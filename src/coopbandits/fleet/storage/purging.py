@@ -23,6 +23,7 @@ import numpy as np
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import Registers
+from coopbandits.fleet.config.bandits import MOST_ARMS
 from coopbandits.fleet.identity.notary import PROOF
 
 PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
@@ -139,13 +140,15 @@ def signed_columns(
     None where the remainder is not what the entry has under `PURGED`, to the last pull.
     """
     left = read_columns(told)
+    if left is None or len(left) > MOST_ARMS or not all(map(any, left.values())):
+        return None  # no author signs arms without pulls, and it had so many at most
     try:
-        values = np.array([np.frombuffer(column) for column in (left or {}).values()])
+        values = np.array([np.frombuffer(column) for column in left.values()])
     except ValueError:
         return None
     pulled = pulled_columns(registers, arms, row)
     lump, total = np.frombuffer(pulled.pop(PURGED, b"")), values.sum(axis=0)
-    if left is None or not lump.size or lump.shape != total.shape or pulled.keys() & left.keys():
+    if not lump.size or lump.shape != total.shape or pulled.keys() & left.keys():
         return None
     exact = row.copy()
     registers.by_arm(exact[HEADER:])[:, arms.index(PURGED)] = total

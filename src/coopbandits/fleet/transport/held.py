@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import time
 from typing import Protocol
 
 TURNS = 64
 """How many records of one stream are read at once: as much as may be queued at the other end."""
+
+SECONDS = 0.005
+"""For so long streams are read, and a record more; then all others of the process have a turn."""
 
 
 class Readable(Protocol):
@@ -46,7 +50,10 @@ class Held:
 
     def read(self) -> None:
         """Read all that has arrived; a stream that never ends lets others have their turn."""
-        for _ in range(TURNS):
+        until = time.monotonic() + SECONDS
+        for turn in range(TURNS):
+            if turn and time.monotonic() >= until:
+                break
             taken = False
             for file, _ in self._ready.poll(0):
                 stream = self._streams.get(file)  # what another one said may have closed it
