@@ -151,6 +151,16 @@ def test_certs_renew(call: Call, tmp_path: Path) -> None:
     assert everything == f"written: {tmp_path}/shop-1.pem\nwritten: {tmp_path}/shop-2.pem\n"
 
 
+def test_certs_renew_fails_where_it_skipped_a_file(call: Call, tmp_path: Path) -> None:
+    call("certs", "init", str(tmp_path))
+    call("certs", "issue", str(tmp_path), "shop-1", "--days", "20")
+    (tmp_path / "shop-0.pem").write_text("cut off")
+    sentence = refused(call("certs", "renew", str(tmp_path)))
+    assert "shop-0.pem, which holds no certificate that can be read; renewed: " in sentence
+    (tmp_path / "shop-0.pem").unlink()
+    assert call("certs", "renew", str(tmp_path)).out == "nothing had to be written\n"
+
+
 def test_options_have_the_defaults_of_what_they_set() -> None:
     defaults = {
         (name, parameter.name): parameter.default

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from coopbandits.core import InputError
 from coopbandits.fleet.identity.certs import init_authority, issue, renew
+from coopbandits.fleet.identity.signing import make_key, pem
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
@@ -152,6 +156,68 @@ def test_renewal_goes_by_the_name_inside(authority: Path) -> None:
         x509.SubjectAlternativeName
     )
     assert list(names.value) == [x509.DNSName("a")]
+
+
+def made_by_hand(folder: Path, file: str, *names: x509.GeneralName) -> bytes:
+    """A certificate of an authority as openssl makes it; return what is in its file."""
+    key = load_pem_private_key((folder / "ca-key.pem").read_bytes(), None)
+    builder = x509.CertificateBuilder(
+        load(folder / "ca.pem").subject,
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "client")]),
+        make_key().public_key(),
+        x509.random_serial_number(),
+        NOW,
+        NOW + timedelta(days=5),
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    content = pem(builder.sign(key, hashes.SHA256()))  # type: ignore[arg-type]
+    (folder / file).write_bytes(content)
+    return content
+
+
+def test_renewal_leaves_certificates_alone_that_are_no_agents(authority: Path) -> None:
+    """A renewed one would have other names and uses than the one that was made by hand."""
+    issue(authority, ["a", "z"], now=NOW, days=10)
+    address = x509.IPAddress(IPv4Address("10.0.0.1"))
+    others: dict[str, list[x509.GeneralName]] = {
+        "client.pem": [],
+        "empty.pem": [address],
+        "more.pem": [x509.DNSName("b"), address],
+        "two.pem": [x509.DNSName("b"), x509.DNSName("c")],
+        "web.pem": [x509.DNSName("www." + "long." * 12 + "example.org")],
+    }
+    before = {file: made_by_hand(authority, file, *names) for file, names in others.items()}
+    assert renew(authority, now=NOW) == [authority / "a.pem", authority / "z.pem"]
+    assert {file: (authority / file).read_bytes() for file in others} == before
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_renewed(authority: Path) -> None:
+    issue(authority, ["a", "z"], now=NOW, days=10)
+    (authority / "empty.pem").touch()
+    (authority / "folder.pem").mkdir()
+    with pytest.raises(InputError) as caught:
+        renew(authority, now=NOW)
+    assert str(caught.value) == (
+        f"skipped {authority}/empty.pem, which holds no certificate that can be read; "
+        f"skipped {authority}/folder.pem, which cannot be read: Is a directory; "
+        f"renewed: {authority}/a.pem, {authority}/z.pem; put back what these files were, or move "
+        "them elsewhere, and run this command again"
+    )
+    for node in ("a", "z"):
+        assert load(authority / f"{node}.pem").not_valid_after_utc == NOW + timedelta(days=90)
+    with pytest.raises(InputError, match="renewed: nothing, since no other had to be; put back"):
+        renew(authority, now=NOW)
+
+
+def test_renewal_goes_through_links(authority: Path) -> None:
+    issue(authority, ["a"], now=NOW, days=10)
+    (authority / "kept").mkdir()
+    target = (authority / "a.pem").rename(authority / "kept" / "real.pem")
+    (authority / "a.pem").symlink_to(Path("kept", "real.pem"))
+    assert renew(authority, now=NOW) == [authority / "a.pem"]
+    assert (authority / "a.pem").is_symlink()
+    assert load(target).not_valid_after_utc == NOW + timedelta(days=90)
 
 
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.files import write_file
+from coopbandits.fleet.identity.files import behind, write_file
 from coopbandits.fleet.identity.names import NODE_ID
 from coopbandits.fleet.identity.signing import (
     Authority,
@@ -123,7 +123,8 @@ def renew(
 ) -> list[Path]:
     """Replace the certificates that expire soon, and return those files.
 
-    Keys stay as they are, so that ``<id>.pem`` alone has to be copied to its machine.
+    Keys stay as they are, so that ``<id>.pem`` alone has to be copied to its machine. A link stays
+    one: the file behind it is replaced. Certificates that are no agent's are left alone.
 
     Parameters
     ----------
@@ -141,14 +142,16 @@ def renew(
     Raises
     ------
     InputError
-        There are no certificates of this authority, or it is missing or has expired.
+        There are no certificates of this authority, or it is missing or has expired; or a file
+        could not be read, which keeps no other from being renewed.
     """
     now = now or datetime.now(UTC)
     authority = _authority(folder, now)
     span = _days("a certificate's validity", days)
     soon = now + _days("the time until expiry", within_days)
-    found = dict(_issued(authority, out or folder))
-    if not found:
+    readable, unreadable = _certificates(out or folder)
+    found = {path: old for path, old in readable.items() if _is_agents(authority, old)}
+    if not found and not unreadable:
         raise InputError(
             f"no certificate in {out or folder} was made by the authority in {folder}; "
             "make one with `coopbandits certs issue`"
@@ -156,26 +159,53 @@ def renew(
     due = [path for path, old in found.items() if everything or old.not_valid_after_utc <= soon]
     for path in due:
         public_key = cast("ec.EllipticCurvePublicKey", found[path].public_key())  # we made it
-        write_file(path, pem(sign(authority, _name_of(found[path]), public_key, now, span)))
+        content = pem(sign(authority, _name_of(found[path]), public_key, now, span))
+        write_file(behind(path), content)
+    if unreadable:  # said last, and as a failure: it may be an agent's that is about to expire
+        raise InputError(
+            f"skipped {'; skipped '.join(unreadable)}; renewed: "
+            f"{', '.join(map(str, due)) or 'nothing, since no other had to be'}; put back what "
+            "these files were, or move them elsewhere, and run this command again"
+        )
     return due
 
 
-def _issued(authority: Authority, folder: Path) -> Iterable[tuple[Path, x509.Certificate]]:
+def _certificates(folder: Path) -> tuple[dict[Path, x509.Certificate], list[str]]:
+    """Return the certificates in a folder, and what is wrong with files that hold none."""
+    found, wrong = {}, []
     for path in sorted(folder.glob("*.pem")):
         if path.name == "ca.pem" or path.stem.endswith("-key"):
             continue
-        certificate = _read_certificate(path)
         try:
-            certificate.verify_directly_issued_by(authority.certificate)
-        except (InvalidSignature, ValueError, TypeError):  # of another authority
-            continue
-        yield path, certificate
+            found[path] = x509.load_pem_x509_certificate(path.read_bytes())
+        except OSError as error:
+            wrong.append(f"{path}, which cannot be read: {error.strerror}")
+        except (ValueError, x509.InvalidVersion):
+            wrong.append(f"{path}, which holds no certificate that can be read")
+    return found, wrong
+
+
+def _is_agents(authority: Authority, certificate: x509.Certificate) -> bool:
+    """Return whether an authority has issued a certificate, and to an agent.
+
+    Its operator may have made others with it, for clients say: a renewal would not be like them.
+    """
+    try:
+        certificate.verify_directly_issued_by(authority.certificate)
+        return NODE_ID.fullmatch(_name_of(certificate)) is not None
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):  # of another authority
+        return False
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        return False
 
 
 def _name_of(certificate: x509.Certificate) -> str:
+    """Return the only name of an agent; ValueError where there are others, or none."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    (name,) = names.get_values_for_type(x509.DNSName)
-    return str(name)
+    (name,) = names
+    if not isinstance(name, x509.DNSName):
+        raise ValueError(f"{name} is no DNS name")
+    return str(name.value)
 
 
 def _require_id(node: str) -> None:

@@ -26,6 +26,11 @@ def give(file: int, owner: os.stat_result) -> None:
             return
 
 
+def behind(path: Path) -> Path:
+    """Return the file that a link stands for: whoever replaces that leaves the link as it is."""
+    return Path(os.path.realpath(path))  # `resolve` ends in a traceback where links go in a circle
+
+
 def write_file(
     path: Path, content: bytes, *, secret: bool = False, like: Path | None = None
 ) -> None:
