@@ -16,6 +16,7 @@ from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.process.backup import as_written, back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
+from coopbandits.fleet.storage.filesystem import OperatingSystem
 
 from .agents import Agent, agents, pulls, wait
 
@@ -183,3 +184,95 @@ def test_a_backup_that_does_not_fit_leaves_nothing_behind(
     with pytest.raises(InputError, match="cannot be written: No space left on device; name"):
         back_up(config, copy, time.time())
     assert not copy.exists()
+    assert not list(tmp_path.glob(".backup*"))
+
+
+@pytest.mark.parametrize("moment", ["os.fsync", "pathlib.Path.replace"])
+def test_an_interrupted_backup_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
+    with LocalAgent(config) as agent:
+        play(agent, 1)
+    before = sorted(tmp_path.iterdir())
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            back_up(config, copy, time.time())
+    assert sorted(tmp_path.iterdir()) == before
+    assert back_up(config, copy, time.time()).startswith("backed up to ")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, copy])
+
+
+def test_a_backup_takes_the_place_of_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even of a link to nowhere, nor of a file that comes while it is written."""
+    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
+    with LocalAgent(config) as agent:
+        play(agent, 1)
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(InputError, match="link exists already; name a file that does not"):
+        back_up(config, tmp_path / "link", time.time())
+    monkeypatch.setattr("os.fsync", lambda _: copy.write_text("another's"))
+    with pytest.raises(InputError, match="backup exists already; name a file that does not"):
+        back_up(config, copy, time.time())
+    assert copy.read_text() == "another's"
+    assert not list(tmp_path.glob(".backup*"))
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("sections", [False, True])
+def test_a_backup_that_was_cut_off_is_refused(
+    tmp_path: Path, sections: bool, durability: str
+) -> None:
+    agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
+    agent.tables["node"]["durability"] = durability
+    agent.write()
+    config = with_sections(agent) if sections else config_of(agent)
+    with LocalAgent(config) as running:
+        play(running, 5)
+        back_up(config, copy, time.time())
+    whole, journal = copy.read_bytes(), (config.journal / "journal").read_bytes()
+    for missing in (1, 3, 40):
+        copy.write_bytes(whole[:-missing])
+        with pytest.raises(InputError, match=r"backup ends in the middle of a record, .* cut off"):
+            restore(config, copy, time.time(), replace=True)
+    assert (config.journal / "journal").read_bytes() == journal
+    assert not (config.journal / "journal.replaced").exists()
+    copy.write_bytes(whole)
+    assert "; rewards: 5; " in restore(config, copy, time.time(), replace=True)
+
+
+def test_a_restore_says_whether_the_backup_is_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
+    with LocalAgent(config) as agent:
+        play(agent, 2)
+        back_up(config, copy, time.time())
+        play(agent, 1)
+    journal = config.journal / "journal"
+    before = journal.read_bytes()
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OperatingSystem, "rename", broken)
+        with pytest.raises(InputError, match="Input/output error; nothing was restored"):
+            restore(config, copy, time.time(), replace=True)
+    assert journal.read_bytes() == before
+    shutil.rmtree(config.journal)
+    with monkeypatch.context() as patch:
+        patch.setattr(OperatingSystem, "sync_folder", broken)  # the last step, without a journal
+        with pytest.raises(InputError, match=r"is in its place, but .* again with --replace"):
+            restore(config, copy, time.time())
+    assert journal.exists()
+    restore(config, copy, time.time(), replace=True)
+    with LocalAgent(config) as agent:
+        assert agent.health()["rewards"] == 2

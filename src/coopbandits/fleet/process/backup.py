@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import math
 import os
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
 from pathlib import Path
 from secrets import randbits
@@ -37,28 +39,39 @@ def back_up(config: NodeConfig, file: Path, now: float) -> str:
     data = read(config.journal / "journal")
     replica, _ = as_written(config, data, now)
     try:
-        made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_new(file, data[: len(data) - replica.journal.torn])
     except FileExistsError:
         raise InputError(f"{file} exists already; name a file that does not") from None
     except OSError as error:
-        raise _unwritten(file, error) from error
-    try:
-        with os.fdopen(made, "wb") as out:
-            out.write(data[: len(data) - replica.journal.torn])
-            out.flush()
-            os.fsync(out.fileno())
-    except OSError as error:
-        with suppress(OSError):
-            file.unlink()
-        raise _unwritten(file, error) from error
+        raise InputError(
+            f"the backup {file} cannot be written: {error.strerror}; name a folder with room that "
+            "this user may write to"
+        ) from error
     return f"backed up to {file}: {told(config, replica)}"
 
 
-def _unwritten(file: Path, error: OSError) -> InputError:
-    return InputError(
-        f"the backup {file} cannot be written: {error.strerror}; name a folder with room that this "
-        "user may write to"
-    )
+def _write_new(file: Path, data: bytes) -> None:
+    """Write a file that must not exist; whatever ends this early, there is none of that name."""
+    if os.path.lexists(file):
+        raise FileExistsError(file)
+    made, name = tempfile.mkstemp(prefix=".backup-", dir=file.parent)  # for its owner alone
+    with _removed_on_failure(Path(name)), os.fdopen(made, "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # now it is ours
+        with _removed_on_failure(file):
+            Path(name).replace(file)
+
+
+@contextmanager
+def _removed_on_failure(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:  # an interrupt from the keyboard too
+        with suppress(OSError):
+            file.unlink()
+        raise
 
 
 def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False) -> str:
@@ -74,6 +87,12 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
     data = read(file)
     opened(config, data, now)  # refuses what the agent would not start with
     replica, copy = as_written(config, data, now)
+    if torn := replica.journal.torn:
+        raise InputError(
+            f"{file} ends in the middle of a record, {torn} bytes behind the last whole one, and a "
+            "backup never does: it was cut off while it was copied; nothing was restored: copy it "
+            "again, or name another backup"
+        )
     held = told(config, replica)
     replica.expire(math.inf)
     replica.compact()
@@ -94,10 +113,22 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
         disk.switch(b"")
         disk.settle()
     except DiskError as error:
-        raise InputError(f"{error}; nothing was restored") from error
+        raise InputError(f"{error}; {_outcome(disk, bytes(copy.data))}") from error
     finally:
         disk.close()
     return f"restored to {config.journal}: {held}, all closed"
+
+
+def _outcome(disk: FileDisk, restored: bytes) -> str:
+    """Return what a failure has left: the folder may fail to sync once the backup is in place."""
+    again = "look at the disk, and run this command again with --replace"
+    try:
+        there = disk.read()
+    except InputError:
+        return f"whether the backup is in its place cannot be told; {again}"
+    if there == restored:
+        return f"the backup is in its place, but a loss of power may undo that; {again}"
+    return "nothing was restored"
 
 
 def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
